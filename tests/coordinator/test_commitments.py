@@ -11,7 +11,7 @@ from tests.dashboard.site import OF_A_STUDY
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.errors import Unreachable
-from parley.protocol import Record, Report, chain, kind_of
+from parley.protocol import Record, Report, events, kind_of
 from parley.protocol.events import ReportAccepted
 
 pytestmark = pytest.mark.servers
@@ -161,7 +161,7 @@ def test_a_record_without_a_salt_is_not_written(storage, monkeypatch):
     try:
         agents = house.create(message())
         with monkeypatch.context() as forged:
-            forged.setattr(chain, "new_salt", lambda: None)
+            forged.setattr(events, "new_salt", lambda: None)
             with pytest.raises(Unreachable):
                 agents[0].send(report_of_binary(agents[0], "agent 1"))
         assert agents[0].send(report_of_binary(agents[0], "agent 1")).sequence == 2

@@ -20,8 +20,8 @@ from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.protocol import Report
 from parley.service.app import create_service
 
-MOST = 26  # files from the route to the policy and back to the answer
-MOST_IN_ALL = 43  # with what the policy computes with
+MOST = 22  # files from the route to the policy and back to the answer
+MOST_IN_ALL = 35  # with what the policy computes with
 NUMERIC = (
     "rewards/",
     "harmonic/",

@@ -1,14 +1,13 @@
 """A live study without I/O: messages, events, the one table of transitions, the log's chain, and its verification."""
 
 from parley.protocol.certificate import issue_certificate
-from parley.protocol.chain import GENESIS, Proof, Record, Stamp
-from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_readable
+from parley.protocol.events import EVENTS, GENESIS, Event, Record, kind_of, read_event, require_readable
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.protocol.previews import freeze_preview
 from parley.protocol.report_checks import check_report
 from parley.protocol.state_machine import TRANSITIONS, Held, Place, Situation, Stage, admit
 from parley.protocol.trial import Step, Trial, apply, create, replay
-from parley.protocol.verify import Verification, read_log, verify_log
+from parley.protocol.verify import Proof, Stamp, Verification, read_log, verify_log
 
 __all__ = [
     "EVENTS",

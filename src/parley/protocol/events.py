@@ -2,18 +2,29 @@
 
 They are facts: an event is written after it was found to be legal (`state_machine.admit`) and readable
 (`require_readable`). Each has a `sentence`, by which pages and commands show it.
+
+The log is a chain: every record holds the hash of the one before, so none can be changed, dropped or moved. A hash that
+everybody may see commits to what nobody else may: who can list the few reports that are possible could try each, were
+there not a random salt in every record. `docs/audit.md` has the recipe, `verify` the checks.
 """
 
-from typing import Annotated, Any, ClassVar, TypeAlias, get_args
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
 import msgspec
+from msgspec import Meta
 
 from parley.errors import InvalidInput, UnknownName
 from parley.formatting import plural
-from parley.protocol.codec import Count, Message, Phase, described, read_json
+from parley.protocol.codec import Count, Message, Phase, canonical, described, digest, encoded, read_json, sha256
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.translation import marked
 
+GENESIS = "0" * 64  # what the first record names as the one before it
+SALT_DIGITS = 32
+Salt = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{SALT_DIGITS}}}$")]
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 
@@ -317,3 +328,108 @@ def require_readable(event: Event) -> None:
     if read_event(kind, read_json(text, kind)).text != text:
         raise InvalidInput(kind, found="an event that would be read as another", allowed="what can be read again")
     vars(event)[READABLE] = True
+
+
+def new_salt() -> str:
+    """128 random bits, in hexadecimal.
+
+    >>> len(new_salt())
+    32
+    """
+    return secrets.token_hex(SALT_DIGITS // 2)
+
+
+class Record(Message, tag="parley/record/1"):
+    """One line of a log. `at` is for people; nothing is decided by it."""
+
+    stream: str  # a study's id, or "server"
+    sequence: Count  # from 1
+    at: str
+    actor: str  # the principal that caused it
+    kind: str
+    payload: Mapping[str, Any]
+    previous: str
+    hash: str
+    salt: Salt
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.salt, str) or len(self.salt) != SALT_DIGITS:
+            raise ValueError(f"a record needs a salt of {SALT_DIGITS} digits")  # nobody's input: ours to mend
+
+    @classmethod
+    def after(
+        cls,
+        last: Self | None,
+        *,
+        stream: str,
+        at: str,
+        actor: str,
+        kind: str,
+        payload: Mapping[str, Any],
+        salt: str | None = None,
+    ) -> Self:
+        """The next record of a chain.
+
+        >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
+        >>> second = Record.after(first, stream="s", at="2026-01-02T00:00:00Z", actor="me", kind="resumed", payload={})
+        >>> second.sequence, second.previous == first.hash
+        (2, True)
+        """
+        head = (last.sequence, last.hash) if last else (0, GENESIS)
+        return cls.linked(*head, stream=stream, at=at, actor=actor, kind=kind, payload=payload, salt=salt)
+
+    @classmethod
+    def linked(
+        cls,
+        sequence: int,
+        head: str,
+        *,
+        stream: str,
+        at: str,
+        actor: str,
+        kind: str,
+        payload: Mapping[str, Any],
+        salt: str | None = None,
+        payload_text: str | None = None,
+    ) -> Self:
+        """The record that follows a chain of `sequence` records whose last hash is `head`; a new salt unless given.
+
+        `payload_text` is the payload's canonical text, where somebody has it already.
+        """
+        body: dict[str, Any] = {
+            "stream": stream,
+            "sequence": sequence + 1,
+            "at": at,
+            "actor": actor,
+            "kind": kind,
+            "payload": payload,
+            "previous": head,
+            "salt": salt or new_salt(),
+        }
+        return cls(**body, hash=digest(body) if payload_text is None else sha256(_around(body, payload_text)))
+
+    def line(self, payload_text: str) -> str:
+        """The line of this record with a payload that is written out already.
+
+        >>> record = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
+        >>> record.line("{}") == record.text
+        True
+        """
+        return _around(self.to_json(), payload_text)
+
+    @property
+    def hashed(self) -> bytes:
+        """What the hash is of: the canonical text without `schema` and `hash`."""
+        return encoded({key: value for key, value in self.to_json().items() if key not in ("schema", "hash")})
+
+    @property
+    def computed(self) -> str:
+        """The hash this record should have."""
+        return hashlib.sha256(self.hashed).hexdigest()
+
+
+def _around(body: Mapping[str, Any], payload_text: str) -> str:
+    """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
+    front = canonical({key: value for key, value in body.items() if key < "payload"})
+    back = canonical({key: value for key, value in body.items() if key > "payload"})
+    return f'{front[:-1]},"payload":{payload_text},{back[1:]}'

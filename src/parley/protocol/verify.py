@@ -1,25 +1,80 @@
 """Believe nothing: check a log's chain, take every decision again, and compare with what was recorded.
 
 Needs the records and nothing else, so a log exported from one machine is verified on another.
+
+Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do, and time stamps.
+Receipts also show that what was logged for an agent is what it sent.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
 
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
-from parley.protocol.chain import Proof, Record, Stamp, chained, check_receipts
-from parley.protocol.codec import canonical, digest, read_json
-from parley.protocol.events import Event, read_event
+from parley.protocol.codec import Count, Digest, Message, canonical, digest, read_json
+from parley.protocol.events import GENESIS, Event, Record, read_event
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
 from parley.protocol.trial import Trial, apply, asked_again, replay
+
+
+class Stamp(Message, tag="parley/stamp/1"):
+    """What a time stamp authority answered about the head of a log. It stands beside the log, or with somebody else."""
+
+    study: str
+    sequence: Count  # of the record that is stamped, and with it all before
+    head: Digest
+    authority: str  # the host that was asked
+    response: Annotated[str, Meta(max_length=100_000)]  # RFC 3161, DER in base64
+
+
+Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # that the chain went through a (sequence, head)
+
+
+def chained(records: Iterable[Record]) -> Iterator[Record]:
+    """The records as they come, each checked against the one before; the first flaw raises `BrokenChain`."""
+    sequence, head, stream = 0, GENESIS, None
+    for record in records:
+        stream = record.stream if stream is None else stream
+        if record.sequence != sequence + 1:
+            raise BrokenChain(f"record {sequence + 1} is missing or out of order: found {record.sequence}")
+        if record.stream != stream:
+            raise BrokenChain(f"record {record.sequence} belongs to {record.stream!r}, not to {stream!r}")
+        if record.previous != head:
+            raise BrokenChain(f"record {record.sequence} does not follow record {sequence}: its link is wrong")
+        if record.hash != record.computed:
+            raise BrokenChain(f"record {record.sequence} was changed: its hash does not fit its content")
+        sequence, head = record.sequence, record.hash
+        yield record
+
+
+def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
+    """Raise `BrokenChain` if a receipt or a stamp names a record the log does not have, or one with another report.
+
+    `given` has the receipts that the log itself gives for its reports, by their sequence. A stamp or a bare (sequence,
+    head) only shows that the chain went through there; a receipt shows that the agent's own report is what was logged.
+    """
+    for receipt in receipts:
+        sequence, head = receipt if isinstance(receipt, tuple) else (receipt.sequence, receipt.head)
+        if sequence < 1 or not head:
+            raise InvalidInput("receipt", found=f"{sequence}, {head!r:.80}", allowed="a sequence from 1 and a hash")
+        if heads.get(sequence) != head:
+            what = "ends before it" if sequence not in heads else "has another record there"
+            who = f"a time stamp of {receipt.authority}" if isinstance(receipt, Stamp) else "a receipt"
+            raise BrokenChain(f"{who} names record {sequence} with the hash {head:.12}..., but the log {what}")
+        if isinstance(receipt, Receipt) and receipt != given.get(sequence):
+            raise BrokenChain(
+                f"{receipt.agent!r} holds a receipt of {receipt.study!r} for its report {receipt.report:.12}... of "
+                f"phase {receipt.phase}, but record {sequence}, which it names, does not hold that report"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

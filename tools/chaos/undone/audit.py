@@ -141,6 +141,6 @@ def take_the_log_of_another_study():
     words=("was changed",),
 )
 def hash_by_another_recipe():
-    from parley.protocol import chain
+    from parley.protocol import events
 
-    change(chain, "sha256", lambda text, real=chain.sha256: real(f"{text}\n"))
+    change(events, "sha256", lambda text, real=events.sha256: real(f"{text}\n"))

@@ -9,9 +9,9 @@ ALIKE = "commitments.py::test_two_reports_look_the_same_to_whoever_may_not_see_t
 
 def write_no_salts():
     """One salt for all records hides as much as none."""
-    from parley.protocol import chain
+    from parley.protocol import events
 
-    change(chain, "new_salt", lambda: "0" * 32)
+    change(events, "new_salt", lambda: "0" * 32)
 
 
 def show_heads():
