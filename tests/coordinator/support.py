@@ -17,9 +17,8 @@ from tools.chaos import mutants
 from parley.agent.client import Client
 from parley.connections import ConnectionLimits
 from parley.coordinator.access.tokens import Role, issue_token
-from parley.coordinator.http.server import refuse_head
 from parley.coordinator.settings import ServerSettings
-from parley.service.app import create_service
+from parley.service import create_service, refuse_head
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 

@@ -10,7 +10,8 @@ import pytest
 from tests.coordinator.support import report_of, study_message
 from tests.dashboard.site import OF_A_STUDY, TABS
 
-from parley.coordinator.http import guard, server
+from parley import service
+from parley.coordinator.http import guard
 from parley.coordinator.studies import acts, certify, phases
 from parley.dashboard import session
 from parley.errors import Conflict, Rejected
@@ -134,8 +135,8 @@ def test_a_server_seldom_stops_to_look_for_garbage():
     """Looking through everything stops all threads; what a server begins with is never looked through again."""
     before = gc.get_threshold()
     try:
-        server.settle_memory()
-        assert gc.get_threshold() == server.GARBAGE
+        service.settle_memory()
+        assert gc.get_threshold() == service.GARBAGE
         assert gc.get_freeze_count() > 10_000
         assert gc.isenabled()
     finally:

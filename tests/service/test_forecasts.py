@@ -14,7 +14,7 @@ from parley.experiments.forecasts.forecast import budget_for_power
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.protocol import StudyMessage
-from parley.service.app import Forecaster, estimate
+from parley.service import Forecaster, estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})
@@ -38,7 +38,7 @@ def test_the_api_alone_knows_no_page():
     words = """
 import sys
 from parley.coordinator.settings import ServerSettings
-from parley.service.app import create_service
+from parley.service import create_service
 class Nothing: url = ""
 app = create_service(Nothing(), ServerSettings(no_dashboard=True))
 paths = app.state.openapi()["paths"]

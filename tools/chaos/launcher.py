@@ -10,11 +10,11 @@ from tools.chaos.forks import loop
 from tools.chaos.mutants import apply_chosen
 
 from parley import killpoints
-from parley.coordinator.http import server
 from parley.coordinator.http.app import new_context
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
-from parley.service.app import Forecaster, create_service
+from parley.service import Forecaster, create_service
+from parley.service import serve as serve_studies
 
 
 @cache
@@ -36,7 +36,7 @@ def serve(order):
     settings = ServerSettings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )
-    server.serve(settings, service, lambda _: None)
+    serve_studies(settings, lambda _: None, service)
 
 
 if __name__ == "__main__":

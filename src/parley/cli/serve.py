@@ -8,9 +8,8 @@ from parley.cli.console import say
 from parley.errors import needs
 
 with needs("server", "parley serve"):
-    from parley.coordinator.http.server import serve
     from parley.coordinator.settings import ServerSettings
-    from parley.service.app import create_service
+    from parley.service import serve
 
 
 def _options(function: Any) -> Any:
@@ -39,4 +38,4 @@ def serve_command(**settings: Any) -> None:
     def announce(address: str) -> None:
         say(f"Parley coordinator at {address}")
 
-    serve(chosen, create_service, announce)
+    serve(chosen, announce)

@@ -1,6 +1,6 @@
 """The table of operations: a row for each thing that the API does. Routing, guard and OpenAPI come from it.
 
-`service/app.py` adds two rows that simulate, which the coordinator must not.
+`service.py` adds two rows that simulate, which the coordinator must not.
 """
 
 from dataclasses import replace

@@ -1,1 +1,0 @@
-"""What `parley serve` serves: the coordinator's API, forecasts, which the coordinator must not make, and the pages."""
