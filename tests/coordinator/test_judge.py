@@ -8,7 +8,7 @@ from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
-from parley.coordinator.studies import acts, proposals
+from parley.coordinator.studies import acts
 from parley.coordinator.studies.phases import load_trial, take_report
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
@@ -47,7 +47,7 @@ def act(storage, work, *words):
 
 
 def freeze(storage, agent):
-    change = proposals.propose_freeze(storage, "trial", agent).change("closed")
+    change = acts.propose_freeze(storage, "trial", agent).change("closed")
     storage.change(lambda c: change(c, actor="test", at="now"))
 
 

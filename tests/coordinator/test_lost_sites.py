@@ -11,7 +11,7 @@ from parley.coordinator.record import open_for_reading, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup, restore
 from parley.coordinator.record.ledger import walk
-from parley.coordinator.studies import proposals
+from parley.coordinator.studies import acts
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Conflict, NotAllowed, NotThere, Rejected, Unreachable
 from parley.protocol import previews
@@ -137,9 +137,9 @@ def test_nothing_is_frozen_where_the_preview_is_another_or_the_others_cannot_be_
 def test_what_was_frozen_is_said_where_the_others_are_not_re_weighed(house, monkeypatch):
     agents = house.create(STUDY)
     phase(agents)
-    real = proposals.propose_reweigh
+    real = acts.propose_reweigh
     given = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
-    monkeypatch.setattr(proposals, "propose_reweigh", lambda storage, study, _: real(storage, study, given))
+    monkeypatch.setattr(acts, "propose_reweigh", lambda storage, study, _: real(storage, study, given))
     with pytest.raises(Conflict, match=r"agent 6 is frozen.*not re-weighed: the weights are others"):
         freeze_and_reweigh(house, "agent 6")
     assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 6"]

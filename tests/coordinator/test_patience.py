@@ -11,8 +11,8 @@ from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import StorageUnavailable
 from parley.coordinator.record.postgres import PostgresStorage
+from parley.coordinator.studies import acts
 from parley.coordinator.studies import phases as taking
-from parley.coordinator.studies import proposals
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_preview
 
@@ -175,7 +175,7 @@ def test_a_freeze_confirmed_on_what_was_shown_holds_though_reports_come_meanwhil
         agents[0].send(report_of(plan, 0))
         return freeze_preview(trial, agent)
 
-    monkeypatch.setattr(proposals.previews, "freeze_preview", slow)
+    monkeypatch.setattr(acts.previews, "freeze_preview", slow)
     body = {"reason": "why", "preview": shown["digest"]}
     assert house.admin.request("POST", "studies", "trial", "agents", "agent 3", "freeze", json=body)["awaited"] == 1
     assert looked == [0, 1]

@@ -15,7 +15,7 @@ from parley.coordinator.record import initialise, ledger, open_storage, studies
 from parley.coordinator.record import phases as recorded
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
-from parley.coordinator.studies import acts, phases, proposals
+from parley.coordinator.studies import acts, phases
 from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
 
@@ -98,27 +98,27 @@ class Walk:
 
     def freeze(self, agent=None):
         agent = agent or self.agent()
-        self.change(proposals.propose_freeze(self.storage, "trial", agent).change("closed"))
+        self.change(acts.propose_freeze(self.storage, "trial", agent).change("closed"))
 
     def thaw(self, agent=None):
         frozen = sorted(self.trial().frozen)
         agent = agent or (self.chance.choice(frozen) if frozen else self.agent())
-        self.change(proposals.propose_thaw(self.storage, "trial", agent).change("open again"))
+        self.change(acts.propose_thaw(self.storage, "trial", agent).change("open again"))
 
     def reweigh(self):
-        self.change(proposals.propose_reweigh(self.storage, "trial", {}).change("closed"))
+        self.change(acts.propose_reweigh(self.storage, "trial", {}).change("closed"))
 
     def arm(self):
         return self.chance.choice(self.trial().study.arms)
 
     def open_arm(self):
-        self.change(proposals.propose_open_arm(self.storage, "trial", self.arm()).change("ready"))
+        self.change(acts.propose_open_arm(self.storage, "trial", self.arm()).change("ready"))
 
     def withdraw_arm(self):
-        self.change(proposals.propose_withdraw_arm(self.storage, "trial", self.arm()).change("unsafe"))
+        self.change(acts.propose_withdraw_arm(self.storage, "trial", self.arm()).change("unsafe"))
 
     def close_early(self):
-        self.change(proposals.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
+        self.change(acts.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
 
     def amend(self):
         self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")

@@ -18,8 +18,8 @@ from parley.coordinator.record import (
     open_storage,
     parse_url,
     phases,
-    schema,
     studies,
+    tables,
     writer,
 )
 from parley.coordinator.record.tables import chains, log, metadata
@@ -274,10 +274,10 @@ def upgrade():
 
 def test_a_database_of_an_earlier_version_is_brought_to_the_newest(database, tmp_path):
     with pytest.MonkeyPatch.context() as later:
-        shutil.copytree(schema.FOLDER, tmp_path / "migrations")
-        newest = schema.newest()
+        shutil.copytree(tables.FOLDER, tmp_path / "migrations")
+        newest = tables.newest()
         (tmp_path / "migrations" / "versions" / "v9998_note.py").write_text(STEP.format(newest=newest))
-        later.setattr(schema, "FOLDER", tmp_path / "migrations")
+        later.setattr(tables, "FOLDER", tmp_path / "migrations")
         with pytest.raises(InvalidInput, match=f"revision {newest}; allowed: 9998"):
             open_storage(database)
         assert initialise(database) == (newest, "9998")
@@ -295,7 +295,7 @@ def test_a_database_of_the_first_revision_gets_the_tables_of_a_new_one(database)
         for table in ("late_reports", "webhook_cursors", "webhooks"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert initialise(database) == ("0001", schema.newest())
+    assert initialise(database) == ("0001", tables.newest())
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     engine.dispose()

@@ -220,9 +220,9 @@ def store_steps_whatever_happened():
 
 
 def leave_out_the_triggers():
-    from parley.coordinator.record import schema
+    from parley.coordinator.record import tables
 
-    real = schema.upgrade
+    real = tables.upgrade
 
     def without(connection):
         revisions = real(connection)
@@ -231,7 +231,7 @@ def leave_out_the_triggers():
                 connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
         return revisions
 
-    change(schema, "upgrade", without)
+    change(tables, "upgrade", without)
 
 
 def keep_secrets_in_clear():

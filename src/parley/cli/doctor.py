@@ -67,7 +67,7 @@ def _database(address: str) -> dict[str, Any]:
         from sqlalchemy import text
 
         from parley.coordinator.record import open_for_reading, parse_url
-        from parley.coordinator.record.schema import SCHEMA, newest
+        from parley.coordinator.record.tables import SCHEMA, newest
     shown = parse_url(address).render_as_string(hide_password=True)
     answer: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
     try:

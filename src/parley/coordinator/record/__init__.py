@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from parley.coordinator.record import schema
+from parley.coordinator.record import tables
 from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.record.sqlite import DatabaseLock, SqliteStorage, sqlite_engine
@@ -53,7 +53,7 @@ ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABA
 def initialise(address: str) -> tuple[str | None, str]:
     """Create or upgrade the schema; nobody else may be writing. Returns the revisions before and after."""
     with begin_alone(address) as connection:
-        return schema.upgrade(connection)
+        return tables.upgrade(connection)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def open_storage(
     else:
         storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
     try:
-        storage.read(lambda transaction: schema.check_schema(transaction.connection))
+        storage.read(lambda transaction: tables.check_schema(transaction.connection))
     except BaseException:
         storage.close()
         raise

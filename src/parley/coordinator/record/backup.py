@@ -17,7 +17,6 @@ from parley.coordinator.record import (
     begin_alone,
     initialise,
     open_for_reading,
-    schema,
     sqlite_engine,
     tables,
 )
@@ -114,7 +113,7 @@ def restore(source: Path, address: str) -> Restored:
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:
     """Every table but those that are left out; returns how many rows of each."""
-    schema.check_schema(source)
+    tables.check_schema(source)
     target.execute(chains.delete())
     rows = {}
     for table in metadata.sorted_tables:

@@ -1,12 +1,23 @@
-"""The tables, and the triggers that keep the log append-only.
+"""The tables, the triggers that keep the log append-only, and how a database comes to have them.
 
-A new database is made from these. `migrations` has the steps that lead here from databases of earlier versions.
+A new database is made from these. `migrations` has the steps that lead here from databases of earlier versions; one
+that this version does not know is refused.
 
 Times are ISO text for people and for the hashes; nothing is decided by them. JSON is stored as canonical text, so that
 what is hashed is what is stored.
 """
 
+from pathlib import Path
+from typing import Any
+
 import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext, RevisionStep
+from alembic.script import ScriptDirectory
+
+from parley.errors import InvalidInput
+from parley.protocol import GENESIS
 
 metadata = sa.MetaData(
     naming_convention={
@@ -244,3 +255,75 @@ APPEND_ONLY = {
         "EXECUTE FUNCTION parley_append_only()",
     ),
 }
+
+FOLDER = Path(__file__).parent / "migrations"
+SCHEMA = "database schema"  # what errors about it name
+
+
+def _scripts() -> tuple[Config, ScriptDirectory]:
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    return config, ScriptDirectory.from_config(config)
+
+
+def _known() -> list[str]:
+    """Every revision, the newest first."""
+    return [script.revision for script in _scripts()[1].walk_revisions()]
+
+
+def newest() -> str:
+    """The revision this version of Parley works with.
+
+    >>> newest()
+    '0002'
+    """
+    return _known()[0]
+
+
+def current(connection: sa.Connection) -> str | None:
+    """The revision of a database; None when it is empty."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def check_schema(connection: sa.Connection) -> None:
+    """Raise unless the database is at the newest revision."""
+    found, known = current(connection), _known()
+    if found == known[0]:
+        return
+    if found is not None and found not in known:
+        raise InvalidInput(
+            SCHEMA,
+            found=f"revision {found}, which this version does not know",
+            allowed=", ".join(sorted(known)),
+            hint="It was written by a newer Parley: upgrade this one",
+        )
+    raise InvalidInput(
+        SCHEMA,
+        found=f"revision {found}" if found else "an empty database",
+        allowed=known[0],
+        hint="Run `parley admin init` (after a backup, if there is data)",
+    )
+
+
+def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
+    """Make a new database, or take every step up to the newest schema; returns the revisions before and after."""
+    before = current(connection)
+    if before is not None and before not in _known():
+        check_schema(connection)
+    config, scripts = _scripts()
+    if before is None:
+        metadata.create_all(connection)
+        for statement in APPEND_ONLY[connection.dialect.name]:
+            connection.exec_driver_sql(statement)
+        connection.execute(sa.insert(chains).values(stream="server", sequence=0, head=GENESIS))
+        MigrationContext.configure(connection).stamp(scripts, "head")
+        return before, newest()
+
+    def steps(revision: Any, _: Any) -> list[RevisionStep]:
+        due = list(scripts.iterate_revisions("head", revision))
+        return [RevisionStep(scripts.revision_map, script, is_upgrade=True) for script in reversed(due)]
+
+    with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
+        environment.configure(connection=connection, transactional_ddl=True)
+        environment.run_migrations()
+    return before, newest()

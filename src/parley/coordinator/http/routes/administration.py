@@ -20,9 +20,9 @@ from parley.coordinator.reading.studies import PAGE, log_page, quarantined, sign
 from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import append_server
-from parley.coordinator.studies import acts, proposals
+from parley.coordinator.studies import acts
+from parley.coordinator.studies.acts import Proposal
 from parley.coordinator.studies.phases import load_trial
-from parley.coordinator.studies.proposals import Proposal
 from parley.protocol import Report, Stamp, Trial
 from parley.protocol.certificate import corrections_of, reading
 from parley.timestamps import read_response
@@ -58,18 +58,18 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLin
 async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
     return await _previewed(
-        call, answers.PreviewedEarlyClose, proposals.propose_early_close, call.study, call.at.phase, blind=True
+        call, answers.PreviewedEarlyClose, acts.propose_early_close, call.study, call.at.phase, blind=True
     )
 
 
 async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, proposals.propose_early_close, call.study, call.at.phase)
+    return await _confirmed(call, acts.propose_early_close, call.study, call.at.phase)
 
 
 async def preview_freeze(call: Call[None, None]) -> answers.PreviewedFreeze:
     """What freezing an agent would do to termination and guarantee, and both ways to go on; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedFreeze, proposals.propose_freeze, call.study, call.at.agent)
+    return await _previewed(call, answers.PreviewedFreeze, acts.propose_freeze, call.study, call.at.agent)
 
 
 async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLine:
@@ -80,22 +80,22 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
     storage, place = call.context.storage, (call.study, call.at.agent)
     wanted, had = None, tuple[str, ...]()
     if call.body.reweigh:
-        shown = (await call.compute(partial(proposals.propose_freeze, storage, *place))).preview
+        shown = (await call.compute(partial(acts.propose_freeze, storage, *place))).preview
         if shown.reweigh is None or shown.keep is None:
             raise Refusal("illegal-move", "nothing was frozen: the others cannot be re-weighed as they are asked")
         wanted, had = shown.reweigh, shown.keep.answered
-    frozen = await _confirmed(call, proposals.propose_freeze, *place)
+    frozen = await _confirmed(call, acts.propose_freeze, *place)
     if wanted is None:
         return frozen
     try:
         # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
         # there were may not; those that the phase brought were seen by nobody.
-        anew = (await call.compute(partial(proposals.propose_reweigh, storage, call.study, {}))).preview
+        anew = (await call.compute(partial(acts.propose_reweigh, storage, call.study, {}))).preview
         if anew.weights != wanted.weights:
             raise Refusal("changed-meanwhile", "the weights are others than those that were shown")
         if not set(anew.withdrawn) & set(had) <= set(wanted.withdrawn):
             raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
-        return await _confirmed(call, proposals.propose_reweigh, call.study, {}, digest=anew.digest)
+        return await _confirmed(call, acts.propose_reweigh, call.study, {}, digest=anew.digest)
     except Refusal as refusal:
         words = f"{call.at.agent} is frozen. The others are not re-weighed: {refusal}"
         raise Refusal(refusal.slug, words, **refusal.extra) from None
@@ -103,42 +103,42 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
 
 async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> answers.PreviewedReweigh:
     """What asking anew without the frozen agents would do, with given columns or without; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedReweigh, proposals.propose_reweigh, call.study, call.body.columns)
+    return await _previewed(call, answers.PreviewedReweigh, acts.propose_reweigh, call.study, call.body.columns)
 
 
 async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> answers.StudyLine:
     """Ask anew without the frozen agents: the state is the fold of all recorded phases under the new weights."""
-    return await _confirmed(call, proposals.propose_reweigh, call.study, call.body.columns)
+    return await _confirmed(call, acts.propose_reweigh, call.study, call.body.columns)
 
 
 async def preview_thaw(call: Call[None, None]) -> answers.PreviewedThaw:
     """What asking a frozen agent again would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedThaw, proposals.propose_thaw, call.study, call.at.agent)
+    return await _previewed(call, answers.PreviewedThaw, acts.propose_thaw, call.study, call.at.agent)
 
 
 async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Ask a frozen agent again. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, proposals.propose_thaw, call.study, call.at.agent)
+    return await _confirmed(call, acts.propose_thaw, call.study, call.at.agent)
 
 
 async def preview_open_arm(call: Call[None, None]) -> answers.PreviewedArm:
     """What making a dormant or withdrawn arm a candidate would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, proposals.propose_open_arm, call.study, call.at.arm)
+    return await _previewed(call, answers.PreviewedArm, acts.propose_open_arm, call.study, call.at.arm)
 
 
 async def open_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Make a dormant or withdrawn arm a candidate. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, proposals.propose_open_arm, call.study, call.at.arm)
+    return await _confirmed(call, acts.propose_open_arm, call.study, call.at.arm)
 
 
 async def preview_withdraw_arm(call: Call[None, None]) -> answers.PreviewedArm:
     """What going on without an arm would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, proposals.propose_withdraw_arm, call.study, call.at.arm)
+    return await _previewed(call, answers.PreviewedArm, acts.propose_withdraw_arm, call.study, call.at.arm)
 
 
 async def withdraw_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Go on without an arm: the state is the fold of all recorded phases without it."""
-    return await _confirmed(call, proposals.propose_withdraw_arm, call.study, call.at.arm)
+    return await _confirmed(call, acts.propose_withdraw_arm, call.study, call.at.arm)
 
 
 async def _previewed(
@@ -200,12 +200,12 @@ def _addressed(call: Call[None, Any]) -> Report:
 
 async def preview_correction(call: Call[None, schemas.CorrectionBody]) -> answers.PreviewedCorrection:
     """What correcting a report of a decided phase would tell, and whose answer would change; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedCorrection, proposals.propose_correction, _addressed(call))
+    return await _previewed(call, answers.PreviewedCorrection, acts.propose_correction, _addressed(call))
 
 
 async def correct_report(call: Call[None, schemas.CorrectBody]) -> answers.StudyLine:
     """Put a report of a decided phase right. Both are kept, and decisions stand; a certificate is issued anew."""
-    return await _confirmed(call, proposals.propose_correction, _addressed(call))
+    return await _confirmed(call, acts.propose_correction, _addressed(call))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
