@@ -1,10 +1,12 @@
 """The time, for people to read. No decision looks at it: `tests/coordinator/test_promise_08_clocks.py`."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import TypeAlias
 
+EXACT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z")
 Clock: TypeAlias = Callable[[], str]
 
 
@@ -25,6 +27,15 @@ def later(at: str, hours: float) -> str:
     moment = datetime.fromisoformat(at).astimezone(UTC)
     moment = last if last - moment < timedelta(hours=hours) else moment + timedelta(hours=hours)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_the_minute(at: str) -> str:
+    """A time without what tells two events of one minute apart.
+
+    >>> to_the_minute("2026-01-31T23:30:12.345Z")
+    '2026-01-31T23:30:00.000Z'
+    """
+    return EXACT.sub(r"\1:00.000Z", at)
 
 
 def hours_between(since: str, until: str) -> float:

@@ -16,7 +16,7 @@ def write_no_salts():
 
 def show_heads():
     from parley.coordinator.http.context import Call
-    from parley.coordinator.reading.visibility import Visibility
+    from parley.coordinator.reading.studies import Visibility
 
     change(Call, "visibility", property(lambda _: Visibility(whole=True)))
 

@@ -21,7 +21,7 @@ from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger, repeat
-from parley.coordinator.reading.visibility import ETags
+from parley.coordinator.reading.studies import ETags
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, ledger
 from parley.coordinator.settings import ServerSettings

@@ -29,8 +29,7 @@ from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.studies import summary
-from parley.coordinator.reading.visibility import ETags, Visibility
+from parley.coordinator.reading.studies import ETags, Visibility, summary
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow

@@ -12,7 +12,7 @@ from parley.coordinator.access.tokens import ADMINS, AGENTS, EVERYONE, INSPECTOR
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Place
 from parley.coordinator.http.guard import Operation
-from parley.coordinator.http.routes import access, agents, health, studies, webhooks
+from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import Problem
 from parley.openapi import Service
@@ -144,13 +144,13 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     *_tagged(
         "webhooks",
-        _row("GET", "/v1/webhooks", webhooks.list_webhooks, ADMINS, answer=answers.Webhooks),
+        _row("GET", "/v1/webhooks", access.list_webhooks, ADMINS, answer=answers.Webhooks),
         _row(
-            "POST", "/v1/webhooks", webhooks.add_webhook, ADMINS,
+            "POST", "/v1/webhooks", access.add_webhook, ADMINS,
             body=schemas.WebhookBody, answer=answers.NewWebhook, status=201, secret=True,
         ),
-        _row("DELETE", WEBHOOK, webhooks.remove_webhook, ADMINS, answer=answers.RemovedWebhook),
-        _row("POST", WEBHOOK + "/test", webhooks.test_webhook, ADMINS, answer=answers.TestedWebhook),
+        _row("DELETE", WEBHOOK, access.remove_webhook, ADMINS, answer=answers.RemovedWebhook),
+        _row("POST", WEBHOOK + "/test", access.test_webhook, ADMINS, answer=answers.TestedWebhook),
     ),
     *_tagged(
         "health",

@@ -13,8 +13,7 @@ import msgspec
 from sqlalchemy import and_, exists, func, insert, select
 
 from parley.coordinator.answers import Telling
-from parley.coordinator.clock import hours_between
-from parley.coordinator.reading.visibility import to_the_minute
+from parley.coordinator.clock import hours_between, to_the_minute
 from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, late_reports, log

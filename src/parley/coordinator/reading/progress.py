@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.coordinator import answers
+from parley.coordinator.clock import to_the_minute
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.visibility import to_the_minute
 from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.costs import money_of

@@ -1,18 +1,25 @@
 """Studies for people and pages: a line of the list, where one is, what agents are asked and what they reported.
 
 What the data of a study say is in `progress`.
+
+Heads, sequences and exact times are for those who may see the data anyway, and of its own reports for an agent. Others
+get times to the minute, and instead of a sequence a version: a word that changes whenever the study does and says
+nothing else. `tests/coordinator/test_commitments.py` looks at everything a viewer and another agent can get, for two
+studies that differ in one report, and finds no difference.
 """
 
-from dataclasses import replace
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import func, select
 
 from parley.coordinator import answers
+from parley.coordinator.clock import to_the_minute
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
-from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.record import Transaction, ledger, phases, studies, tables
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Certificate, Held, Report, Stage
@@ -23,6 +30,35 @@ from parley.status import OutcomeStatus
 from parley.translation import marked
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visibility:
+    """`whole`: heads, sequences and exact times. `agent`: whose own reports are told exactly."""
+
+    whole: bool
+    agent: str | None = None
+
+    def time(self, at: str, agent: str | None = None) -> str:
+        """When something happened, as this one may know; `agent` is whose doing it was."""
+        mine = agent is not None and agent == self.agent
+        return at if self.whole or mine else to_the_minute(at)
+
+
+class ETags:
+    """Versions of what may be looked at again: the same as long as nothing changed, and nothing to be read from them.
+
+    >>> etags = ETags()
+    >>> etags.of("trial", 3) == etags.of("trial", 3) != etags.of("trial", 4)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def of(self, *parts: object) -> str:
+        """The version that these give."""
+        return hashlib.blake2b(repr(parts).encode(), key=self._key, digest_size=8).hexdigest()
 
 
 def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:

@@ -3,7 +3,7 @@
 from starlette.responses import RedirectResponse, Response
 
 from parley.coordinator.answers import NewWebhook, Telling
-from parley.coordinator.http.routes import webhooks
+from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 
@@ -12,7 +12,7 @@ async def webhooks_page(
     shown: Page, *, added: NewWebhook | None = None, said: str = "", problem: str = "", code: int = 200
 ) -> Response:
     """Every webhook without its secret, but for the one that was `added` just now."""
-    found = await shown.call(webhooks.list_webhooks)
+    found = await shown.call(access.list_webhooks)
     return await shown.show(
         "webhooks.html",
         code=code,
@@ -33,7 +33,7 @@ async def add(shown: Page) -> Response:
     try:
         if not chosen:
             raise Refusal("invalid-request", "events: found none; allowed: at least one")
-        return await webhooks_page(shown, added=await shown.call(webhooks.add_webhook, body={**body, "events": chosen}))
+        return await webhooks_page(shown, added=await shown.call(access.add_webhook, body={**body, "events": chosen}))
     except Refusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise
@@ -42,7 +42,7 @@ async def add(shown: Page) -> Response:
 
 async def test(shown: Page) -> Response:
     """Send a test message now."""
-    found = await shown.call(webhooks.test_webhook, webhook=shown.form.get("webhook", "-"))
+    found = await shown.call(access.test_webhook, webhook=shown.form.get("webhook", "-"))
     if found.delivered:
         return await webhooks_page(shown, said=f"The test message arrived: {found.id} is live.")
     return await webhooks_page(shown, problem=f"The test message of {found.id} did not arrive: {found.error}")
@@ -50,7 +50,7 @@ async def test(shown: Page) -> Response:
 
 async def remove(shown: Page) -> Response:
     """Tell a webhook nothing more."""
-    await shown.call(webhooks.remove_webhook, webhook=shown.form.get("webhook", "-"))
+    await shown.call(access.remove_webhook, webhook=shown.form.get("webhook", "-"))
     return RedirectResponse("/webhooks", status_code=303)
 
 
