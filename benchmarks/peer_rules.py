@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri, rel_entr, zeta
 
-from parley.thresholds import mixture_constant
+from parley.bounds.paper import mixture_constant
 
 Floats = NDArray[np.float64]
 Threshold = Callable[[Floats, Floats, Floats], Floats]  # (total, draws of the leader, draws of the other) -> line

@@ -7,10 +7,10 @@ from tests.support import random_instance
 from parley.bounds import Guarantee
 from parley.experiments.paper.discrepancies import CappedWcpe
 from parley.policies import make_policy
+from parley.policies.wcpe import make_threshold, radius
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation import simulate
-from parley.thresholds import make_threshold, radius
 from parley.totals import Totals
 
 

@@ -6,9 +6,8 @@ from tests.support import random_weights
 
 from parley.bounds import oracle
 from parley.errors import InvalidInput
-from parley.policies.wcpe import smallest_counts
+from parley.policies.wcpe import make_threshold, smallest_counts
 from parley.problem import Problem
-from parley.thresholds import make_threshold
 
 
 @settings(deadline=None, max_examples=150)

@@ -5,8 +5,8 @@ import pytest
 from tests.support import paper_study
 
 from parley import Instance, InvalidInput, Problem, make_policy, simulate
+from parley.policies.wcpe import radius
 from parley.simulation import phases
-from parley.thresholds import radius
 from parley.totals import Totals
 
 COUNT = 400

@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.policies.base import Elimination, Explanation, State, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.thresholds import make_threshold, radius
+from parley.policies.wcpe import make_threshold, radius
 
 __all__ = ["Doubling"]
 

@@ -93,10 +93,10 @@ MUTANTS = [
     ),
     *_of(
         "thresholds",
-        ("beta without its factor 2", "thresholds.py", "return np.asarray(2 * (constant + 2 * iterated))",
-         "return np.asarray(constant + 2 * iterated)", "tests/test_thresholds.py::test_beta_is_the_papers_formula_and_increases_in_every_count"),
-        ("PF-UCB's radius forgets the agents", "thresholds.py", "np.sqrt(2 * logs / (agents * effort))",
-         "np.sqrt(2 * logs / effort)", "tests/test_thresholds.py::test_pf_ucb_radius_is_the_papers_formula"),
+        ("beta without its factor 2", "policies/wcpe.py", "return np.asarray(2 * (constant + 2 * iterated))",
+         "return np.asarray(constant + 2 * iterated)", "tests/policies/test_thresholds.py::test_beta_is_the_papers_formula_and_increases_in_every_count"),
+        ("PF-UCB's radius forgets the agents", "policies/pf_ucb_bai.py", "np.sqrt(2 * logs / (agents * effort))",
+         "np.sqrt(2 * logs / effort)", "tests/policies/test_thresholds.py::test_pf_ucb_radius_is_the_papers_formula"),
     ),
     *_of(
         "evidence",

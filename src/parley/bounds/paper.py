@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import zeta
 
 from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
@@ -18,7 +20,6 @@ from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, Instance, Problem
 from parley.rewards import Gaussian
 from parley.settings import SETTINGS
-from parley.thresholds import mixture_constant
 
 ACCURACY = 1e-9
 RATES_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards
@@ -317,3 +318,21 @@ def _as_intervals_suppose(instance: Instance) -> Instance:
         return instance
     noise = Gaussian(scale=np.sqrt(model.variance).tolist())
     return Instance(problem=instance.problem.with_(noise=noise), means=instance.means)
+
+
+@lru_cache(maxsize=1024)
+def mixture_constant(delta: float, arms: int, agents: int) -> float:
+    """g_M(delta / (K M)) of Lemma 2: `M * C(log(K M / delta) / M)`, C a minimum over lambda in (1/2, 1).
+
+    Any lambda gives a valid (larger) threshold, so a numerical minimum errs on the safe side.
+    """
+    from scipy.optimize import minimize_scalar  # imported here because it is slow to import and rarely needed
+
+    x = math.log(arms * agents / delta) / agents
+
+    def objective(lam: float) -> float:
+        g = 2 * lam - 2 * lam * math.log(4 * lam) + math.log(zeta(2 * lam)) - 0.5 * math.log(1 - lam)
+        return (g + x) / lam
+
+    best = minimize_scalar(objective, bounds=(0.5 + 1e-9, 1 - 1e-12), method="bounded", options={"xatol": 1e-12})
+    return agents * float(best.fun)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import zeta
 
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, nth_largest, whole_counts
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.thresholds import pf_ucb_radius
 
 
 def personalization(problem: Problem, policy: str) -> float:
@@ -99,3 +99,10 @@ class PfUcbBai(Elimination):
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
         own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort
         return np.asarray(everyone & own & (state.counts > 0))
+
+
+def pf_ucb_radius(problem: Problem, effort: FloatArray, phase: IntArray) -> FloatArray:
+    """B_r of PF-UCB-BAI (Appendix E), beta = 2: `sqrt(2 log(K M zeta(2) r^2 / delta) / (M F(r)))`, phases from 1."""
+    arms, agents = problem.shape
+    logs = np.log(arms * agents * zeta(2) * np.square(phase.astype(np.float64)) / problem.delta)
+    return np.asarray(problem.noise.largest_scale * np.sqrt(2 * logs / (agents * effort)))

@@ -2,6 +2,9 @@
 
 Every phase halves the *proxy gap* of the arms that remain, asks the oracle for the cheapest allocation that makes
 every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
+
+How wide an interval must be, the paper's beta says: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. The
+appendix proof of the paper's confidence lemma shows a second factor 2 under the root, which `beta` already holds.
 """
 
 from collections.abc import Callable
@@ -11,14 +14,19 @@ from typing import ClassVar
 import numpy as np
 
 from parley.bounds import oracle
+from parley.bounds.paper import mixture_constant
 from parley.errors import InvalidInput, UnknownName
 from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, raise_cells, whole_counts
-from parley.problem import BoolArray, FloatArray, IntArray
-from parley.thresholds import THRESHOLDS, Threshold, make_threshold, radius
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 from parley.translation import marked
 
+Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
+THRESHOLDS = {
+    "paper": "time-uniform, delta-correct (Lemma 2 of the paper)",
+    "heuristic": "the authors' experimental threshold: NO GUARANTEE on the error",
+}
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
 ENDLESS = 2**53  # draws
 OTHERS = 0.1  # share of the variance, of the lost sites', to which the others still draw
@@ -222,9 +230,7 @@ class Uniform(Wcpe):
         return np.asarray(needed * weighed)
 
 
-def smallest_counts(
-    counts: IntArray, allocation: FloatArray, threshold: Callable[[IntArray], FloatArray], minimum_cell: int = 1
-) -> IntArray:
+def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Threshold, minimum_cell: int = 1) -> IntArray:
     """The smallest integers `n >= max(counts, 1)` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
 
     W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
@@ -250,3 +256,28 @@ def smallest_counts(
         if (following == least).all():
             return following
         least = following
+
+
+def make_threshold(name: str, problem: Problem) -> Threshold:
+    """The beta of a registered name, as a function of the counts of each arm.
+
+    >>> beta = make_threshold("paper", Problem(arms=6, weights=np.eye(3), delta=0.1))
+    >>> beta(np.ones((6, 3), dtype=np.int64)).shape
+    (6, 1)
+    """
+    if name not in THRESHOLDS:
+        raise UnknownName("threshold", name, THRESHOLDS)
+    if name == "heuristic":
+        return lambda counts: 2 * np.log((1 + np.log(counts.sum(axis=-1, keepdims=True))) / problem.delta)
+    constant = mixture_constant(problem.delta, *problem.shape)
+
+    def paper(counts: IntArray) -> FloatArray:
+        iterated = np.log(4 + np.log(counts)).sum(axis=-1, keepdims=True)
+        return np.asarray(2 * (constant + 2 * iterated))
+
+    return paper
+
+
+def radius(problem: Problem, counts: IntArray, threshold: Threshold) -> FloatArray:
+    """Omega of Definition 2, `(..., arm, agent)`: half the width of the interval of a mixed mean; huge without data."""
+    return np.asarray(np.sqrt(threshold(np.maximum(counts, 1)) * problem.mixed_variances(counts)))

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import zeta
 
+from parley.bounds.paper import mixture_constant
 from parley.errors import UnknownName
+from parley.policies.pf_ucb_bai import pf_ucb_radius
+from parley.policies.wcpe import make_threshold, radius
 from parley.problem import Problem
-from parley.thresholds import make_threshold, mixture_constant, pf_ucb_radius, radius
 
 
 @pytest.mark.parametrize(("delta", "arms", "agents"), [(0.1, 6, 3), (1e-5, 6, 3), (0.5, 2, 1), (1e-12, 50, 20)])
