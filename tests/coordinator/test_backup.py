@@ -7,8 +7,7 @@ import pytest
 from sqlalchemy import func, select
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.access.sessions import open_session
-from parley.coordinator.access.tokens import Role, issue_token, list_tokens, revoke
+from parley.coordinator.access.tokens import Role, issue_token, list_tokens, open_session, revoke
 from parley.coordinator.record import StorageUnavailable, initialise, open_for_reading, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import _check_file, backup, restore

@@ -7,7 +7,7 @@ import pytest
 from tests.coordinator.support import report_of, server_process, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.access import sessions
+from parley.coordinator.access import tokens
 from parley.coordinator.access.tokens import prepare
 from parley.coordinator.observability import SECRET
 from parley.coordinator.problems import Refusal
@@ -101,12 +101,12 @@ def test_sessions_that_are_over_are_forgotten_so_that_no_clock_brings_them_back(
     """Also across a restart: what was swept is gone, whatever the time is then said to be."""
 
     def open_and_sweep(connection):
-        secret, ends = sessions.open_session(connection, "0" * 16, at="2026-01-01T00:00:00.000Z", hours=12)
-        assert sessions.any_over(connection, at=ends)
-        sessions.sweep(connection, at=ends)
-        assert not sessions.any_over(connection, at=ends)
+        secret, ends = tokens.open_session(connection, "0" * 16, at="2026-01-01T00:00:00.000Z", hours=12)
+        assert tokens.any_session_over(connection, at=ends)
+        tokens.sweep_sessions(connection, at=ends)
+        assert not tokens.any_session_over(connection, at=ends)
         return secret
 
     secret = storage.change(open_and_sweep)
     with pytest.raises(Refusal, match="unknown or over"):
-        storage.read(lambda connection: sessions.resume(connection, secret, at="2025-01-01T00:00:00.000Z"))
+        storage.read(lambda connection: tokens.resume(connection, secret, at="2025-01-01T00:00:00.000Z"))

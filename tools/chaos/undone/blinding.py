@@ -46,9 +46,9 @@ def show_unsalted_heads():
 
 @MENDS.undone("tells everybody exact times", point=2, test=ALIKE, words=("no exact time",))
 def tell_exact_times():
-    from parley.coordinator.reading import visibility
+    from parley.coordinator import clock
 
-    change(visibility, "to_the_minute", lambda at: at)
+    change(clock, "to_the_minute", lambda at: at)
 
 
 @MENDS.undone(
@@ -93,9 +93,9 @@ def follow_the_clock_back():
     "never forgets a session",
     point=7,
     test="promise_11_secrets.py::test_sessions_that_are_over_are_forgotten_so_that_no_clock_brings_them_back[sqlite]",
-    words=("any_over",),
+    words=("any_session_over",),
 )
 def forget_no_session():
-    from parley.coordinator.access import sessions
+    from parley.coordinator.access import tokens
 
-    change(sessions, "sweep", lambda *_, **__: None)
+    change(tokens, "sweep_sessions", lambda *_, **__: None)

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 import anyio.to_thread
 import httpx2 as httpx
 
-from parley.coordinator.access import sessions, tokens
+from parley.coordinator.access import tokens
 from parley.coordinator.access.tokens import Role, TokenRow
 from parley.coordinator.clock import Clock, hours_between
 from parley.coordinator.observability import logger
@@ -81,7 +81,7 @@ class Provider:
         kid, claims = await self._named(secret, answer)
         await self._admit(kid, claims)
         at, hours = self._session_clock(), self._settings.session_hours
-        opened = self._storage.submit(lambda transaction: sessions.open_session(transaction, kid, at=at, hours=hours))
+        opened = self._storage.submit(lambda transaction: tokens.open_session(transaction, kid, at=at, hours=hours))
         return (await asyncio.wrap_future(opened))[0]
 
     async def person(self, kid: str) -> TokenRow | None:

@@ -1,7 +1,10 @@
-"""Tokens, and what their roles may do.
+"""Tokens, what their roles may do, and the sessions that browsers hold instead.
 
 A token is `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves it, and only the secret's SHA-256 is
 kept. A fast hash is right here: the secret is random and long, so there is no dictionary to try.
+
+A session stands for the token it was opened with: it can do what the token can, ends when the token is revoked, and at
+its own time. It lives in the database, so it outlives a restart of the server and is known to every server process.
 """
 
 import asyncio
@@ -18,15 +21,18 @@ import anyio.to_thread
 from cachetools import LRUCache
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from parley.coordinator.clock import utc_now
+from parley.coordinator.clock import later, utc_now
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, initialise, open_storage, studies, tables
 from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.tables import sessions
 from parley.coordinator.record.writer import append_server
 from parley.errors import InvalidInput
 
 LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
 CACHED = 10_000  # tokens; the least recently used one goes first
+MOST_SESSIONS = 20  # of one token; a further one ends the oldest
+SESSION = re.compile(r"[A-Za-z0-9_-]{43}")
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -267,6 +273,45 @@ def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tup
 
 
 Lookup: TypeAlias = TokenRow | StorageUnavailable | None
+
+
+def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
+    """A new session of a token: the secret to hand over, once, and when it ends."""
+    sweep_sessions(transaction, at=at)
+    mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
+    too_many = transaction.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
+    transaction.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
+    secret, expires = secrets.token_urlsafe(32), later(at, hours)
+    row = {"digest": _digest(secret), "kid": kid, "created_at": at, "expires_at": expires}
+    transaction.execute(insert(sessions).values(row))
+    return secret, expires
+
+
+def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
+    """The principal of a session; unknown, ended and expired ones are refused alike, and those of a revoked token."""
+    if SESSION.fullmatch(secret) is not None:
+        # The secret is 256 random bits: looking its hash up tells nothing about it by how long that takes.
+        found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
+        row = None if found is None or found.expires_at <= at else get_token(transaction, found.kid)
+        if row is not None and row.revoked_at is None:
+            return principal_of_row(row)
+    raise _bad_token("the session is unknown or over")
+
+
+def end_session(transaction: Transaction, secret: str) -> None:
+    """Sign out; ending it twice is the same as once."""
+    transaction.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
+
+
+def sweep_sessions(transaction: Transaction, *, at: str) -> None:
+    """Forget the sessions that are over: no clock can bring them back then."""
+    transaction.execute(delete(sessions).where(sessions.c.expires_at <= at))
+
+
+def any_session_over(transaction: Transaction, *, at: str) -> bool:
+    """Whether there is something to sweep."""
+    over = select(sessions.c.digest).where(sessions.c.expires_at <= at).limit(1)
+    return transaction.execute(over).first() is not None
 
 
 class TokenCache:

@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from parley import __version__
-from parley.coordinator.access import sessions
 from parley.coordinator.access.oidc import Provider
-from parley.coordinator.access.tokens import TokenCache
+from parley.coordinator.access.tokens import TokenCache, any_session_over, sweep_sessions
 from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
 from parley.coordinator.http.guard import Operation, refusal_of
@@ -111,7 +110,7 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
 
 async def _sweep(context: Context) -> None:
     """Forget sessions that are over: what is forgotten no clock brings back."""
-    over, sweep = (partial(work, at=context.session_clock()) for work in (sessions.any_over, sessions.sweep))
+    over, sweep = (partial(work, at=context.session_clock()) for work in (any_session_over, sweep_sessions))
     if await context.read(over):
         await asyncio.wrap_future(context.storage.submit(sweep))
 

@@ -19,8 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.access.sessions import resume
-from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, authorize
+from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, authorize, resume
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, Place, context_of
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal

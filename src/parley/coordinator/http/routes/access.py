@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from parley.coordinator.access import sessions, tokens, webhooks
+from parley.coordinator.access import tokens, webhooks
 from parley.coordinator.access.tokens import Role, TokenRow
 from parley.coordinator.answers import (
     IssuedToken,
@@ -80,7 +80,7 @@ async def open_session(call: Call[None, None]) -> SessionOpened:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.session_clock
     secret, expires = await call.change(
-        lambda transaction: sessions.open_session(transaction, kid, at=now(), hours=hours)
+        lambda transaction: tokens.open_session(transaction, kid, at=now(), hours=hours)
     )
     return SessionOpened(session=secret, expires_at=expires)
 
@@ -89,7 +89,7 @@ async def end_session(call: Call[None, None]) -> SessionEnd:
     """Sign out: end the session that asks. Asked with a token, it ends nothing."""
     secret = _session_of(call.credential)
     if secret is not None:
-        await call.change(lambda transaction: sessions.end(transaction, secret))
+        await call.change(lambda transaction: tokens.end_session(transaction, secret))
     return SessionEnd(ended=secret is not None)
 
 
