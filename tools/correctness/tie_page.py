@@ -8,7 +8,7 @@ from tools.correctness.common import SEED, table
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.mutants import MUTANTS
 from tools.correctness.normal import NAME, kept
-from tools.correctness.tie_rows import COUNTED, PROBE, RUNS, TILTED, Result, Row, every_tie
+from tools.correctness.tie_rows import COUNTED, PROBE, RUNS, RUNS_OF_THREE, TILTED, Result, Row, every_tie
 from tools.correctness.ties import Measured, Tie
 
 from parley.simulation.rare import STRETCH
@@ -24,7 +24,8 @@ def page(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]],
     again = sum(result.again for result in known.values())
     flaws = [[MUTANTS[i].words, _words(MUTANTS[i].tie), *_shares(MUTANTS[i].tie, broken[i])] for i in sorted(broken)]
     return TEXT.format(
-        runs=RUNS, seed=SEED, stretch=STRETCH, probe=PROBE, version=fingerprint(), apart=apart, again=again or "none",
+        runs=RUNS, three=RUNS_OF_THREE, seed=SEED,
+        stretch=STRETCH, probe=PROBE, version=fingerprint(), apart=apart, again=again or "none",
         table=table(heads, rows),
         flaws=table(["flaw", "at", "0.1, counted", "1e-05, tilted"], flaws) if flaws else "Not tried yet.",
         faults="\n".join(f"- {fault}" for fault in faults) or "Nothing.",
@@ -81,7 +82,7 @@ ruled out. It is at least the probability that the answer is wrong for anybody, 
 most delta: at most 1 in this table. A run that has decided nothing after {stretch} times the samples of its first phase
 is given up.
 
-- *Counted*: {runs:,} plain runs, seed {seed}.
+- *Counted*: {runs:,} plain runs for one agent, {three:,} or more for three, seed {seed}.
 - *Tilted*: what nobody can count. Runs come from the measure that the bets describe, in which errors are common, and
   are weighed back exactly (`parley.simulation.rare`; `parley audit-policy` does it for any study): 4,000 runs an agent,
   and four times as many, up to 64,000, where the standard error was above 6 % (one agent) or 12 %.

@@ -22,7 +22,7 @@ TOGETHER = ((2, 3, 1, TWO), (5, 3, 2, TWO))
 FURTHER = {"unknown, shared, guess 10", "variance 0.05", "binary 0.5", "binary 0.01"}
 FEWER = ((2, 1, 1, TWO), (5, 1, 1, ALL), (5, 1, 2, TWO))
 UNEVEN = "gaussian 5 / 1 / 0.2"  # one scale an agent: three agents
-RUNS, TILTED_RUNS, MOST_TILTED = 100_000, 4000, 64_000
+RUNS, RUNS_OF_THREE, TILTED_RUNS, MOST_TILTED = 100_000, 20_000, 4000, 64_000  # counted: one agent, three agents
 PROBE = 128  # runs by which a row is recognised
 
 
@@ -41,13 +41,17 @@ class Row:
     def run(self, runs: int = RUNS) -> Result:
         """Tilted rows take four times as many runs, anew, until they are as sharp as wished."""
         if not self.tilted:
-            return self._result(self.tie.counted(runs, SEED))
-        count = min(TILTED_RUNS, runs)
+            return self._result(self.tie.counted(self.least(runs), SEED))
+        count = self.least(runs)
         found = self.tie.tilted(count, SEED)
         while found.error > self.wished * found.agents_wrong and 4 * count <= min(MOST_TILTED, runs):
             count *= 4
             found = self.tie.tilted(count, SEED + count)
         return self._result(found)
+
+    def least(self, runs: int) -> int:
+        """How many runs the row has at least, if one agent has this many: studies of three agents take longer."""
+        return min(runs, TILTED_RUNS if self.tilted else RUNS if self.tie.agents == 1 else RUNS_OF_THREE)
 
     def again(self, result: Result) -> Result:
         """A tilted row with four times its runs and other seeds: what is asked for where it seems to disagree."""
@@ -133,7 +137,7 @@ def write(found: dict[Row, Result], rows: Iterable[Row], results: Path = RESULTS
 
 def confirmed(row: Row, result: Result, runs: int) -> Result | None:
     """The result, if this version gives it too, by its sources or by what it does; None if it must be run anew."""
-    if result.measured.replications < min(runs, TILTED_RUNS if row.tilted else runs):
+    if result.measured.replications < row.least(runs):
         return None
     if result.sources == fingerprint():
         return result
