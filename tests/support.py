@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from parley.problem import Instance, Problem
@@ -61,3 +62,9 @@ def awaited(coroutine):
     """Its value, from a loop of its own: a browser of another test may hold this thread's."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+def first_quick(*cases, quick=1):
+    """Cases of a test: the first are quick, the others ask the same of more and run with the simulations."""
+    later = [case if isinstance(case, tuple) else (case,) for case in cases[quick:]]
+    return [*cases[:quick], *(pytest.param(*case, marks=pytest.mark.simulations) for case in later)]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 from tests.protocol.support import rewards, study_message
-from tests.support import paper_study
+from tests.support import first_quick, paper_study
 
 from parley import POLICIES, Instance, Problem, make_policy, simulate
 from parley.policies.base import cut_to
@@ -96,9 +96,10 @@ def last_look(**settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"max_samples": 400}, {"max_samples": 3000}, {"max_rounds": 3}, {"max_samples": 400, "tolerance": 0.1}]
+    "settings",
+    first_quick({"max_samples": 400}, {"max_samples": 3000}, {"max_rounds": 3}, {"max_samples": 400, "tolerance": 0.1}),
 )
-@pytest.mark.parametrize("scale", [1.0, "unknown"])
+@pytest.mark.parametrize("scale", first_quick(1.0, "unknown"))
 def test_the_last_look_is_all_in_and_errs_no_more_than_it_may(settings, scale):
     """The budget is a horizon: what is left is one test of fixed size, so errors come near delta and stay below."""
     policy, instance = last_look(noise=make_model(kind="gaussian", scale=scale), **settings)
@@ -110,13 +111,13 @@ def test_the_last_look_is_all_in_and_errs_no_more_than_it_may(settings, scale):
 def test_a_plan_that_wants_most_of_what_is_left_takes_it_all():
     policy, instance = last_look(max_samples=500)
     taken = 0
-    for seed in range(30):
+    for seed in range(10):
         for phase in phases(policy, instance, seed=seed):
             left = 500 - int(phase.before.counts.sum())
             drawn = int(phase.quotas.sum())
             assert drawn == left or drawn < 0.8 * left or phase.number == 1
             taken += drawn == left
-    assert taken >= 25
+    assert taken >= 8
 
 
 def test_power_is_near_that_of_a_fixed_size_and_fewer_people_are_asked():
@@ -129,7 +130,9 @@ def test_power_is_near_that_of_a_fixed_size_and_fewer_people_are_asked():
     assert outcome.costs.mean() <= 78
 
 
-@pytest.mark.parametrize("study", [{"means": [0.5] * 4, "tolerance": 0.1}, {"means": [0.5, 0.5], "tolerance": 0.2}])
+@pytest.mark.parametrize(
+    "study", first_quick({"means": [0.5, 0.5], "tolerance": 0.2}, {"means": [0.5] * 4, "tolerance": 0.1})
+)
 def test_with_a_tolerance_the_largest_size_is_named_before_the_study_and_kept(study):
     problem = Problem(arms=len(study["means"]), weights=[[1.0]], tolerance=study["tolerance"])
     policy = make_policy("evidence", problem)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.policies.racing import after_first_phase, racing, tie
-from tests.support import paper_study, random_instance
+from tests.support import first_quick, paper_study, random_instance
 
 from parley.errors import InvalidInput
 from parley.policies import make_policy
@@ -18,8 +18,7 @@ from parley.totals import Totals
 SEED = 4
 
 
-@pytest.mark.parametrize("gap", [1e-3, 1e-6])
-@pytest.mark.parametrize("top", [1, 2])
+@pytest.mark.parametrize(("gap", "top"), first_quick((1e-3, 1), (1e-6, 2), (1e-3, 2), (1e-6, 1), quick=2))
 def test_tiny_gaps_end(gap, top):
     means = np.array([[0.5, 0.1], [0.5 - gap, 0.1 + gap], [0.1, 0.0], [0.2, 0.05]])
     means[2] += 0.9 * (top - 1)
@@ -75,7 +74,7 @@ def test_the_certificate_says_what_decided():
     problem = Problem(arms=5, weights=[[0.8, 0.4], [0.2, 0.6]], top=2)
     instance = Instance(problem=problem, means=[[1.5, 1.5], [0.5, 0.46], [0.46, 0.5], [-1.0, -1.0], [0.0, -1.0]])
     policy, arms, changed = racing(problem), problem.arms, 0
-    for seed in range(12):
+    for seed in range(4):
         steps = list(phases(policy, instance, seed=seed))
         last = steps[-1].after
         document = json.loads(json.dumps(policy.certificate(last), allow_nan=False))
@@ -98,7 +97,7 @@ def test_the_certificate_says_what_decided():
     assert changed, "others look best by the end, and the certificate does not name them"
 
 
-@pytest.mark.parametrize("top", [1, 2])
+@pytest.mark.parametrize("top", first_quick(1, 2))
 def test_all_bounds_on_gaps_hold_together(top):
     """At every phase at once, for all losers of all agents: wrong in at most a share delta of the runs."""
     instance = random_instance(8 + top, arms=4, agents=3, top=top, min_gap=0.05, delta=0.2)

@@ -66,6 +66,7 @@ def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
     assert found["error_rate"] <= 0.1
 
 
+@pytest.mark.servers
 def test_the_conformance_suite_runs_over_it(tmp_path):
     beside = installed(tmp_path, "doubling = ours:Doubling")
     suite = ("tests/policies/test_conformance.py", "-q", "-p", "no:cacheprovider", "-k", "doubling and options")

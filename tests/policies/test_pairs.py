@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
-from tests.support import random_weights
+from tests.support import first_quick, random_weights
 
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies.evidence import plan, tolerance
@@ -155,12 +155,15 @@ def rewards(rng, kind, counts):
     return Totals(counts=counts, sums=sums, squares=sums**2 / np.maximum(counts, 1) + scatter)
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    st.sampled_from(sorted(MODELS)), st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 3), st.integers(1, 3)
-)
-def test_the_state_is_that_of_the_judge(kind, seed, arms, agents, top):
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("seeds", first_quick(range(4), range(4, 20)), ids=["few", "more"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_state_is_that_of_the_judge(kind, seeds):
+    for seed in seeds:
+        compare(kind, np.random.default_rng(seed))
+
+
+def compare(kind, rng):
+    arms, agents, top = (int(rng.integers(least, most + 1)) for least, most in ((2, 5), (1, 3), (1, 3)))
     problem = Problem(
         arms=arms, weights=random_weights(rng, agents), top=min(top, arms - 1), delta=float(rng.uniform(0.05, 0.4)),
         tolerance=float(rng.uniform(0.05, 0.5)), noise=make_model(**MODELS[kind]),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import paper_study, random_instance
+from tests.support import first_quick, paper_study, random_instance
 
 from parley.bounds import expected_samples
 from parley.bounds.prices import time
@@ -31,7 +31,7 @@ def run(instance: Instance, name: str = "evidence", replications: int = 200, **o
 @pytest.mark.parametrize("terms", [{"price": 7.0}, {"rate": RATES}, {"rate": RATES, "price": 0.1}])
 def test_what_asks_for_no_other_plan_gets_the_same_bits(name, terms):
     plain = paper_study().instance
-    before, after = run(plain, name, 40), run(with_terms(plain, **terms), name, 40)
+    before, after = run(plain, name, 10), run(with_terms(plain, **terms), name, 10)
     assert (before.costs == after.costs).all()
     assert (before.draws == after.draws).all()
     assert after.money == pytest.approx(before.costs * terms.get("price", 1.0))
@@ -142,6 +142,7 @@ def test_rounds_that_follow_from_their_price_make_the_study_shorter():
     assert chosen.days.mean() < 0.9 * usual.days.mean() < usual.days.mean() < most.days.mean()
 
 
+@pytest.mark.simulations
 def test_playing_while_learning_counts_prices_beside_gaps():
     plain = with_terms(paper_study().instance, horizon=100_000)
     prices = np.array([[1.0]] * 3 + [[6.0]] * 3) * np.ones(3)
@@ -155,7 +156,7 @@ def test_playing_while_learning_counts_prices_beside_gaps():
     assert outcome.study_costs.money == pytest.approx(outcome.money)
 
 
-@pytest.mark.parametrize(("worth", "share", "cost"), [(1.0, 0.95, 0.75), (1e9, 0.8, 0.9)])
+@pytest.mark.parametrize(("worth", "share", "cost"), first_quick((1.0, 0.95, 0.75), (1e9, 0.8, 0.9)))
 def test_playing_explores_less_where_a_site_is_expensive(worth, share, cost):
     """With everything explored for, others explore more instead; by default much is then not worth its price at all."""
     plain = with_terms(paper_study().instance, horizon=100_000)

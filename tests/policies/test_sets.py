@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from tests.policies.racing import racing
-from tests.support import random_weights
+from tests.support import first_quick, random_weights
 
 from parley.policies.evidence.wealth import Wealth, carried, scores
 from parley.problem import Instance, Problem
@@ -101,7 +101,7 @@ def _state(wealth, opponents, ranks, active):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("arms", "top"), [(4, 2), (6, 3)])
+@pytest.mark.parametrize(("arms", "top"), first_quick((4, 2), (6, 3)))
 def test_no_slot_has_more_than_any_of_its_sets_and_no_arm_goes_before_all_its_sets(arms, top):
     """Whole runs near ties, where leaders change often: every set's own wealth, bet by bet."""
     weights = random_weights(np.random.default_rng(3), 2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.support import paper_study
+from tests.support import first_quick, paper_study
 
 from parley import Instance, InvalidInput, Problem, make_policy, simulate
 from parley.policies.wcpe import radius
@@ -19,12 +19,12 @@ def alone(means, tolerance, *, top=1, policy="evidence"):
 
 @pytest.mark.parametrize(
     ("means", "tolerance", "top", "most"),
-    [
+    first_quick(
         ([0.5, 0.5, 0.2, 0.0], 0.1, 1, 1650),  # a tie
         ([0.5, 0.5, 0.5, 0.0], 0.2, 1, 1100),  # a triple tie
         ([0.9, 0.5, 0.5, 0.0], 0.2, 2, 1100),  # a tie at the boundary of the top 2
         ([0.5, 0.45, 0.4, 0.35, 0.3], 0.06, 1, 6500),  # a chain: each within the tolerance of the next
-    ],
+    ),
 )
 def test_ties_and_chains_end_with_an_arm_that_is_good_enough(means, tolerance, top, most):
     policy, instance = alone(means, tolerance, top=top)
@@ -34,7 +34,7 @@ def test_ties_and_chains_end_with_an_arm_that_is_good_enough(means, tolerance, t
     assert outcome.costs.mean() <= most
 
 
-@pytest.mark.parametrize("arms", [3, 4])
+@pytest.mark.parametrize("arms", first_quick(3, 4))
 def test_where_all_arms_tie_few_studies_reach_the_largest_size_without_an_answer(arms):
     policy, instance = alone([0.5] * arms, 0.05)
     outcome = simulate(policy, instance, replications=1000, seed=7)
@@ -62,7 +62,7 @@ def test_a_tolerance_saves_samples_on_the_papers_instance():
     for tolerance in (0.0, 0.1, 0.2):
         problem = study.problem.with_(tolerance=tolerance)
         instance = Instance(problem=problem, means=study.instance.means)
-        costs.append(simulate(make_policy("evidence", problem), instance, replications=200, seed=1).costs.mean())
+        costs.append(simulate(make_policy("evidence", problem), instance, replications=60, seed=1).costs.mean())
     assert costs[1] < 0.55 * costs[0]
     assert costs[2] < 0.38 * costs[0]
 
