@@ -21,7 +21,7 @@ if (!nzchar(Sys.getenv("PARLEY_SERVER"))) {
   }
   stopifnot(
     identical(refused(parley_status("no such study")), refused(parley_estimates("no such study"))),
-    grepl("^There is no such thing: ", refused(parley_status("no such study"))),
+    grepl("^There is nothing at this address: ", refused(parley_status("no such study"))),
     grepl("^The token is unknown or revoked: ", refused(parley_status(token = "parley_x_y")))
   )
 }

@@ -1,4 +1,4 @@
-"""`Problem` is what everybody knows. `Instance` adds the true means, which only nature knows.
+"""`Problem` is what is known in advance. `Instance` adds the true means, which only nature knows.
 
 Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
 columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1

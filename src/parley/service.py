@@ -52,7 +52,7 @@ CACHED = 64  # forecasts
 
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
-    """The application over an open storage; whoever opened it closes it."""
+    """The application over an open storage; the caller that opened it closes it."""
     app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
     app.state.forecaster = Forecaster()
     if not settings.no_dashboard:
@@ -215,7 +215,7 @@ def serve(
     announce: Callable[[str], None],
     make_app: Callable[[Storage, ServerSettings], Starlette] = create_service,
 ) -> None:
-    """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
+    """Serve until stopped; `announce` hears the address as soon as connections are taken."""
     configure(settings.log_level)
     # A request crosses threads a few times; waiting Python's usual 5 ms for each turn would be most of its time.
     sys.setswitchinterval(SWITCH)

@@ -1,4 +1,4 @@
-"""Messages in the words of whoever reads them: catalogs of audiences and of languages, in `catalogs/`.
+"""Messages in the words of their reader: catalogs of audiences and of languages, in `catalogs/`.
 
 A message is written once, in English and in the researcher's words (agent, arm, draw, reward). `trial.po` has it as
 people of a trial say it, `fr.po` in French, `fr_trial.po` in French as people of a trial say it. What a catalog lacks

@@ -112,7 +112,7 @@ STEPS = 11  # of a path
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPath:
-    """Weights from everybody's reward equally to one's own alone: through those of a study, which are on the path.
+    """Weights on a path from equal weights through those of a study to the agent's own reward alone.
 
     Between two neighbouring values every weight is linear.
 

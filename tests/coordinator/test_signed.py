@@ -36,7 +36,7 @@ def test_a_signature_needs_the_token_again_and_changes_nothing_else(house):
     session = house.admin.request("POST", "sessions")["session"]
     headers = {"Authorization": f"Session {session}"}
     for wrong in ("", "x", of_viewer, house.token[:-1] + ("A" if house.token[-1] != "A" else "B")):
-        with pytest.raises(NotAllowed, match="nothing was signed: that is not the token that you are signed in with"):
+        with pytest.raises(NotAllowed, match="nothing was signed: this is not the token with which you signed in"):
             sign(house.admin, wrong)
     with pytest.raises(NotAllowed):
         sign(agents[0], house.tokens["trial", "agent 1"])

@@ -153,7 +153,7 @@ def test_a_code_is_worth_nothing_without_its_verifier(here):
         state = parse_qs(urlsplit(thief.get("/sign-in/oidc").headers["location"]).query)["state"][0]
         back = thief.get("/sign-in/oidc/done", params={"code": code, "state": state})
         assert back.status_code == 403
-        assert "does not take the code that you came back with" in back.text
+        assert "rejects the code of this sign-in" in back.text
         assert thief.get("/").status_code == 303
 
 
@@ -246,7 +246,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
 @pytest.mark.parametrize(
     ("user", "claims", "words"),
     [
-        ("ada", {}, "somebody else signed in at 127.0.0.1"),
+        ("ada", {}, "another person signed in at 127.0.0.1"),
         ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
         ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in anew: you did 3"),
         ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
@@ -298,7 +298,7 @@ def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(her
         address = to_sign(pages)
         here.ahead.hours = 0.17
         try:
-            assert "begun more than 10 minutes ago: begin again" in back_to_sign(pages, address, "ada").text
+            assert "begun more than 10 minutes ago: start again" in back_to_sign(pages, address, "ada").text
         finally:
             here.ahead.hours = 0.0
     assert len(signatures(here)) == before

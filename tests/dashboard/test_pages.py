@@ -81,7 +81,7 @@ def test_an_unknown_study_is_a_page_that_says_so(here):
     with here.browser() as browser:
         answer = browser.get("/studies/nothing-here")
         assert answer.status_code == 404
-        assert "There is no such thing" in answer.text
+        assert "There is nothing at this address" in answer.text
 
 
 def test_a_page_beyond_ones_rights_says_so(here, done):

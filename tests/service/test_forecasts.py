@@ -81,7 +81,7 @@ def test_a_wanted_power_is_answered_with_the_smallest_budget_that_has_it():
 @pytest.mark.parametrize(
     ("changes", "asked", "words"),
     [
-        ({}, {"gap": 0.0}, "no budget tells arms apart that are equal"),
+        ({}, {"gap": 0.0}, "no budget can distinguish equal arms"),
         ({}, {"gap": 1e9}, "at most largest_gap"),
         ({}, {"gap": 0.5, "seconds": 0.0}, "more than 0 seconds"),
         ({"horizon": 5000}, {}, "a horizon"),

@@ -61,7 +61,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
         return response
     if response.is_redirect:
         raise Unreachable(
-            f"the answer is not a coordinator's but a way to {response.headers.get('location', '')!r:.80}"
+            f"the answer is not from a coordinator, but a redirect to {response.headers.get('location', '')!r:.80}"
         )
     try:
         problem = response.json()
@@ -72,7 +72,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if response.status_code == 407:  # to plain HTTP; CONNECT is refused before there is an answer
         raise Blocked(f"a proxy does not let us through (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
-        raise Unreachable(f"the answer is not a coordinator's: HTTP {response.status_code}")
+        raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
@@ -83,13 +83,13 @@ def _require_plain(response: httpx.Response) -> None:
     """No answer is unpacked: a few bytes could become any number of them. We ask for none that is packed."""
     packed = response.headers.get("content-encoding", "identity")
     if packed.lower() != "identity":
-        raise Unreachable(f"the answer is not a coordinator's: packed as {packed!r:.40}, which nobody asked for")
+        raise Unreachable(f"the answer is not from a coordinator: packed as {packed!r:.40}, which was not requested")
 
 
 def _added(body: bytearray, part: bytes) -> None:
     body += part
     if len(body) > LONGEST_ANSWER:
-        raise Unreachable(f"the answer is not a coordinator's: longer than {LONGEST_ANSWER:,} bytes")
+        raise Unreachable(f"the answer is not from a coordinator: longer than {LONGEST_ANSWER:,} bytes")
 
 
 def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
@@ -208,7 +208,7 @@ class Client:
         return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
     def status(self, study: str) -> Mapping[str, Any]:
-        """Where a study is, whom it waits for and since when."""
+        """The stage of a study, and which agents it waits for and since when."""
         return _understood(_object, self.request("GET", "studies", study))
 
     def export(self, study: str) -> Iterator[str]:
@@ -219,7 +219,7 @@ class Client:
                 if not response.is_success:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
-                    raise Unreachable("an answer that is not a coordinator's: no log")
+                    raise Unreachable("an answer that is not from a coordinator: no log")
                 yield from response.iter_lines()
         except httpx.RequestError as error:
             raise self._network.failure(self.server, error) from None

@@ -137,7 +137,7 @@ class Network:
                 "--client-cert, --client-key",
                 found=f"{found} ({where})",
                 allowed="a certificate and its key in PEM files",
-                hint=f"The password of a locked key comes from {KEY_PASSWORD}",
+                hint=f"The password of an encrypted key comes from {KEY_PASSWORD}",
             ) from None
         return trust
 

@@ -75,7 +75,7 @@ class Outbox:
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
 
     def draw_again(self, phase: int) -> None:
-        """Somebody says that an interrupted draw spent nothing: it may be begun again. It must have been begun."""
+        """An interrupted draw spent nothing, as a person confirms: it may be started again. It must have been begun."""
         if not (self.folder / "drawing" / str(phase)).exists():
             begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
             raise InvalidInput(
@@ -132,7 +132,7 @@ class Outbox:
         return self.report(min(waiting)) if waiting else None
 
     def is_released(self, report: Report) -> bool:
-        """Whether somebody at the site released this very report."""
+        """Whether a person at the site released this very report."""
         path = self.folder / "released" / f"{report.phase}.json"
         return path.exists() and path.read_text(encoding="utf-8") == report.digest
 
@@ -161,7 +161,7 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report:
-    """Let a held report out: whoever holds the outbox sends it. Needs no lock, so the agent need not be stopped."""
+    """Release a held report: the process that holds the outbox sends it. Needs no lock, so the agent need not be stopped."""
     home = agent_folder(folder, study=study, agent=agent)
     path = home / "draws" / f"{phase}.json"
     if not path.exists():

@@ -123,12 +123,12 @@ def proven(receipt: Receipt, report: Report) -> Receipt:
     if receipt.sequence < FIRST_REPORT or HEAD.fullmatch(receipt.head) is None:
         raise WrongReceipt(
             f"the receipt names record {receipt.sequence} with the hash {receipt.head!r:.80}: no log has such a "
-            "record, so it proves nothing. The coordinator did not acknowledge what it was given; tell the other sites"
+            "record, so it proves nothing. The coordinator did not acknowledge this report; tell the other sites"
         )
     if not receipt.proves(report):
         raise WrongReceipt(
             f"the receipt is for report {receipt.report:.12}... of {receipt.agent!r} in phase {receipt.phase} of "
             f"{receipt.study!r}, but report {report.digest:.12}... of {report.agent!r} in phase {report.phase} of "
-            f"{report.study!r} was sent. The coordinator did not acknowledge what it was given; tell the other sites"
+            f"{report.study!r} was sent. The coordinator did not acknowledge this report; tell the other sites"
         )
     return receipt

@@ -78,7 +78,7 @@ def make_worker(
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
-    """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if nobody answers.
+    """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if there is no answer.
 
     Three rounds: what is complete is kept in the first, sent in the second, and the next plan comes in the third.
     """

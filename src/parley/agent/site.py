@@ -97,7 +97,7 @@ class Site:
                 write(entry)
 
     def close_arms(self, arms: Collection[str]) -> None:
-        """Give nobody these arms from now on, and the others again."""
+        """Stop assigning these arms from now on, and assign the others again."""
         with self._journal.turn() as write:
             if self.people.closed_arms != frozenset(arms):
                 write(journal.ArmsClosed(arms=tuple(sorted(arms))))
@@ -264,7 +264,7 @@ class Site:
                 self._closed(book, write)
 
     def finish(self, reason: str) -> None:
-        """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the study must take other counts."""
+        """Assign no more people in this phase, for one of the `CLOSING_REASONS`; the study must take other counts."""
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
         with self._journal.turn() as write:
@@ -321,7 +321,7 @@ class Site:
 
     @property
     def contact(self) -> str:
-        """Whom to ask what the site itself cannot do."""
+        """The contact for what the site itself cannot do."""
         return self.people.rules.contact or ADMINISTRATOR
 
     @property

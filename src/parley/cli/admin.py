@@ -96,7 +96,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
 @with_client
 def issue_token(client: Client, role: str, name: str, study: str | None, agent: str | None, output: str | None) -> None:
-    """Issue a token. Every principal may have two live ones: the old and the new, while you rotate."""
+    """Issue a token. Every principal may have two live tokens: the old and the new one, while you rotate."""
     body = {"role": role, "name": name, "study": study, "agent": agent}
     made = client.request("POST", "tokens", json=body)
     say(f"{made['principal']}, kid {made['kid']}")
@@ -127,7 +127,7 @@ def tokens(client: Client, as_json: bool) -> None:
 
 @admin_command.group()
 def webhooks() -> None:
-    """Tell other programs what happens: signed requests to addresses that the operator allows."""
+    """Notify other programs by signed requests to addresses that the operator allows."""
 
 
 EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")
@@ -140,13 +140,13 @@ EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")
     "events",
     multiple=True,
     type=click.Choice(EVENTS),
-    help="What it is told, as often as needed; default: all but report.held, of which viewers are not told either.",
+    help="What to send; may be repeated. Default: all but report.held, which viewers may not know either.",
 )
 @click.option("--study", help="Only of this study; default: of all.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the secret here instead of to the screen.")
 @with_client
 def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | None, output: str | None) -> None:
-    """Tell URL what happens from now on. Its secret, by which the receiver knows the sender, is shown once.
+    """Notify URL of what happens from now on. The secret that signs the messages is shown once.
 
     The operator of the coordinator lists the hosts that are allowed: parley serve --webhook-allow.
     """
@@ -183,7 +183,7 @@ def _webhook_state(one: dict[str, Any]) -> str:
 @click.argument("webhook")
 @with_client
 def remove_webhook(client: Client, webhook: str) -> None:
-    """Tell WEBHOOK, by its id, nothing more."""
+    """Remove WEBHOOK, by its id."""
     say(f"Removed: {client.request('DELETE', 'webhooks', webhook)['id']}")
 
 
@@ -191,7 +191,7 @@ def remove_webhook(client: Client, webhook: str) -> None:
 @click.argument("webhook")
 @with_client
 def test_webhook(client: Client, webhook: str) -> None:
-    """Send WEBHOOK a test message now. If it arrives, one that was failing or disabled is told what it missed."""
+    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook gets all that it missed."""
     found = client.request("POST", "webhooks", webhook, "test", timeout=60)
     if not found["delivered"]:
         raise click.ClickException(f"not delivered: {found['error']}")
@@ -203,7 +203,7 @@ def test_webhook(client: Client, webhook: str) -> None:
 @with_client
 @json_option
 def status(client: Client, study: str | None, as_json: bool) -> None:
-    """Show where STUDY is and whom it waits for; without STUDY, every study."""
+    """Show the stage of STUDY and which agents it waits for; without STUDY, list every study."""
     found = client.request("GET", "studies", *([study] if study else []))
     if as_json:
         print_json(found)
@@ -252,7 +252,7 @@ database_option = click.option(
 @database_option
 @click.option("--name", default="root", show_default=True, help="Name of the administrator that gets the token.")
 @click.option("--token-file", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
-@click.option("--new-token", is_flag=True, help="Issue another token though there are some: when the first was lost.")
+@click.option("--new-token", is_flag=True, help="Issue another token, if the first one was lost.")
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
     with needs("server", "parley admin init"):
@@ -286,7 +286,7 @@ def backup(output: str, db: str) -> None:
 def restore(source: str, db: str) -> None:
     """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported.
 
-    Nobody notices a token that was revoked after the backup and opens again: the live ones are listed.
+    A token that was revoked after the backup works again, unnoticed. So the command lists the live tokens.
     """
     with needs("server", "parley admin restore"):
         from parley.coordinator.record.backup import restore as copy
@@ -300,7 +300,7 @@ def restore(source: str, db: str) -> None:
 
 @admin_command.command()
 @click.argument("study")
-@click.option("--authority", required=True, metavar="URL", help="The RFC 3161 authority to ask; this command asks it.")
+@click.option("--authority", required=True, metavar="URL", help="The RFC 3161 authority that this command asks.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False),
@@ -308,7 +308,7 @@ def restore(source: str, db: str) -> None:
 )
 @with_client
 def timestamp(client: Client, study: str, authority: str, output: str | None) -> None:
-    """Have an authority confirm that the log of STUDY is as it is now: cut or rewritten later, it is noticed.
+    """Have an authority stamp the log of STUDY: `parley verify` then notices if it is cut or rewritten later.
 
     The authority learns the hash of the last record and nothing else.
     """
@@ -353,7 +353,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
 @json_option
 @with_client
 def weights(client: Client, study: str, as_json: bool) -> None:
-    """Show for which weights the answers of STUDY stay, from everybody's reward equally to one's own alone."""
+    """Show for which other weights the answers of STUDY stay, from equal weights to an agent's own reward alone."""
     found = _all_agents(client, study, "sensitivity")
     if as_json:
         print_json(found)

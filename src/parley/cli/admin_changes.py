@@ -36,7 +36,7 @@ def _change(name: str, *parts: Part, asks: bool = False, **named: Any) -> Callab
 
 
 def _agree(shown: dict[str, Any], lines: Sequence[str], question: str, *, yes: bool) -> None:
-    """Show a preview, and what is guaranteed then; go on only if that is wanted."""
+    """Show a preview with its guarantee; continue only if the user confirms."""
     for line in (*lines, f"Guarantee: {shown['guarantee']}."):
         say(line)
     if not yes:
@@ -57,7 +57,7 @@ def _first(lines: Sequence[str], more: Callable[[int], str]) -> list[str]:
 
 @_change("close-early", asks=True)
 def close_early(client: Client, study: str, reason: str, yes: bool) -> None:
-    """Close the phase of STUDY with the reports that are in. What that does is shown first."""
+    """Close the phase of STUDY with the reports that are in. Shows a preview first."""
     parts = ("studies", study, "phases", client.status(study)["phase"], "close-early")
     found = client.request("GET", *parts)
     shown = found["preview"]
@@ -68,7 +68,7 @@ def close_early(client: Client, study: str, reason: str, yes: bool) -> None:
 
 @_change("amend", AGENT, click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json"))
 def amend(client: Client, study: str, agent: str, report: str, reason: str) -> None:
-    """Put REPORT.json in the place of AGENT's accepted report, while the phase is in progress. Both are kept."""
+    """Replace AGENT's accepted report by REPORT.json, while the phase is in progress. Both are kept."""
     from parley.protocol import Report
 
     message = Report.read(Path(report).read_text(encoding="utf-8"))
@@ -96,9 +96,9 @@ def amend(client: Client, study: str, agent: str, report: str, reason: str) -> N
     asks=True,
 )
 def correct(client: Client, study: str, agent: str, phase: int, reason: str, yes: bool, **given: Any) -> None:
-    """Put right what an agent reported in a decided phase of STUDY. What that tells is shown first.
+    """Correct an agent's report of a decided phase of STUDY. Shows a preview first.
 
-    Both reports are kept, and decisions stand as they were taken. The certificate tells how estimates and evidence
+    Both reports are kept, and decisions stand as they were taken. The certificate says how estimates and evidence
     would read with the corrected report, and whether an answer would change.
     """
     parts = ("studies", study, "phases", phase, "reports", agent, "correct")
@@ -186,14 +186,14 @@ def _held_report(client: Client, study: str, agent: str) -> tuple[dict[str, Any]
 
 @_change("take", AGENT)
 def take(client: Client, study: str, agent: str, reason: str) -> None:
-    """Accept the report of AGENT in STUDY that is held: somebody looked, and it is right."""
+    """Accept the held report of AGENT in STUDY, after a person checked that it is right."""
     entry, parts = _held_report(client, study, agent)
     _carry_out(client, (*parts, "amend"), "Taken", reason=reason, report=entry["report"])
 
 
 @_change("refuse", AGENT)
 def refuse(client: Client, study: str, agent: str, reason: str) -> None:
-    """Refuse the report of AGENT in STUDY that is held: the agent is asked for another."""
+    """Refuse the held report of AGENT in STUDY; the agent is asked for another."""
     entry, parts = _held_report(client, study, agent)
     client.request("POST", *parts, "refuse", json={"reason": reason, "report": entry["digest"]})
     say(f"Refused. {agent} is asked for another report.")
@@ -202,11 +202,11 @@ def refuse(client: Client, study: str, agent: str, reason: str) -> None:
 @_change(
     "freeze",
     AGENT,
-    click.option("--reweigh", "anew", is_flag=True, help="And ask everybody else's question anew without it."),
+    click.option("--reweigh", "anew", is_flag=True, help="Also re-weigh the other agents' questions without it."),
     asks=True,
 )
 def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes: bool) -> None:
-    """Ask nothing more of AGENT in STUDY. Both ways to go on are shown first: keep the question, or re-weigh."""
+    """Ask AGENT of STUDY for no more draws. Shows a preview of both ways to continue: keep the question or re-weigh."""
     parts = ("studies", study, "agents", agent, "freeze")
     found = client.request("GET", *parts)
     shown, pairs = found["preview"], []
@@ -226,7 +226,7 @@ def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes:
     refused = anew and not shown.get("reweigh")
     _agree(shown, lines, f"Freeze {agent}?" + (" And re-weigh the others?" if anew else ""), yes=yes or refused)
     if refused:
-        raise click.ClickException("nothing was frozen: the others cannot be re-weighed as they are asked")
+        raise click.ClickException("nothing was frozen: the other agents cannot be re-weighed")
     done = "Frozen and re-weighed" if anew else "Frozen"
     _carry_out(client, parts, done, reason=reason, preview=found["digest"], reweigh=anew)
 
@@ -244,7 +244,7 @@ def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes:
     asks=True,
 )
 def reweigh(client: Client, study: str, reason: str, given: tuple[tuple[str, str], ...], yes: bool) -> None:
-    """Ask STUDY's question anew without its frozen agents. All recorded phases count for it; shown first."""
+    """Ask STUDY's question anew without its frozen agents. All recorded phases count. Shows a preview first."""
     parts, columns = ("studies", study, "reweigh"), {agent: _numbers(agent, text) for agent, text in given}
     found = client.request("POST", *parts, "preview", json={"columns": columns})
     shown = found["preview"]
@@ -317,7 +317,7 @@ def _previewed(name: str, what: str, done: str, description: str) -> click.Comma
 def sign(client: Client, study: str, name: str, meaning: str) -> None:
     """Sign STUDY: name, time and meaning go into its log, which the signature covers up to there.
 
-    Your token is asked for again: signing is an act of its own, not something that a script does with a file.
+    The command asks for your token again: signing is a deliberate act, not something that a script does with a file.
     """
     token = click.prompt("Your token, once more", hide_input=True)
     parts = ("studies", study, "signatures")
@@ -344,17 +344,17 @@ CHANGES = (
     freeze,
     reweigh,
     _previewed(
-        "thaw", "agent", "Thawed", "Ask AGENT of STUDY again. What that does is shown first; weights stay as they are."
+        "thaw", "agent", "Thawed", "Ask a frozen AGENT of STUDY again. Shows a preview first; weights stay as they are."
     ),
     _previewed(
         "open-arm",
         "arm",
         "Opened",
-        "Make ARM of STUDY, dormant or withdrawn, a candidate. What that does is shown first.",
+        "Open ARM of STUDY, which is dormant or withdrawn. Shows a preview first.",
     ),
-    _previewed("withdraw-arm", "arm", "Withdrawn", "Go on with STUDY without ARM. What that does is shown first."),
+    _previewed("withdraw-arm", "arm", "Withdrawn", "Continue STUDY without ARM. Shows a preview first."),
     sign,
     _reason_command("pause", "Accept no report of STUDY until it is resumed."),
-    _reason_command("resume", "Go on with STUDY where it was."),
+    _reason_command("resume", "Continue a paused STUDY where it was."),
     _reason_command("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),
 )

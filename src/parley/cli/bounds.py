@@ -45,11 +45,11 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
     samples. Regret: over long horizons T, none that is uniformly efficient has a regret below value * log(T). With
-    prices and rates, the same of money and days. The study needs a [truth].
+    prices and rates, the same for money and days. The study needs a [truth].
 
-    Until a given horizon exploring everything may cost more than it saves. What to compare a policy with is the smaller
-    of C* log T and what not exploring loses, and less where only some arms are worth it: with a horizon that is shown
-    too, also where arms tie and every other bound is infinite.
+    Up to a given horizon, exploring everything may cost more than it saves. So compare a policy with the smaller of
+    C* log T and the loss of not exploring, or with less if only some arms are worth exploring. With a horizon, the
+    command shows this too, also where arms tie and every other bound is infinite.
     """
     loaded = load_study(study)
     option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong

@@ -80,7 +80,7 @@ def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def confirm(question: str) -> None:
-    """Go on only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
+    """Continue only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
     if not click.confirm(printable(question)):
         say("Nothing was done.")
         raise click.exceptions.Exit(1)
@@ -141,7 +141,7 @@ PAUSE = 1.0  # seconds; the least that a coordinator asks for
 
 Answer = TypeVar("Answer")
 
-reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
+reason_option = click.option("--reason", required=True, help="The reason; the log keeps it.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
@@ -170,7 +170,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for name, description in (
         ("--client-key", "Its key (PEM), unless it is in the same file."),
-        ("--client-cert", "Certificate (PEM) for a coordinator that asks for one."),
+        ("--client-cert", "Client certificate (PEM), if the coordinator requires one."),
         ("--ca-file", "Authorities (PEM) to trust instead of the system's, such as a private one."),
         (
             "--proxy",

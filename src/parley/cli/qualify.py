@@ -56,7 +56,7 @@ def qualify_command(
     """Try on this machine what Parley promises, and write a dated report: page, JSON, signature.
 
     Numbers are compared with references, errors at ties are counted, a log is verified and tampered with, real servers
-    are killed and started again, and everybody asks for everything. Nothing of yours is touched: databases are made in
+    are killed and restarted, and every role tries every operation. Your data are not touched: databases are made in
     a temporary folder. The exit status is 0 if no check failed, and 1 otherwise. docs/qualification.md has more.
     """
     checked_output(report)

@@ -33,7 +33,7 @@ FOLDER = "parley-reproduction"
     show_default=True,
     help="Folder for Markdown, CSV, PNG and SVG.",
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one a core.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one per core.")
 @json_option
 def reproduce_command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
     """Reproduce the paper's tables: the published figures, the algorithms as written, and evidence racing.
@@ -44,7 +44,7 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
     baseline  shows why the published costs of PF-UCB-BAI are too high
     counts    shows why the published costs of W-CPE-BAI are too low
     pf-ucb    regret of PF-UCB on its published instances: published, as written, as released, ours
-    all       the five of them
+    all       all five
     """
     if replications < 2:
         raise InvalidInput("--replications", found=replications, allowed="at least 2: one run has no spread")

@@ -56,8 +56,8 @@ def simulate_command(
 ) -> None:
     """Run a policy on STUDY many times: samples, rounds, errors, and the ratio to the lower bound.
 
-    The study needs a [truth]. Options of the policy stand in its [policy] section and count when --policy is left out
-    or names the same policy.
+    The study needs a [truth]. Options of the policy come from its [policy] section; they apply if --policy is left
+    out or names the same policy.
     """
     loaded = load_study(study)
     instance = loaded.require_truth()
@@ -221,10 +221,10 @@ def audit_policy_command(
 ) -> None:
     """Measure how often STUDY's policy rules out a true top arm, at the ties that are hardest for it.
 
-    At delta 1e-5 nobody can count errors. Runs are drawn from the measure that the policy's own bets describe, under
-    which errors are common, and weighted back exactly: a few thousand runs estimate a probability of 1e-10 to within a
-    few per cent. A cell is one tie and one agent; the sum over the agents bounds the error of the whole study. An
-    estimate that rests on too few runs is refused.
+    At delta 1e-5 errors are too rare to count. Runs are drawn from the measure that the policy's own bets describe,
+    under which errors are common, and weighted back exactly: a few thousand runs estimate a probability of 1e-10 to
+    within a few per cent. A cell is one tie and one agent; the sum over the agents bounds the error of the whole study.
+    An estimate that rests on too few runs is refused.
     """
     loaded = load_study(study)
     problem = loaded.problem if delta is None else loaded.problem.with_(delta=delta)

@@ -140,7 +140,7 @@ def _open_site(
 @click.option("--code-file", type=click.Path(dir_okay=False), help="File with the code that the page asks for.")
 @click.option("--tls-cert", default="", help="Certificate, for addresses beyond this machine.")
 @click.option("--tls-key", default="", help="Its key.")
-@click.option("--plain-http", is_flag=True, help="Beyond this machine without TLS: something in front has it.")
+@click.option("--plain-http", is_flag=True, help="Serve other machines without TLS: only behind a TLS proxy.")
 @click.option(
     "--flag", default="", help="Key of the feature flag that OpenFeature clients ask for; default: the study."
 )
@@ -149,7 +149,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
 
     Without a command below it serves a page and an API for the site, on this machine only unless --host says otherwise.
-    Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
+    Participants' keys and single rewards stay in a journal on this machine; the coordinator gets totals.
     """
     served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http", "flag")}
     ctx.obj = options
@@ -191,11 +191,11 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 
 @site_command.command()
 @click.argument("key")
-@click.option("--somebody-else", is_flag=True, help="KEY reads like a known one, and is another person all the same.")
+@click.option("--somebody-else", is_flag=True, help="KEY looks like a known one, but is another person.")
 @json_option
 @_with_site
 def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> None:
-    """Give the person KEY an arm; the same one for ever."""
+    """Assign the person KEY an arm. The same key always gets the same arm."""
     site = opened.site
     if site.people.current is None or site.status()["to_assign"] == 0:
         opened.settle()
@@ -218,7 +218,7 @@ def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> N
 @click.argument("reward", type=float)
 @_with_site
 def outcome(opened: _OpenSite, key: str, reward: float) -> None:
-    """Note the REWARD of the person KEY; correctable until the phase is reported."""
+    """Enter the REWARD of the person KEY. You can change it until the phase is reported."""
     opened.site.outcome(key, reward)
     say(f"{key}: {reward:g} noted")
     opened.settle()
@@ -228,7 +228,7 @@ def outcome(opened: _OpenSite, key: str, reward: float) -> None:
 @click.argument("key")
 @_with_site
 def missing(opened: _OpenSite, key: str) -> None:
-    """Note that no outcome will come of the person KEY."""
+    """Mark the outcome of the person KEY as missing: it will never come."""
     opened.site.missing(key)
     say(f"{key}: marked as missing")
     opened.settle()
@@ -238,7 +238,7 @@ def missing(opened: _OpenSite, key: str) -> None:
 @click.option("--reason", required=True, type=click.Choice(list(CLOSING_REASONS)), help="Never because of the rewards.")
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:
-    """Assign nobody more in this phase; it is reported when everybody assigned is accounted for."""
+    """Assign no more people in this phase; it is reported when everyone assigned is accounted for."""
     opened.site.finish(reason)
     say("This site's part of the phase is closed.")
     opened.settle()
@@ -248,7 +248,7 @@ def close(opened: _OpenSite, reason: str) -> None:
 @click.argument("phase", type=click.IntRange(min=1))
 @_with_site
 def release_report(opened: _OpenSite, phase: int) -> None:
-    """Let the report of PHASE out, where the site's policy holds reports."""
+    """Release the report of PHASE that the site's policy holds."""
     _release(opened.outbox, opened.site.study, opened.site.agent, phase)
     opened.settle()
 
@@ -278,12 +278,12 @@ def _release(outbox: str, study: str, agent: str, phase: int) -> None:
     multiple=True,
     required=True,
     metavar="KEY REWARD",
-    help="What came of the person KEY; again for every other person of the phase.",
+    help="The right outcome of the person KEY; repeat it for every other person of the phase.",
 )
 @_corrected_option
 @_with_site
 def correct(opened: _OpenSite, outcomes: tuple[tuple[str, float], ...], output: str) -> None:
-    """Put outcomes right whose phase was reported; writes a report for the study's administrator.
+    """Correct outcomes of a reported phase; writes a report for the study's administrator.
 
     Name all outcomes that are wrong at once: in a private study every corrected report is another release.
     """
@@ -305,7 +305,7 @@ def _write_corrected(
     box: Outbox,
     output: str,
 ) -> None:
-    """Make the corrected report of a phase, and tell whom to hand it to."""
+    """Make the corrected report of a phase, and say who should get it."""
     earlier = box.report(phase)
     if earlier is None:
         raise InvalidInput("phase", found=phase, allowed="a phase whose report was sent from this outbox")
@@ -328,7 +328,7 @@ def _write_corrected(
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
-    """Show how far the phase is, in exact numbers: keep them from those who enrol. No count is by arm."""
+    """Show the progress of the phase in exact numbers, none by arm. Do not show them to people who enrol."""
     try:
         opened.settle()
     except ParleyError as error:
@@ -370,7 +370,7 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     "released",
     type=click.IntRange(min=1),
     metavar="PHASE",
-    help="Let the report of a phase out that the site's policy holds, and end; the agent that runs sends it.",
+    help="Release the report of a phase that the site's policy holds, and exit; the running agent sends it.",
 )
 @click.option(
     "--correct",

@@ -33,7 +33,7 @@ LEVEL = 0.95  # of the intervals of a report, unless another is asked for
 @click.option("--workers", type=int, help="Processes or cluster workers to use; default: all there are.")
 @click.option("--address", help="Address of a Ray or Dask cluster that is running; default: start one here.")
 @click.option("--extend", is_flag=True, help="Add cells to a folder whose sweep had fewer values on its axes.")
-@click.option("--dry-run", is_flag=True, help="Say how many cells there are and how long they take; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print how many cells there are and how long they take; run nothing.")
 @json_option
 def sweep_command(
     sweep: str,
@@ -48,7 +48,7 @@ def sweep_command(
     """Run every cell of SWEEP that is not done yet, and keep each as it comes.
 
     SWEEP is a TOML file that names a base study and axes (see examples/sweeps/). A second run does only what is
-    missing; an interruption loses the cells in flight and no others; a damaged file is named and made again.
+    missing. An interruption loses only the cells in progress. A damaged file is named and computed again.
     """
     need("pyarrow", extra="experiments", purpose="running a sweep")
     from parley.experiments.sweeps.runner import run_sweep, workload

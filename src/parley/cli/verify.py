@@ -34,7 +34,7 @@ from parley.timestamps import check_stamps
     "--stamp",
     type=click.Path(exists=True, dir_okay=False),
     multiple=True,
-    help="A file with time stamps that somebody kept, such as an earlier export: the log must hold what they are of.",
+    help="A file with time stamps kept elsewhere, such as an earlier export: the log must hold the stamped records.",
 )
 @click.option(
     "--stamp-ca",
@@ -105,7 +105,7 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Say it in one line: what somebody wrote must not end it and go on as we would."""
+    """Write it in one line: text that a user wrote must not break the line and look like ours."""
     say(" ".join(text.split()))
 
 

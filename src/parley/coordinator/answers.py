@@ -47,7 +47,7 @@ class Who(Answer):
 
 
 class StudyLine(Answer):
-    """A study in a line. `sequence` and `head` are null, and times to the minute, for who may not see the data."""
+    """A study in a line. `sequence` and `head` are null, and times to the minute, for readers who may not see the data."""
 
     id: str
     name: str
@@ -111,7 +111,7 @@ class FrozenAgent(Answer):
 
 
 class ReweighedStudy(Answer):
-    """The last time that the question was asked anew without frozen agents."""
+    """The last re-weighing: when the question was asked without frozen agents."""
 
     phase: int  # in progress then; earlier phases were decided under other weights
     reason: str
@@ -129,7 +129,7 @@ class ChangedArm(Answer):
 
 
 class StudyStatus(StudyLine):
-    """Where a study is, whom it waits for and since when."""
+    """The stage of a study, and which agents it waits for and since when."""
 
     arm_names: list[str]
     agent_names: list[str]
@@ -334,7 +334,7 @@ class AgentSensitivity(Answer):
 
 
 class Sensitivities(Answer):
-    """For which weights, from everybody's reward equally to one's own alone, each answer stays."""
+    """For which weights each answer stays, from equal weights to the agent's own reward alone."""
 
     study: str
     phase: int  # after how many decided phases
@@ -348,7 +348,7 @@ class Sensitivities(Answer):
 
 
 class Act(Answer):
-    """What somebody did to a study, or what held it up."""
+    """What a person did to a study, or what held it up."""
 
     sequence: int
     at: str
@@ -462,14 +462,14 @@ class Quarantine(Answer):
 
 
 class PreviewedFreeze(Answer):
-    """What freezing an agent would do, and both ways to go on; send the `digest` as `preview` to confirm it."""
+    """What freezing an agent would do, and both ways to continue; send the `digest` as `preview` to confirm it."""
 
     preview: FreezePreview
     digest: Digest
 
 
 class PreviewedReweigh(Answer):
-    """What asking anew without the frozen agents would do; send columns and `digest` to confirm it."""
+    """What re-weighing without the frozen agents would do; send columns and `digest` to confirm it."""
 
     preview: ReweighPreview
     digest: Digest
@@ -497,7 +497,7 @@ class PreviewedEarlyClose(Answer):
 
 
 class PreviewedCorrection(Answer):
-    """What correcting a report of a decided phase would tell; send report and `digest` to confirm it."""
+    """What correcting a report of a decided phase would show; send report and `digest` to confirm it."""
 
     preview: CorrectionPreview
     digest: Digest
@@ -635,7 +635,7 @@ class SessionEnd(Answer):
 
 
 class Telling(StrEnum):
-    """What webhooks are told."""
+    """The kinds of messages that webhooks get."""
 
     DECIDED = "phase.decided"
     LATE = "site.late"
@@ -673,14 +673,14 @@ class NewWebhook(WebhookLine):
 
 
 class RemovedWebhook(Answer):
-    """A webhook that is told nothing any more."""
+    """A webhook that was removed."""
 
     id: str
     removed: bool
 
 
 class TestedWebhook(Answer):
-    """What came of a test message."""
+    """The result of a test message."""
 
     id: str
     delivered: bool

@@ -88,17 +88,17 @@ class ServerSettings:
     port: int = _setting(8642, "Port to listen on; 0 takes a free one.", least=0)
     tls_cert: str = _setting("", "Certificate file (PEM), to serve HTTPS directly.")
     tls_key: str = _setting("", "Key file of the certificate (PEM).")
-    tls_client_ca: str = _setting("", "Authorities (PEM) of client certificates: who shows none of theirs is refused.")
+    tls_client_ca: str = _setting("", "Authorities (PEM) of client certificates: clients without one are refused.")
     plain_http: bool = _setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
-    rate: float = _setting(50.0, "Requests per second that one token may make for long.", least=0.1)
+    rate: float = _setting(50.0, "Requests per second that one token may make on average.", least=0.1)
     burst: int = _setting(200, "Requests that one token may make at once.", least=1)
     body_limit: int = _setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
     study_body_limit: int = _setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
     max_cells: int = _setting(100_000, "Largest number of arms x agents of a study.", least=2)
     max_agents: int = _setting(2_000, "Largest number of agents of a study.", least=1)
     connections: int = _setting(10, "PostgreSQL connections of one server process.", least=1)
-    statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL gives a statement up.", least=0.1)
-    session_hours: float = _setting(12.0, "Hours until somebody who signed in must sign in again.", least=0.01)
+    statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL cancels a statement.", least=0.1)
+    session_hours: float = _setting(12.0, "Hours until a person must sign in again.", least=0.01)
     no_dashboard: bool = _setting(False, "Serve the API alone, without the web pages.")
     docs: str = _setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
     webhook_allow: str = _setting(
@@ -112,11 +112,11 @@ class ServerSettings:
     oidc_issuer: str = _setting(
         "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
     )
-    oidc_client_id: str = _setting("", "What the provider calls this server.")
+    oidc_client_id: str = _setting("", "Client id of this server at the provider.")
     oidc_secret_file: str = _setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
     oidc_scope: str = _setting("openid profile email", "Scopes to ask the provider for.")
     oidc_name: str = _setting("email", "Claim of the ID token by which the log names people; without it: sub.")
-    oidc_claim: str = _setting("groups", "Claim of the ID token that says who may what, or its path (realm.roles).")
+    oidc_claim: str = _setting("groups", "Claim of the ID token that gives the roles, or its path (realm.roles).")
     oidc_roles: str = _setting(
         "", "Values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first that fits counts."
     )

@@ -378,7 +378,7 @@ def whole_counts(values: FloatArray) -> IntArray:
             "planned draws",
             found=f"{largest:.3g} of one arm by one agent",
             allowed="at most 2^53",
-            hint="No study could tell gaps this small apart; set max_samples",
+            hint="No study could distinguish gaps this small; set max_samples",
         )
     return np.ceil(values).astype(np.int64)
 

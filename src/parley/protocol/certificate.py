@@ -1,4 +1,4 @@
-"""The certificate at the end of a study: made by the coordinator, made again by whoever verifies the log."""
+"""The certificate at the end of a study: the coordinator makes it, and a verification of the log makes it again."""
 
 import math
 from collections.abc import Mapping, Sequence

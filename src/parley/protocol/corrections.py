@@ -118,7 +118,7 @@ class CorrectedCell(Message, tag="parley/corrected-cell/1"):
 
 
 class CorrectionPreview(Message, tag="parley/correction-preview/1"):
-    """What correcting a report of a decided phase would tell; it changes no decision."""
+    """What correcting a report of a decided phase would show; it changes no decision."""
 
     study: str
     phase: Phase

@@ -188,7 +188,7 @@ class AskedAnew(_Event, tag="parley/event/asked-anew"):
 
 
 class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
-    """The question is asked anew without the frozen agents."""
+    """The study is re-weighed: its question is asked without the frozen agents."""
 
     @property
     def sentence(self) -> str:
@@ -204,7 +204,7 @@ class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
 
 
 class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
-    """An arm is no candidate any more, for nobody: what it had beaten may be the best of those that remain."""
+    """An arm is not a candidate any more, for any agent: an arm that it had beaten may be the best of the others."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
@@ -237,7 +237,7 @@ class Cancelled(_Event, tag="parley/event/cancelled/1"):
 
 
 class ResultsRead(_Event, tag="parley/event/results-read/1"):
-    """Somebody saw results while the study went on: written once a principal and phase, before they are shown."""
+    """A person saw results of a running study: written once per principal and phase, before they are shown."""
 
     template: ClassVar[str] = "in phase {0.phase}, first by {0.operation}"
     phase: Annotated[Phase, described("In progress, or the last one of a study that stalled.")]
@@ -245,7 +245,7 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 
 
 class Signed(_Event, tag="parley/event/signed/1"):
-    """Somebody signed, with their token entered again or signed in anew. It covers the log up to here: its hash holds
+    """A person signed, after entering the token again or signing in again. It covers the log up to here: its hash holds
     that of the record before.
     """
 

@@ -35,7 +35,7 @@ LEAST_SHARE = 1e-100
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
-    """Why a study's question cannot be asked anew in mid-study; None where it can."""
+    """Why a study cannot be re-weighed in mid-study; None where it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
         return marked("the guarantee of the policy {0} holds for the draws that it planned itself").format(study.policy)
     return None
@@ -157,7 +157,7 @@ def share_of_delta(
         raise InvalidInput(
             "weights",
             found=f"{len(columns)} columns of {count} numbers",
-            allowed="fewer, or with fewer decimals: of all that could be given, each has too small a share of delta",
+            allowed="fewer columns, or fewer decimals: the share of delta would be too small",
         )
     return share
 
@@ -201,7 +201,7 @@ def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tup
             )
     left = tuple(agent for column, agent in enumerate(study.agents) if waits[column])
     if len(left) == len(study.agents):
-        raise InvalidInput("agents", found="all of them frozen", allowed="at least one who goes on asking")
+        raise InvalidInput("agents", found="all of them frozen", allowed="at least one agent that is not frozen")
     return left
 
 

@@ -6,8 +6,7 @@ Nothing is decided by a preview.
 - `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. What does not end
   there will hardly end in practice.
 - `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
-  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both
-  ways to go on: keep the question, or ask it anew without the frozen agents.
+  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both ways to continue: keep the question, or re-weigh it without the frozen agents.
 - `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
   acts.
 """
@@ -114,7 +113,7 @@ class Column(Message, tag="parley/column/1"):
 
 
 class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
-    """What asking anew, with other weights, would do."""
+    """What re-weighing would do."""
 
     study: str
     phase: Phase
@@ -364,7 +363,7 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
 
 
 def _anew(trial: Trial) -> tuple[ReweighPreview | None, str | None]:
-    """The other way to go on, or why there is none."""
+    """The other way to continue, or why there is none."""
     if trial.past is None:
         return None, None
     try:

@@ -27,8 +27,8 @@ Why the rules are what they are:
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
   the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
-- Who sees results while a study may go on is told by the log, once a phase: what they know could sway what they do.
-  Once it is over nothing can be swayed, and nothing is told.
+- The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
+  Once it is over nothing can be swayed, and nothing is recorded.
 - A finished study asks for nothing more: only its certificate, corrections, signatures, and reports kept for the record
   may follow.
 """
@@ -382,7 +382,7 @@ def _report_admitted(
             _check_awaited(here, report, kind)
             _check_numbers(here, report, kind)
             if _implausible(here, report) is None:
-                raise illegal(here.stage, kind, "it is plausible, so there is no reason to hold it")
+                raise illegal(here.stage, kind, "it is plausible: there is no reason to hold it")
             return here
         case ReportRefused(phase=phase, report=digest):
             _check_held(here, phase, kind, digest)
@@ -428,7 +428,7 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
     if here.place.standing is not None:
         raise refused("report-conflict", f"a report of {report.agent!r} stands")
     if report.digest in here.place.refused:
-        raise refused("report-refused", f"an administrator did not take this report of {report.agent!r}")
+        raise refused("report-refused", f"an administrator refused this report of {report.agent!r}")
     if here.place.held is not None:
         which = "it waits" if here.place.held.digest == report.digest else "another report waits in its place"
         raise refused("report-held", f"{which} until an administrator takes or refuses it: {here.place.held.why}")
@@ -449,7 +449,7 @@ def _check_held(here: Situation, phase: int, kind: str, digest: str | None = Non
     """Refuse to decide on a report that is not held in the phase in progress, or not any more."""
     require(here.stage, kind)
     if phase != here.phase or not here.awaited or here.stage is Stage.CLOSING:
-        raise illegal(here.stage, kind, f"phase {phase} waits for nobody any more", "phase-closed")
+        raise illegal(here.stage, kind, f"phase {phase} waits for no agent any more", "phase-closed")
     held = here.place.held if here.place is not None and here.place.awaited else None
     if held is None or digest not in (None, held.digest):
         raise illegal(here.stage, kind, "no such report is held, nor is there one to amend", "not-found")
@@ -480,7 +480,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
         words = f"no report of {report.agent!r} was decided on in phase {report.phase}"
         raise illegal(here.stage, kind, words, "not-found")
     if report.digest == counted.digest:
-        raise illegal(here.stage, kind, "nothing to correct: these are the numbers that it has already")
+        raise illegal(here.stage, kind, "nothing to correct: the report already has these numbers")
     if event.replaces != counted.digest:
         words = f"the report of {report.agent!r} that it replaces was corrected meanwhile: look again"
         raise illegal(here.stage, kind, words, "changed-meanwhile")

@@ -287,7 +287,7 @@ def _require_countable(state: State, quotas: IntArray) -> None:
             "plan",
             found=f"about {abs(total):.3g} draws in all",
             allowed="up to 2^53, the largest count that a log can hold",
-            hint="The noise is too large for the gaps that are to be told apart",
+            hint="The noise is too large for gaps this small",
         )
 
 

@@ -87,7 +87,7 @@ def no_scale(kind: str, scale: Scale | None) -> None:
     if scale is not None:
         found = f"{in_lists(scale)} with rewards of kind {kind!r}"
         raise InvalidInput(
-            "truth.scale", found=found, allowed="nothing: the means, and the range, say how they scatter"
+            "truth.scale", found=found, allowed="nothing: the scatter follows from the means and the range"
         )
 
 

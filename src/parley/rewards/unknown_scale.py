@@ -1,4 +1,4 @@
-"""Gaussian rewards whose scale nobody knows: one per arm and agent, unless fewer are stated.
+"""Gaussian rewards of unknown scale: one per arm and agent, unless fewer are stated.
 
 Student's t of a phase becomes a normal score, and a bet that is fair for it: docs/rewards.md has the proof.
 """
@@ -88,7 +88,7 @@ class UnknownScale(RewardModel):
 
     @property
     def variance(self) -> float:
-        """There is none to be had: whoever needs a known scale gets an error."""
+        """There is none: code that needs a known scale gets an error."""
         self.require_scale("this policy")
         raise AssertionError  # never reached
 

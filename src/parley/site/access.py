@@ -2,8 +2,7 @@
 
 On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
 web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
-request that another site sent is refused, and a form carries a word that only our pages know. Whoever tries codes is
-locked out for a while (docs/site.md).
+request that another site sent is refused, and a form carries a word that only our pages know. A client that guesses codes is locked out for a while (docs/site.md).
 """
 
 import hashlib
@@ -66,7 +65,7 @@ class Access:
             raise Refused(403, ELSEWHERE)
 
     def knows(self, request: Request) -> bool:
-        """Whether whoever asks has shown the code, or none is needed."""
+        """Whether the client has shown the code, or none is needed."""
         if not self.code:
             return True
         given = request.headers.get("authorization", "")

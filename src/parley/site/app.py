@@ -409,7 +409,7 @@ class SiteSettings:
             raise InvalidInput(
                 "host",
                 found=f"{self.host} without TLS",
-                allowed="a loopback address, --tls-cert with --tls-key, or --plain-http behind something that has TLS",
+                allowed="a loopback address, --tls-cert with --tls-key, or --plain-http behind a TLS proxy",
             )
 
 

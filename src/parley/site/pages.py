@@ -268,7 +268,7 @@ def error_text(error: ParleyError, *, place: bool = True) -> str:
 
 
 def grace(site: Site) -> datetime | None:
-    """Until when a complete phase can still be mended; None where it is not complete, or reported at once."""
+    """Until when a complete phase can still be changed; None where it is not complete, or reported at once."""
     at = site.sends_at
     return at if at is not None and at > site.clock() else None
 

@@ -99,37 +99,40 @@ class Provider:
         """When words were sealed, and the words; refused if that was elsewhere or too long ago."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
-            raise Refusal("not-allowed", "this was not begun here, or in another session: begin again")
+            raise Refusal("not-allowed", "this was not started here, or in another session: start again")
         at, _, words = base64.urlsafe_b64decode(waiting + "==").decode().partition(" ")
         if hours_between(at, self._clock()) * 3600 > BEGUN:
-            raise Refusal("not-allowed", f"this was begun more than {BEGUN // 60} minutes ago: begin again")
+            raise Refusal("not-allowed", f"this was begun more than {BEGUN // 60} minutes ago: start again")
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
         """By what every server process knows and no browser: the row of a person has a secret that nobody was given."""
         row = await self.person(kid)
         if row is None:
-            raise Refusal("not-allowed", f"{self.host} has not named you: begin again")
+            raise Refusal("not-allowed", f"{self.host} has not named you: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
         """Refuse unless the provider names the same person, who proved it there anew `since` then."""
         found, claims = await self._named(secret, answer)
         if found != kid:
-            raise Refusal("not-allowed", f"somebody else signed in at {self.host}: sign in there as who you are here")
+            raise Refusal(
+                "not-allowed",
+                f"another person signed in at {self.host}: sign in there with the account that you use here",
+            )
         signed_in, asked = claims.get("auth_time"), datetime.fromisoformat(since).timestamp()
         if not isinstance(signed_in, int | float):
-            words = "does not say when you signed in (no auth_time): ask whoever runs this server"
+            words = "does not say when you signed in (no auth_time): ask the operator of this server"
             raise Refusal("not-allowed", f"{self.host} {words}")
         if signed_in < asked - LEEWAY:
             words = f"did not ask you to sign in anew: you did {asked - signed_in:,.0f} seconds before"
-            raise Refusal("not-allowed", f"{self.host} {words}. Sign out there and begin again")
+            raise Refusal("not-allowed", f"{self.host} {words}. Sign out there and start again")
         await self._admit(kid, claims)
 
     async def _named(self, secret: str, answer: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
         """Whom the provider names to the browser with this secret: the person's kid, and all claims."""
         if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
-            raise Refusal("not-allowed", "this sign-in was not begun here, or too long ago: begin again")
+            raise Refusal("not-allowed", "this sign-in was not started here, or too long ago: start again")
         if "code" not in answer:
             words = answer.get("error_description") or answer.get("error") or "no reason"
             raise Refusal("not-allowed", f"{self.host} did not sign you in: {words[:200]}")
@@ -162,7 +165,7 @@ class Provider:
             if value in values:
                 return Role(role), study
         words = f"{self.host} knows you, but its claim {claim!r} gives you no role here"
-        raise Refusal("not-allowed", f"{words}: ask whoever runs this server (--oidc-roles)")
+        raise Refusal("not-allowed", f"{words}: ask the operator of this server (--oidc-roles)")
 
     async def _claims(self, secret: str, code: str) -> Mapping[str, Any]:
         """What the ID token says, which a code buys; all of it checked."""
@@ -221,7 +224,7 @@ class Provider:
             logger.warning("the sign-in provider refused", url=url, status=answer.status_code, error=words)
             if words == "invalid_grant":
                 why = "it was used, is too old, or is another browser's. Begin again"
-                raise Refusal("not-allowed", f"{self.host} does not take the code that you came back with: {why}")
+                raise Refusal("not-allowed", f"{self.host} rejects the code of this sign-in: {why}")
             raise Refusal("provider-unavailable", f"{self.host} refused: {answer.status_code} {words}"[:200].rstrip())
         return found
 

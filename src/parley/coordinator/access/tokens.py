@@ -138,7 +138,7 @@ def authenticate(row: TokenRow | None, secret: str) -> Principal:
 
 
 def principal_of_row(row: TokenRow) -> Principal:
-    """Whom a token stands for."""
+    """The principal of a token."""
     return Principal(kid=row.kid, role=Role(row.role), name=row.principal, study=row.study, agent=row.agent)
 
 
@@ -226,7 +226,7 @@ def _check_scope(transaction: Transaction, role: Role, study: str | None, agent:
     if role is not Role.AGENT and agent is not None:
         raise Refusal("invalid-request", "only an agent's token names an agent")
     if role is Role.ADMINISTRATOR and study is not None:
-        raise Refusal("invalid-request", "an administrator is one of the whole server, not of a study")
+        raise Refusal("invalid-request", "an administrator's token is for the whole server, not for one study")
     if study is None:
         return
     row = studies.require(transaction, study)
@@ -248,8 +248,7 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
 def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
     """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is due.
 
-    This is the only token that nobody's token issues. Whoever can write the database file is its administrator anyway,
-    so this asks for no token.
+    This is the only token that is issued without a token. A person who can write the database file is its administrator anyway, so this asks for no token.
     """
     before, after = initialise(address)
     storage = open_storage(address)

@@ -1,4 +1,4 @@
-"""Webhooks: who is told what happens, how far each was told, and when it is tried again.
+"""Webhooks: their addresses, how far each has got, and when the next attempt is due.
 
 A webhook has a cursor over every study's log. What is to be sent follows from the two, so nothing is lost or invented
 by a crash. The secret is stored as it is, since it signs; it is shown once, and in no list, log, export or backup.
@@ -35,7 +35,7 @@ USUAL = tuple(kind for kind in Telling if kind is not Telling.HELD)
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """How far a webhook was told of a study."""
+    """How far a webhook has got in a study."""
 
     webhook: str
     study: str
@@ -46,7 +46,10 @@ class Cursor:
 def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
     """Scheme, host and port of an address that the operator allows, as far as its text tells; else the refusal."""
     if not (url.isascii() and url.isprintable()) or any(sign in url for sign in ' \\"<>') or len(url) > LONGEST_URL:
-        raise Refusal("invalid-request", f"url: found other signs; allowed: ASCII, up to {LONGEST_URL} characters")
+        raise Refusal(
+            "invalid-request",
+            f"url: found other characters, or too many; allowed: ASCII, up to {LONGEST_URL} characters",
+        )
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -65,7 +68,7 @@ def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
 def register(
     transaction: Transaction, *, url: str, events: Sequence[Telling], study: str | None, by: str, at: str
 ) -> tuple[str, Row[*tuple[Any, ...]]]:
-    """A new webhook, told of what happens from now on; returns its secret, which is shown only here, and its row."""
+    """A new webhook for what happens from now on; returns its secret, which is shown only here, and its row."""
     if study is not None:
         studies.require(transaction, study)
     webhook, secret = f"wh_{secrets.token_hex(4)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
@@ -112,7 +115,7 @@ def events_of(row: Row[*tuple[Any, ...]]) -> list[Telling]:
 
 
 def remove(transaction: Transaction, webhook: str, *, by: str, at: str) -> Row[*tuple[Any, ...]]:
-    """A webhook that is told nothing any more, and whose secret is forgotten."""
+    """A webhook that is removed, and whose secret is forgotten."""
     row = get(transaction, webhook)
     entry = {"webhook": webhook, "host": urlsplit(row.url).hostname}
     append_server(transaction, "webhook-removed", entry, actor=by, at=at)
@@ -133,7 +136,7 @@ def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> boo
 
 
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
-    """How far it was told of each of its studies, and where the study's log is now."""
+    """How far it has got in each of its studies, and where the study's log is now."""
     place = webhook_cursors.c
     both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)

@@ -67,7 +67,7 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
 
 
 def create_app(context: Context, *more: Operation) -> Starlette:
-    """The API over an open storage, with `more` operations; whoever opened the storage closes it."""
+    """The API over an open storage, with `more` operations; the caller that opened the storage closes it."""
     operations = (*OPERATIONS, *more)
     app = Starlette(
         routes=[operation.route for operation in operations],

@@ -55,7 +55,7 @@ class Throttle(Buckets):
         seconds = self.wait(key, cost)
         if seconds > 0:
             later = max(1, round(seconds + 0.5))
-            raise Refusal("too-fast", f"come back in {later} s", headers={"Retry-After": str(later)})
+            raise Refusal("too-fast", f"try again in {later} s", headers={"Retry-After": str(later)})
 
 
 class Slots:
@@ -115,7 +115,7 @@ class Pool:
     async def turn(self, key: str) -> AsyncIterator[None]:
         """A place for as long as this lasts, when it is the token's turn."""
         if self._waiting >= self._most:
-            raise Refusal("too-busy", "others compute at the moment", headers=LATER)
+            raise Refusal("too-busy", "the server computes for others: try again", headers=LATER)
         with self._slots.taken(key):
             self._waiting += 1
             self._places = self._places or Semaphore(self._at_once, fast_acquire=True)

@@ -43,7 +43,7 @@ NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What somebody asks of an operation, nothing of it checked."""
+    """A request for an operation, not checked yet."""
 
     app: Starlette
     credential: str  # what `Authorization` says
@@ -286,7 +286,7 @@ async def _identify(context: Context, credential: str) -> Principal:
 
 
 async def still_welcome(call: Call[Any, Any]) -> bool:
-    """Whether the token or session of a call that goes on and on still holds."""
+    """Whether the token or session of a long call is still valid."""
     try:
         await _identify(call.context, call.credential)
     except (Refusal, StorageUnavailable):  # whoever listens connects again, and hears why
@@ -303,7 +303,7 @@ def _require_clean(asked: Asked) -> None:
 
 async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Keep in the study's log who sees its results: once a principal and phase, after they were read and before they
-    are shown, so that the phase is not an earlier one than theirs. Whoever is in the log already costs a look at a row.
+    are shown, so that the phase is not an earlier one than theirs. A reader who is in the log already costs one look at a row.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))

@@ -45,7 +45,7 @@ class ConfirmBody(ReasonBody):
 
 
 class FreezeBody(ConfirmBody):
-    """`reweigh`: go on by asking everybody else's question anew without the agent, as the preview showed it too."""
+    """`reweigh`: also re-weigh the other agents without this one, as the preview showed."""
 
     reweigh: bool = False
 
@@ -100,7 +100,7 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature of whom the sign-in provider named anew. No request is read as one: only pages make it."""
+    """A signature of a person whom the sign-in provider has named again. No request is read as one: only pages make it."""
 
     kid: str
 
@@ -115,7 +115,7 @@ class TokenBody(Model):
 
 
 class WebhookBody(Model):
-    """Whom to tell, and of what: without `events`, of all but held reports; without `study`, of all studies."""
+    """Where to send what: without `events`, all but held reports; without `study`, of all studies."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)
@@ -162,7 +162,7 @@ class StudiesQuery(Query, frozen=True, kw_only=True):
 
 
 class PageQuery(Query, frozen=True, kw_only=True):
-    """`after` is the sequence of the record after which a list goes on."""
+    """`after` is the sequence of the record after which a list continues."""
 
     after: Count = 0
     limit: Limit = 100

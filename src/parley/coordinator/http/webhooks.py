@@ -57,7 +57,7 @@ def signature(secret: str, message: str, timestamp: int, body: str) -> str:
 
 
 class Sender:
-    """Tells every webhook what it has not been told. Lives on the event loop; one task a webhook."""
+    """Sends every webhook what it has not got yet. Lives on the event loop; one task a webhook."""
 
     def __init__(self, storage: Storage, settings: ServerSettings, clock: Clock, metrics: Metrics) -> None:
         self._storage, self._clock, self._metrics = storage, clock, metrics
@@ -73,7 +73,7 @@ class Sender:
         self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for webhooks to send"))
 
     async def stop(self) -> None:
-        """Send nothing more. What is on its way is sent again by whoever starts next."""
+        """Send nothing more. The next server that starts sends again what is on its way."""
         tasks = [*filter(None, [self._task]), *self._running.values()]
         for task in tasks:
             task.cancel()
@@ -123,7 +123,7 @@ class Sender:
             row = await self._read(partial(webhooks.get, webhook=row.id))
 
     def _following(self, transaction: Transaction, row: Row[*tuple[Any, ...]]) -> tuple[Cursor, Notice] | None:
-        """The first thing that a webhook has not been told."""
+        """The first message that a webhook has not got."""
         wanted = webhooks.events_of(row)
         for cursor, last in webhooks.cursors(transaction, row):
             after = max(cursor.sequence, self._seen.get((row.id, cursor.study), 0))

@@ -1,4 +1,4 @@
-"""What is told of a study to those who are not looking: phases decided, sites late, reports held, its end.
+"""Notices of a study: phases decided, sites late, reports held, its end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
 Single arms, counts and reasons are for those who follow its link.
@@ -151,9 +151,7 @@ def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
     """Whom a running study waits for, longer than half again the expected time, and who was not noted in this phase.
 
     The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
-    longest of the agent's last phases, in proportion where more is asked now. Of whom neither is known, nothing is
-    said. A report that is held is not in, so that nobody learns from the silence that it is held. After a pause or a
-    thaw the time begins anew.
+    longest of the agent's last phases, in proportion where more is asked now. If neither is known, there is no notice. A held report counts as not in, so that the absence of a notice does not reveal that it is held. After a pause or a thaw the time starts again.
     """
     if row.stage is not Stage.RUNNING or not row.awaited:
         return []

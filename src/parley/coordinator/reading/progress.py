@@ -1,6 +1,6 @@
 """What a study's data say so far: the board of arms and agents, and what every phase brought.
 
-What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dashboard/test_blinding.py` holds it.
+`docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` holds it.
 """
 
 from collections.abc import Sequence

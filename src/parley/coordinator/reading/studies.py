@@ -34,7 +34,7 @@ PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may 
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """`whole`: heads, sequences and exact times. `agent`: whose own reports are told exactly."""
+    """`whole`: heads, sequences and exact times. `agent`: whose own reports are shown exactly."""
 
     whole: bool
     agent: str | None = None
@@ -62,7 +62,7 @@ class ETags:
 
 
 def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:
-    """A line of the list of studies, as much of it as somebody may see."""
+    """A line of the list of studies, as far as the reader may see it."""
     shown = {name: getattr(row, name) for name in answers.StudyLine.__struct_fields__ if name != "version"}
     shown |= {"stage": str(row.stage), "version": etags.of(row.id, row.sequence)}
     shown |= {name: visibility.time(shown[name]) for name in ("created_at", "opened_at")}
@@ -72,7 +72,7 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.Stud
 def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
 ) -> answers.Studies:
-    """Studies by id, as many of them as somebody may see: `only` one, or those that `which` finds."""
+    """Studies by id, as far as the reader may see them: `only` one, or those that `which` finds."""
     found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
@@ -128,7 +128,7 @@ def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
 
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
-    """Where a study is, whom it waits for and since when."""
+    """The stage of a study, and which agents it waits for and since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = phases.reported_agents(transaction, row.id, row.phase)
@@ -243,7 +243,7 @@ def reports_of_phase(transaction: Transaction, row: StudyRow, *, phase: int) -> 
 
 
 def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) -> answers.Signatures:
-    """Who signed, as much of it as somebody may see."""
+    """Who signed, as far as the reader may see it."""
     found = [Signature.of(record) for record in ledger.of_kind(transaction, row.id, "signed")]
     if not visibility.whole:
         found = [replace(one, at=visibility.time(one.at), sequence=None) for one in found]

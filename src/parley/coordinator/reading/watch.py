@@ -35,7 +35,7 @@ class Glance:
 
 
 class Watch:
-    """The studies somebody waits for. Lives on the event loop; `tell` may be called from any thread."""
+    """The studies that requests wait for. Lives on the event loop; `tell` may be called from any thread."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -56,7 +56,7 @@ class Watch:
         self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for changes"))
 
     async def stop(self) -> None:
-        """Look no more, and let everybody who waits go."""
+        """Stop watching, and release all waiting requests."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -65,7 +65,7 @@ class Watch:
             self._changed.notify_all()
 
     def tell(self, row: StudyRow) -> None:
-        """A study changed here; nothing happens where nobody waits for it."""
+        """A study changed here; without waiting requests nothing happens."""
         if self._loop is not None and row.id in self._followers:
             self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
 

@@ -51,7 +51,7 @@ ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABA
 
 
 def initialise(address: str) -> tuple[str | None, str]:
-    """Create or upgrade the schema; nobody else may be writing. Returns the revisions before and after."""
+    """Create or upgrade the schema; no other process may be writing. Returns the revisions before and after."""
     with begin_alone(address) as connection:
         return tables.upgrade(connection)
 

@@ -245,9 +245,11 @@ class Inodes:
         """Raise `StorageUnavailable` unless who opens the file next will find what is written now."""
         if self._opened is None or _inode(self._database) != self._opened:
             raise StorageUnavailable(
-                f"{self._database} was deleted or replaced while in use: stop the server, look why"
+                f"{self._database} was deleted or replaced while in use: stop the server and find out why"
             )
         found = _inode(self._log)
         if self._logged is not None and found != self._logged:
-            raise StorageUnavailable(f"{self._log} was deleted or replaced while in use: stop the server, look why")
+            raise StorageUnavailable(
+                f"{self._log} was deleted or replaced while in use: stop the server and find out why"
+            )
         self._logged = found

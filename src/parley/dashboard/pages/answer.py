@@ -173,7 +173,7 @@ async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
     sealed = await provider.seal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", words)
     value = f"{secret}.{sealed}.{quote(f'/studies/{quote(shown.study)}/signed', safe='')}"
     if len(value) > LONGEST_COOKIE:
-        raise Refusal("invalid-request", "name and meaning are too long to be kept while you sign in: say it in less")
+        raise Refusal("invalid-request", "name and meaning are too long to be kept while you sign in: shorten them")
     response = await lead_on(shown, f"To {provider.host}", await provider.address(secret, prompt="login", max_age="0"))
     response.set_cookie(**provider_cookie(shown.request), value=value)
     return response

@@ -1,4 +1,4 @@
-"""Webhooks: who is told what happens; add, test, remove. The secret of a new one is shown once."""
+"""Webhooks: add, test, remove. The secret of a new one is shown once."""
 
 from starlette.responses import RedirectResponse, Response
 

@@ -108,7 +108,7 @@ class Watched:
 
     @property
     def bad(self) -> int:
-        """Studies in which some agent was told a bad arm."""
+        """Studies in which some agent's answer has a bad arm."""
         return int(self.answered_among(~self.instance.good).any(axis=1).sum())
 
     @property
@@ -432,7 +432,7 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
 
 
 def best_along(instance: Instance) -> list[BestAlong]:
-    """The best arms of every agent under the truth, from everybody's reward equally to one's own alone.
+    """The best arms of every agent under the truth, from equal weights to the agent's own reward alone.
 
     >>> problem = Problem(arms=["a", "b"], weights=[[0.75, 0.25], [0.25, 0.75]])
     >>> found = best_along(Instance(problem=problem, means=[[0.4, 0.0], [0.0, 0.3]]))

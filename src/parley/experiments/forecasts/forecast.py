@@ -4,7 +4,7 @@ Truths are drawn from what the data allow (`plausible_means`). The same policy t
 state. The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the problem's scale,
 which for bounded ones is cautious.
 
-The documents for the API are made here too, cut to what can be simulated while somebody waits. All of it is pure: a
+The documents for the API are made here too, cut to what can be simulated during a request. All of it is pure: a
 study or a state goes in, a document comes out.
 """
 
@@ -244,7 +244,7 @@ def budget_for_power(
     *,
     seconds: float = SEARCH_SECONDS,
 ) -> dict[str, Any]:
-    """The smallest `max_samples` with a wanted power, searched while somebody waits; `reason` says why there is none.
+    """The smallest `max_samples` with a wanted power, searched during a request; `reason` says why there is none.
 
     Without a gap, under the smallest of the usual ones, which needs most; a gap of 0 means that all arms tie. Fewer
     studies are simulated than by `parley plan --power`, so that it takes seconds: the answer has its Monte Carlo error.

@@ -80,7 +80,7 @@ def smallest_budget(
         raise InvalidInput(
             "power",
             found=f"{power:g} where {truth.name if 'tie' in truth.name else 'arms tie'}, without a tolerance",
-            allowed="a truth with a gap, or a tolerance: no budget tells arms apart that are equal",
+            allowed="a truth with a gap, or a tolerance: no budget can distinguish equal arms",
         )
 
     def within(most: int) -> ScenarioCost:

@@ -156,7 +156,7 @@ ENGINES: dict[str, Callable[[Engine, ExitStack], Crew]] = {"local": _local, "ray
 
 
 def _knock(address: str) -> None:
-    """See that somebody listens at an address before a library waits for minutes."""
+    """Check that a server listens at an address before a library waits for minutes."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host, port = parts.hostname, parts.port

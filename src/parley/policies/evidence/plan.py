@@ -64,7 +64,7 @@ def require_possible(samples: float) -> None:
             "planned draws",
             found=f"{samples:.3g} in all",
             allowed="at most 2^62",
-            hint="No study can tell arms apart whose gaps are so small against this noise; set a sample cap",
+            hint="No study can distinguish arms whose gaps are so small against this noise; set a sample cap",
         )
 
 

@@ -125,7 +125,7 @@ async def remove_webhook(call: Call[None, None]) -> RemovedWebhook:
 
 
 async def test_webhook(call: Call[None, None]) -> TestedWebhook:
-    """Send a test message now. If it arrives, a webhook that was failing or disabled is told what it missed."""
+    """Send a test message now. If it arrives, a webhook that was failing or disabled gets all that it missed."""
     row = await call.context.read(lambda transaction: webhooks.get(transaction, call.at.webhook))
     error = await call.context.sender.test(row)
     return TestedWebhook(id=row.id, delivered=not error, error=error)

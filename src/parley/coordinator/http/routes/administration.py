@@ -52,7 +52,7 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLin
         row = await call.change(partial(acts.cancel_study, drafted=drafted, **act))
         if row is not None:
             return call.line(row)
-    raise Refusal("changed-meanwhile", "reports came in all the time: try again")
+    raise Refusal("changed-meanwhile", "reports kept coming in: try again")
 
 
 async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
@@ -68,21 +68,21 @@ async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLin
 
 
 async def preview_freeze(call: Call[None, None]) -> answers.PreviewedFreeze:
-    """What freezing an agent would do to termination and guarantee, and both ways to go on; `digest` confirms it."""
+    """What freezing an agent would do to termination and guarantee, and both ways to continue; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedFreeze, acts.propose_freeze, call.study, call.at.agent)
 
 
 async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLine:
     """Ask nothing more of an agent: its counts stay. Refused unless the preview is the one that was seen.
 
-    With `reweigh`, everybody else's question is asked anew without it, with the weights that the preview showed.
+    With `reweigh`, the other agents are re-weighed without it, with the weights that the preview showed.
     """
     storage, place = call.context.storage, (call.study, call.at.agent)
     wanted, had = None, tuple[str, ...]()
     if call.body.reweigh:
         shown = (await call.compute(partial(acts.propose_freeze, storage, *place))).preview
         if shown.reweigh is None or shown.keep is None:
-            raise Refusal("illegal-move", "nothing was frozen: the others cannot be re-weighed as they are asked")
+            raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
         wanted, had = shown.reweigh, shown.keep.answered
     frozen = await _confirmed(call, acts.propose_freeze, *place)
     if wanted is None:
@@ -92,7 +92,7 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
         # there were may not; those that the phase brought were seen by nobody.
         anew = (await call.compute(partial(acts.propose_reweigh, storage, call.study, {}))).preview
         if anew.weights != wanted.weights:
-            raise Refusal("changed-meanwhile", "the weights are others than those that were shown")
+            raise Refusal("changed-meanwhile", "the weights differ from those that were shown")
         if not set(anew.withdrawn) & set(had) <= set(wanted.withdrawn):
             raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
         return await _confirmed(call, acts.propose_reweigh, call.study, {}, digest=anew.digest)
@@ -102,12 +102,12 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
 
 
 async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> answers.PreviewedReweigh:
-    """What asking anew without the frozen agents would do, with given columns or without; `digest` confirms it."""
+    """What re-weighing without the frozen agents would do, with given columns or without; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedReweigh, acts.propose_reweigh, call.study, call.body.columns)
 
 
 async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> answers.StudyLine:
-    """Ask anew without the frozen agents: the state is the fold of all recorded phases under the new weights."""
+    """Re-weigh without the frozen agents: the state is the fold of all recorded phases under the new weights."""
     return await _confirmed(call, acts.propose_reweigh, call.study, call.body.columns)
 
 
@@ -137,7 +137,7 @@ async def preview_withdraw_arm(call: Call[None, None]) -> answers.PreviewedArm:
 
 
 async def withdraw_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
-    """Go on without an arm: the state is the fold of all recorded phases without it."""
+    """Continue without an arm: the state is the fold of all recorded phases without it."""
     return await _confirmed(call, acts.propose_withdraw_arm, call.study, call.at.arm)
 
 
@@ -204,7 +204,7 @@ async def preview_correction(call: Call[None, schemas.CorrectionBody]) -> answer
 
 
 async def correct_report(call: Call[None, schemas.CorrectBody]) -> answers.StudyLine:
-    """Put a report of a decided phase right. Both are kept, and decisions stand; a certificate is issued anew."""
+    """Put a report of a decided phase right. Both are kept, and decisions stand; a new certificate is issued."""
     return await _confirmed(call, acts.propose_correction, _addressed(call))
 
 
@@ -245,7 +245,7 @@ async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
     except Refusal:  # 401 would end the session
         again = None
     if again != call.by:
-        raise Refusal("not-allowed", "nothing was signed: that is not the token that you are signed in with")
+        raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
     return await call.act(partial(acts.sign_study, study=call.study, name=body.name, meaning=body.meaning))
 
 

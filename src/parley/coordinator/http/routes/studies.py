@@ -65,7 +65,7 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
 
 
 async def get_study(call: Call[None, None]) -> answers.StudyStatus:
-    """Where a study is, whom it waits for and since when."""
+    """The stage of a study, and which agents it waits for and since when."""
     visibility, etags = call.visibility, call.context.etags
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
@@ -86,7 +86,7 @@ async def get_document(call: Call[None, None]) -> str:
 
 async def get_board(call: Call[SomeAgents, None]) -> answers.Board:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
-    from the `first` on. Blinded, what is told of single arms is null."""
+    from the `first` on. For blinded readers, values of single arms are null."""
     return await call.about(partial(progress.board, columns=call.query.places, blinded=call.blinded))
 
 
@@ -100,7 +100,7 @@ async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
 async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
     """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
 
-    Of large studies an answer has fewer agents than asked for: go on with `first`."""
+    For large studies an answer has fewer agents than asked for: continue with `first`."""
     return await call.about(partial(progress.findings, columns=call.query.places, phase=call.query.phase))
 
 
