@@ -92,7 +92,7 @@ def test_nobody_forecasts_the_end_of_an_open_study(here):
     forecast_of(here, study)
     with here.browser() as browser:
         page, samples = (browser.get(f"/studies/{study}{path}").text for path in ("", "/samples"))
-    assert "until somebody ends it" in page
+    assert "until an administrator ends it" in page
     assert "Draws until the horizon grows" in page
     assert "Still to cost" not in page
     assert "in all" not in page

@@ -23,7 +23,7 @@ from parley.errors import WrongPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """A person at the site, by the key that the site gave; `arm` is None for one outside of the study without an arm."""
+    """A person at the site, by the key that the site gave; `arm` is None outside of the study without an arm."""
 
     key: str
     phase: int

@@ -47,7 +47,7 @@ class Who(Answer):
 
 
 class StudyLine(Answer):
-    """A study in a line. `sequence` and `head` are null, and times to the minute, for readers who may not see the data."""
+    """A study in a line. For readers who may not see the data, `sequence` and `head` are null."""
 
     id: str
     name: str

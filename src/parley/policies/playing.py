@@ -95,7 +95,7 @@ class Playing(Elimination):
         """`(..., arm, agent)` draws to explore, and `(...)` how long the phase is, for every agent alike."""
 
     def _finished(self, state: State) -> BoolArray:
-        """Everybody has drawn as often as the horizon says; an open study goes on until somebody ends it."""
+        """Everybody has drawn as often as the horizon says; an open study goes on until an administrator ends it."""
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 
     def rounds_of(self, state: State) -> IntArray:

@@ -6,7 +6,8 @@ Nothing is decided by a preview.
 - `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. What does not end
   there will hardly end in practice.
 - `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
-  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both ways to continue: keep the question, or re-weigh it without the frozen agents.
+  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both
+  ways to continue: keep the question, or re-weigh it without the frozen agents.
 - `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
   acts.
 """

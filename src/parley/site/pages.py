@@ -115,7 +115,7 @@ class Pages:
                 return {"done": gettext("The report is sent now.")}
             case "close":
                 self._site.finish(fields.get("reason", ""))
-                return {"done": gettext("Nobody more is assigned in this phase.")}
+                return {"done": gettext("No more people are assigned in this phase.")}
             case "release":
                 phase = _whole(fields.get("phase", ""))
                 self._runtime.release(phase)

@@ -248,7 +248,8 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
 def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
     """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is due.
 
-    This is the only token that is issued without a token. A person who can write the database file is its administrator anyway, so this asks for no token.
+    This is the only token that is issued without a token. A person who can write the database file is its
+    administrator anyway, so this asks for no token.
     """
     before, after = initialise(address)
     storage = open_storage(address)

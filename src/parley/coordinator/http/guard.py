@@ -303,7 +303,8 @@ def _require_clean(asked: Asked) -> None:
 
 async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Keep in the study's log who sees its results: once a principal and phase, after they were read and before they
-    are shown, so that the phase is not an earlier one than theirs. A reader who is in the log already costs one look at a row.
+    are shown, so that the phase is not an earlier one than theirs. A reader who is in the log already
+    costs one look at a row.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))

@@ -100,7 +100,7 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature of a person whom the sign-in provider has named again. No request is read as one: only pages make it."""
+    """A signature of a person whom the sign-in provider has named again. Only pages make it, no request is read as one."""
 
     kid: str
 
