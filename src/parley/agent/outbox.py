@@ -161,7 +161,7 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report:
-    """Release a held report: the process that holds the outbox sends it. Needs no lock, so the agent may keep running."""
+    """Release a held report: the process that holds the outbox sends it. Needs no lock; the agent may keep running."""
     home = agent_folder(folder, study=study, agent=agent)
     path = home / "draws" / f"{phase}.json"
     if not path.exists():

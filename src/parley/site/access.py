@@ -2,8 +2,8 @@
 
 On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
 web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
-request that another site sent is refused, and a form carries a word that only our pages know. A client that guesses codes is
-locked out for a while (docs/site.md).
+request that another site sent is refused, and a form carries a word that only our pages know. A client that guesses
+codes is locked out for a while (docs/site.md).
 """
 
 import hashlib

@@ -100,7 +100,7 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature of a person whom the sign-in provider has named again. Only pages make it, no request is read as one."""
+    """A signature of a person whom the sign-in provider has named again. Only pages make it, never a request."""
 
     kid: str
 

@@ -151,9 +151,9 @@ def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
     """Whom a running study waits for, longer than half again the expected time, and who was not noted in this phase.
 
     The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
-    longest of the agent's last phases, in proportion where more is asked now. If neither is known, there is no notice. A held
-    report counts as not in, so that the absence of a notice does not reveal that it is held. After a pause or a thaw
-    the time starts again.
+    longest of the agent's last phases, in proportion where more is asked now. If neither is known, there is no
+    notice. A held report counts as not in, so that the absence of a notice does not reveal that it is held. After a
+    pause or a thaw the time starts again.
     """
     if row.stage is not Stage.RUNNING or not row.awaited:
         return []
