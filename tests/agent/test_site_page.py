@@ -125,7 +125,7 @@ def test_who_is_awaited_comes_first_with_due_dates_and_the_overdue_on_top(desk):
     assert listed(open_.post(do="find", sought="p-0 99")) == ["P-099"], "as one hears it, not as it is spelled"
     after = open_.post(do="outcome", participant="P-060", reward="0", page="2")
     assert listed(after)[0] == "P-050", "the list stays where it was"
-    assert "Nobody here has that" in open_.post(do="find", sought="nobody")
+    assert "Nobody here has such a key" in open_.post(do="find", sought="nobody")
 
 
 def test_where_the_study_says_nothing_of_delays_nobody_is_overdue(desk):

@@ -132,7 +132,7 @@ def test_a_receipt_for_something_else_is_not_kept_and_the_report_stays_pending(t
             return structs.replace(super().send(report), **change)
 
     with Outbox(tmp_path, study="s", agent="a") as box:
-        with pytest.raises(WrongReceipt, match="did not acknowledge what it was given"):
+        with pytest.raises(WrongReceipt, match="did not acknowledge this report"):
             Worker(Dishonest(), box, Source()).run()
         assert box.pending().phase == 1
         assert box.receipts() == []

@@ -230,7 +230,7 @@ def test_a_study_is_signed_with_the_token_typed_again_and_verify_names_who_signe
     served.create(study_message(agents=2, arms=2, policy="uniform"))
     words = ["admin", "sign", "trial", "--name", "Ada Example", "--meaning", "approved the protocol"]
     wrong = CliRunner().invoke(main, words, input="x\n", standalone_mode=False)
-    assert "not the token that you are signed in with" in str(wrong.exception)
+    assert "not the token with which you signed in" in str(wrong.exception)
     done = CliRunner().invoke(main, words, input=f"{served.token}\n", standalone_mode=False)
     assert "Signed by Ada Example: approved the protocol." in done.output
     assert served.token not in done.output

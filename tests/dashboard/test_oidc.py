@@ -138,7 +138,7 @@ def test_an_answer_to_somebody_else_or_to_nobody_is_refused(here):
     with browser(here) as pages, browser(here) as other:
         back = begin(pages, "ada")
         for stranger in (other, httpx2.Client(base_url=PUBLIC, transport=here.house.application)):
-            assert "this sign-in was not begun here" in stranger.get(f"{back.path}?{back.query}").text
+            assert "this sign-in was not started here" in stranger.get(f"{back.path}?{back.query}").text
         other.get("/sign-in/oidc")
         assert other.get(f"{back.path}?{back.query}").status_code == 403
         forged = re.sub("state=[^&]+", "state=" + "0" * 64, back.query)

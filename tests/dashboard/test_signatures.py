@@ -16,7 +16,7 @@ def test_a_study_is_signed_on_its_answer_and_the_report_lists_it(here):
             assert "Nobody has signed" in refused.text
             assert "approved the protocol" in refused.text, "what was typed stays"
             assert here.token not in refused.text
-        assert "not the token that you are signed in with" in browser.post(f"{base}/sign", data=fields).text
+        assert "not the token with which you signed in" in browser.post(f"{base}/sign", data=fields).text
         assert browser.post(f"{base}/sign", data=fields | {"csrf": "0" * 64, "token": here.token}).status_code == 403
         done = browser.post(f"{base}/sign", data=fields | {"token": here.token})
         assert done.url.fragment == "signatures-title"

@@ -114,7 +114,7 @@ def test_the_command_answers_with_a_budget(tmp_path):
     assert not list(tmp_path.iterdir()), "an answer, not a page"
     refused = parley("plan", study, "--power", "0.9", "--gap", "0", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "no budget tells arms apart" in refused.stderr
+    assert "no budget can distinguish" in refused.stderr
 
 
 def test_the_plan_warns_of_a_budget_that_cannot_decide(tmp_path):
