@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.coordinator.support import study_message
+from tests.support import first_quick
 
 from parley.policies import make_policy
 from parley.problem import Instance
@@ -14,7 +15,9 @@ from parley.simulation import phases
 from parley.study import load_study
 
 
-@pytest.mark.parametrize(("policy", "cell"), [("wcpe", 1), ("uniform", 1), ("evidence", 1), ("evidence", 60)])
+@pytest.mark.parametrize(
+    ("policy", "cell"), first_quick(("wcpe", 1), ("evidence", 60), ("uniform", 1), ("evidence", 1), quick=2)
+)
 def test_an_exported_log_is_enough(house, policy, cell):
     message = study_message(policy=policy, minimum_cell=cell)
     house.run(message, house.create(message))
@@ -36,20 +39,21 @@ def test_an_exported_log_is_enough(house, policy, cell):
 
 @pytest.mark.parametrize(
     ("policy", "noise"),
-    [
+    first_quick(
         ("wcpe", {"scale": 1.0}),
+        ("evidence", {"scale": "unknown per agent"}),
+        ("evidence", {"kind": "binary"}),
         ("wcpe", {"scale": [[0.5, 2.0], [1.0, 1.5]]}),
         ("evidence", {"scale": 1.0}),
         ("evidence", {"scale": "unknown"}),
-        ("evidence", {"scale": "unknown per agent"}),
         ("evidence", {"scale": "unknown per cell"}),
         ("evidence", {"scale": [0.5, 2.0]}),
         ("evidence", {"scale": [[0.5, 2.0], [1.0, 1.5]]}),
         ("evidence", {"kind": "subgaussian", "scale": 1.0}),
-        ("evidence", {"kind": "binary"}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}),
-    ],
+        quick=3,
+    ),
     ids=str,
 )
 def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path):

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 from tests.dashboard.site import few_studies, site
 
@@ -11,10 +13,11 @@ def short_forecasts():
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory):
+def here(tmp_path_factory, prepared_sqlite):
     """One coordinator for the tests of a file."""
     configure("error")
-    with site(tmp_path_factory.mktemp("site")) as made:
+    folder = tmp_path_factory.mktemp("site")
+    with site(folder, db=str(shutil.copy(prepared_sqlite, folder / "parley.db"))) as made:
         yield made
 
 

@@ -105,6 +105,7 @@ def test_no_page_of_a_trial_has_a_researchers_word(visited):
     assert ">Participants</a>" in visited["end: /answer"]  # a tab
 
 
+@pytest.mark.simulations
 def test_nor_one_of_an_experiment(here):
     study = here.create(STUDY.replace("{audience}", "experiment"), "experiment")
     here.phase(study, MEANS)

@@ -36,7 +36,7 @@ def parsed(figure):
     return ElementTree.fromstring(str(figure))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(agents())
 def test_whatever_the_numbers_a_figure_is_valid_and_stays_in_its_frame(arms):
     for figure in (timeline_chart(arms, "label"), evidence_chart(arms, 3.4, "label")):

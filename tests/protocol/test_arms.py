@@ -8,6 +8,7 @@ from msgspec import structs
 from tests.protocol.support import study_message
 from tests.protocol.test_lost_sites import Course
 from tests.protocol.test_trial import reported
+from tests.support import first_quick
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Stage, apply, create, issue_certificate
@@ -29,7 +30,8 @@ def late(phases=1, dormant=("arm 4",), **study):
 
 
 @pytest.mark.parametrize(
-    "study", [{}, {"answers": "each"}, {"tolerance": 0.1}, {"top": 2}, {"top": 2, "tolerance": 0.1}]
+    "study",
+    first_quick({"answers": "each"}, {"top": 2, "tolerance": 0.1}, {}, {"tolerance": 0.1}, {"top": 2}, quick=2),
 )
 def test_a_dormant_arm_is_not_drawn_and_is_found_once_it_opens(study):
     course = late(phases=2, **study)
@@ -78,7 +80,7 @@ def test_an_agent_that_had_its_answer_is_asked_again_when_an_arm_opens():
     assert course.trial.plan.array[3, 0]
 
 
-@pytest.mark.parametrize("study", [{}, {"answers": "each"}, {"tolerance": 0.1}, {"top": 2}])
+@pytest.mark.parametrize("study", first_quick({}, {"tolerance": 0.1}, {"answers": "each"}, {"top": 2}, quick=2))
 def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     course = late(phases=2, dormant=(), **study)
     phase, before = course.trial.phase, course.trial

@@ -1,15 +1,17 @@
 """Six sites, one of them frozen as docs/production.md advises: the study ends, with answers for who can have one."""
 
 import pytest
+from tests.support import first_quick
 from tools.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
 
 from parley.protocol import Stage
 from parley.status import OutcomeStatus
 
 
-@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=["three", "all"])
-@pytest.mark.parametrize("policy", ["evidence", "wcpe", "uniform"])
-def test_it_ends_and_re_weighed_it_answers_the_rest(policy, weights):
+@pytest.mark.parametrize("which", first_quick(*WEIGHTS))
+@pytest.mark.parametrize("policy", first_quick("evidence", "wcpe", "uniform"))
+def test_it_ends_and_re_weighed_it_answers_the_rest(policy, which):
+    weights = WEIGHTS[which]
     whole, kept, later, anew = (play(way, policy=policy, weights=weights) for way in WAYS)
     samples = told(whole)[0]
     assert told(whole)[2:] == (6, "decided")
