@@ -352,8 +352,8 @@ class StudySettings:
     )
     audience: str = setting(
         "bandit", (str,), choice(*AUDIENCES),
-        'whose words pages and reports have: `"bandit"` (agent, arm, draw, reward), `"trial"` (site, treatment, '
-        'participant, outcome) or `"experiment"` (market, variant, visitor, conversion); nothing is decided by it',
+        'whose words pages and reports use: `"bandit"` (agent, arm, draw, reward), `"trial"` (site, treatment, '
+        'participant, outcome) or `"experiment"` (market, variant, visitor, conversion); no decision depends on it',
         default='`"bandit"`',
     )
     max_samples: int | None = setting(
@@ -371,7 +371,7 @@ class StudySettings:
     )
     dormant: Names = setting(
         (), (list,), arm_names,
-        "names of arms that are not open yet: nobody draws them, and they are no answers, until an administrator "
+        "names of arms that are not open yet: they are neither drawn nor answers until an administrator "
         "[opens them](arms.md); more than `top` arms must be open at the start",
         default="none", sentence="not open at the start: {value}", affects_decisions=True,
     )
@@ -400,7 +400,7 @@ class StudySettings:
         section="sampling", sentence="a draw costs {span}",
     )
     price_unit: str = setting(
-        "", (str,), text(20), 'the unit of `price` and `day_cost`, as in `"EUR"`; nothing is decided by it',
+        "", (str,), text(20), 'the unit of `price` and `day_cost`, as in `"EUR"`; no decision depends on it',
         default="not stated", section="sampling", sentence="money is in {value}",
     )
     rate: FloatArray | None = setting(
@@ -446,14 +446,14 @@ class StudySettings:
     )
     between: str = setting(
         "outside", (str,), choice("outside", "leading"),
-        'a person who comes to a site when its phase needs nobody else stays `"outside"` of the study, or gets the '
+        'a person who comes to a site when its phase needs no one else stays `"outside"` of the study, or gets the '
         '`"leading"` arm of the plan without being counted',
         default='`"outside"`', section="sites", sentence="people who come between phases get the plan's {value} arm",
     )
     grace_hours: float = setting(
         0.0, NUMBER, within(0.0, 720.0),
         "hours from the last entry of a complete phase until a site reports it, so that typing errors can be "
-        "[mended](site.md#before-a-phase-is-reported)",
+        "[corrected](site.md#before-a-phase-is-reported)",
         section="sites", sentence="a site reports a complete phase {value:g} hours after its last entry",
     )
     contact: str = setting(

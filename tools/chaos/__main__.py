@@ -145,8 +145,9 @@ PARTS = {
         run=power.run,
         full=10_000,
         unit="states",
-        about="every write, cut and sync that SQLite asks for while studies run is recorded, and the disk put into "
-        "states that a loss of power may leave: what was synced, and any part of the rest, sector by sector. *Lost* "
+        about="every write, cut and sync of SQLite is recorded while studies run. Then the disk is put into "
+        "states that a loss of power may leave: all that was synced, and any part of the rest, sector by "
+        "sector. *Lost* "
         "counts states that lack something acknowledged, a *broken chain* is one that no commit left. The control is "
         "the same with `synchronous=NORMAL` and must lose something, or the part has failed.",
     ),
@@ -154,8 +155,9 @@ PARTS = {
         run=fuzz,
         full=20_000,
         unit="requests",
-        about="requests that schemathesis makes from the OpenAPI document, and right ones with a thing or two changed, "
-        "mostly to what exists and from who may ask: no 5xx, every refusal a problem of docs/api.md, every success as "
+        about="requests that schemathesis makes from the OpenAPI document, and valid ones with one or two "
+        "changes, mostly to existing studies by allowed roles: no 5xx, every refusal a problem of "
+        "docs/api.md, every success as "
         "the OpenAPI document has it, and the logs verify.",
     ),
     "machine": Part(
@@ -180,25 +182,27 @@ PARTS = {
         full=1000,
         unit="kills",
         about="the service of a site dies of SIGKILL at random and at named points while people are assigned, outcomes "
-        "come and are corrected and phases are reported: nobody has two arms (*duplicated*), whatever was answered "
-        "stands in the journal (*lost*), and the coordinator has what the journal adds up to.",
+        "come and are corrected and phases are reported: no person has two arms (*duplicated*), "
+        "everything that was answered is in the journal (*lost*), and the coordinator has the sums of the "
+        "journal.",
     ),
     "mutants": Part(
         run=broken,
         full=len(MUTANTS),
         unit="mutants",
-        about="the coordinator with a promise broken, or a mend undone, on purpose: the test of it, run against it, "
-        "must fail; without the mutant it passes.",
+        about="the coordinator with a promise broken, or a fix undone, on purpose: the test of that promise "
+        "must fail, and without the mutant it passes.",
     ),
     "attacks": Part(
         run=attacked,
         full=20,
         unit="seconds",
-        about="requests that once stopped the server, and their relatives, sent by one token at the allowed rate "
-        "for so long: the agent of another study is answered within 1 s, `/healthz` on a new connection "
-        "within 0.5 s, and the server grows by less than 200 MB. Every attack meets a fresh process. Who "
-        "has no token is as fast as one that has: of connections without a name the server only sees to it that each "
-        "ends, how many may come is for the proxy to say (production.md).",
+        about="requests that once stopped the server, and similar ones, sent by one token at the allowed rate "
+        "for as many seconds as the size says: the agent of another study is answered within 1 s, "
+        "`/healthz` on a new connection "
+        "within 0.5 s, and the server grows by less than 200 MB. Every attack meets a fresh process. "
+        "Clients without a token send at the same rate. For their connections the server only ensures "
+        "that each ends; the proxy has to limit how many may come (production.md).",
     ),
     "servers": Part(
         run=two_servers,

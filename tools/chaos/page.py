@@ -13,12 +13,14 @@ from tools.chaos import attacks
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# Reliability, tried hard
 
-`make chaos` runs every part below at full size and rewrites this page; `.venv/bin/python -m tools.chaos PART --share
-0.1` runs a tenth of one part and leaves the others as they are, and `--more` adds a run with other random numbers to
-the ones before. *Size* says how much of the full size the numbers come from. The servers are real processes killed with
-`kill -9`, the databases are real, the agents retry until they are answered. Afterwards every log is verified from its
-first record against every receipt: *lost* were acknowledged and are not in the log, *duplicated* are there twice, a
-*double advance* is a phase decided twice. *Commit* is the code that was tried. A dash: does not apply, or not noted.
+`make chaos` runs every part below at full size and rewrites this page. `.venv/bin/python -m tools.chaos PART --share
+0.1` runs a tenth of one part and leaves the others as they are. `--more` adds a run with other random numbers to the
+earlier ones. *Size* says how much of the full size the numbers come from.
+
+The servers are real processes, killed with `kill -9`. The databases are real, and the agents retry until they get an
+answer. Afterwards every log is verified from its first record against every receipt. *Lost* reports were acknowledged
+and are not in the log, *duplicated* ones are there twice, and a *double advance* is a phase that was decided twice.
+*Commit* is the code that was tried. A dash means "does not apply" or "not recorded".
 """
 NEEDED = 100  # kills that must land between commit and answer in a full run
 FLAWS = (

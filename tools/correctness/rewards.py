@@ -143,7 +143,7 @@ instances on which nothing was.
 
 {table}
 
-## Instances that nobody tuned by
+## Instances that were not used for tuning
 
 `binary` and `bounded` plan in smaller steps than boosted Gaussian rewards do. 60 random instances, drawn after that was
 chosen (`tools/correctness/held_out.py`: 3 to 10 arms, 1 to 5 agents, rates around 1 to 50 %), {few} replications each:
