@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import chdtrc, ndtr
 from tests.protocol.support import rewards, study_message
+from tests.support import first_quick
 
 from parley.errors import InvalidInput
 from parley.estimates import estimates, fixed_quantile, joint_line
@@ -235,7 +236,7 @@ def slow_difference_wealth(pairs, theta, sign, line, *, floored):
     return np.log(most)
 
 
-@pytest.mark.parametrize("name", ["known", "shared", "unknown"])
+@pytest.mark.parametrize("name", first_quick("known", "shared", "unknown"))
 def test_an_end_of_a_difference_is_where_its_boosted_bets_reach_the_line(name):
     problem, phases = studied(name, "tie", first=6, phases=4, runs=1)
     one, line = [Totals(counts=p.counts[0], sums=p.sums[0], squares=p.squares[0]) for p in phases], joint_line(problem)

@@ -160,6 +160,7 @@ def test_no_phase_after_the_first_is_mostly_noise():
         assert phase.quotas[phase.quotas > 0].mean() > 0.8 * draws
 
 
+@pytest.mark.simulations
 def test_tilted_runs_find_what_counting_finds_where_noise_is_most_of_a_report():
     """The noise is tilted with the rewards: a run in which it is not hardly ever errs, and the estimate scatters."""
     problem = Problem(arms=2, weights=[[1.0]], noise=Binary(rate=0.25), rho=0.005, delta=0.1)

@@ -12,7 +12,7 @@ from parley.costs import days_needed
 from parley.errors import InvalidInput, TiedArms
 from parley.problem import Instance, Problem
 
-LAWS = settings(deadline=None, max_examples=40)
+LAWS = settings(deadline=None, max_examples=12)
 
 
 def with_settings(instance: Instance, **settings: object) -> Instance:

@@ -66,7 +66,7 @@ def test_two_hundred_random_programs_agree_with_the_judge(kind):
         assert solution.value[0] >= expected * (1 - JUDGE_TOLERANCE), seed
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["time", "mix"]), st.integers(1, 6), st.sampled_from([1e-2, 1e-6]))
 def test_every_schedule_is_feasible_and_its_gap_is_proven_from_scratch(seed, kind, count, accuracy):
     programs, pace = random_program(seed, kind, count)
@@ -94,7 +94,7 @@ def test_the_certificate_takes_no_shares_that_prove_too_much():
     assert lazy.min() > solution.gap.max(), "shares of nothing prove less"
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.floats(1e-6, 1e6))
 def test_multiplying_all_prices_multiplies_the_value(seed, kind, factor):
     programs, pace = random_program(seed, kind)
@@ -104,7 +104,7 @@ def test_multiplying_all_prices_multiplies_the_value(seed, kind, factor):
     assert after.value == pytest.approx(before.value * factor, rel=3e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
 def test_a_day_that_is_worth_more_never_makes_the_study_longer(seed, share):
     programs, pace = random_program(seed, "mix")

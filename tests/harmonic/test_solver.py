@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import random_weights
+from tests.support import first_quick, random_weights
 
 from parley.errors import InvalidInput, NotConverged
 from parley.harmonic import ArmPrograms, ContrastPrograms, Status, proven_gap, solve
@@ -38,7 +38,7 @@ def contrast_programs(seed: int, arms: int, agents: int, top: int, count: int = 
     return ContrastPrograms.of(random_weights(rng, agents) ** 2, opponents, bounds)
 
 
-@pytest.mark.parametrize("agents", [1, 2, 3, 5, 10, 20, 50])
+@pytest.mark.parametrize("agents", first_quick(3, 20, 1, 2, 5, 10, 50, quick=2))
 def test_relaxed_programs_agree_with_the_judge(agents):
     for seed in range(40 if agents <= 5 else 15 if agents <= 20 else 4):
         programs = arm_programs(seed, agents)
@@ -48,7 +48,10 @@ def test_relaxed_programs_agree_with_the_judge(agents):
         assert solution.value[0] == pytest.approx(expected, rel=JUDGE_TOLERANCE)
 
 
-@pytest.mark.parametrize(("arms", "agents", "top"), [(2, 1, 1), (3, 2, 1), (4, 3, 2), (6, 3, 1), (5, 5, 3), (8, 10, 2)])
+@pytest.mark.parametrize(
+    ("arms", "agents", "top"),
+    first_quick((2, 1, 1), (5, 5, 3), (3, 2, 1), (4, 3, 2), (6, 3, 1), (8, 10, 2), quick=2),
+)
 def test_contrast_programs_agree_with_the_judge(arms, agents, top):
     for seed in range(25 if arms * agents < 20 else 8):
         programs = contrast_programs(seed, arms, agents, top)
@@ -65,7 +68,7 @@ def test_contrast_programs_agree_with_the_judge(arms, agents, top):
         assert solution.value[0] == pytest.approx(expected, rel=JUDGE_TOLERANCE)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.sampled_from([1e-2, 1e-6, 1e-9]))
 def test_every_answer_is_feasible_and_its_gap_is_proven_from_scratch(seed, agents, count, accuracy):
     for programs in (arm_programs(seed, agents, count), contrast_programs(seed, 4, min(agents, 4), 2, min(count, 5))):
@@ -81,7 +84,7 @@ def test_every_answer_is_feasible_and_its_gap_is_proven_from_scratch(seed, agent
         assert np.isinf(proven_gap(programs, cheaper, solution.dual)).all(), "less than the optimum cannot be feasible"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
 def test_scaling_bounds_and_costs_scales_the_value(seed, agents, bound_scale, cost_scale):
     programs = arm_programs(seed, agents)
@@ -89,7 +92,7 @@ def test_scaling_bounds_and_costs_scales_the_value(seed, agents, bound_scale, co
     assert solve(scaled).value == pytest.approx(solve(programs).value * cost_scale / bound_scale, rel=1e-8)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_tighter_rows_never_cost_less(seed, agents):
     rng = np.random.default_rng(seed)

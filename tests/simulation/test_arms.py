@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.protocol.test_trial import reported
+from tests.support import first_quick
 
 from parley.errors import InvalidInput
 from parley.policies import make_policy
@@ -25,7 +26,7 @@ STUDY = {
 }
 
 
-@pytest.mark.parametrize("more", [{}, {"answers": "each"}, {"tolerance": 0.1}, {"top": 2}])
+@pytest.mark.parametrize("more", first_quick({}, {"tolerance": 0.1}, {"answers": "each"}, {"top": 2}, quick=2))
 def test_simulated_is_live(more):
     study = parse_study(STUDY | more)
     message = StudyMessage.of(study)
@@ -61,7 +62,7 @@ def test_answers_are_right_among_the_arms_that_are_open():
 def test_the_chunk_changes_no_number():
     study = parse_study(STUDY)
     policy = make_policy("evidence", study.problem)
-    one, other = (simulate(policy, study.instance, replications=300, seed=2, chunk=chunk) for chunk in (256, 300))
+    one, other = (simulate(policy, study.instance, replications=260, seed=2, chunk=chunk) for chunk in (256, 512))
     assert np.array_equal(one.costs, other.costs)
     assert np.array_equal(one.chosen, other.chosen)
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.support import paper_study
+from tests.support import first_quick, paper_study
 
 from parley.cli.main import main
 from parley.errors import InvalidInput
@@ -52,8 +52,8 @@ def test_the_curve_of_a_run_goes_through_the_ends_of_its_phases():
 
 def test_chunks_change_no_number():
     policy, instance = played()
-    whole = simulate(policy, instance, replications=600, seed=1).regret
-    parts = simulate(policy, instance, replications=600, seed=1, chunk=256).regret
+    whole = simulate(policy, instance, replications=260, seed=1).regret
+    parts = simulate(policy, instance, replications=260, seed=1, chunk=256).regret
     assert (whole.totals == parts.totals).all()
     assert (whole.curves == parts.curves).all()
 
@@ -117,7 +117,9 @@ NOISES = [
 ]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise['kind']} {noise.get('scale', '')}".strip())
+@pytest.mark.parametrize(
+    "noise", first_quick(*NOISES, quick=2), ids=lambda noise: f"{noise['kind']} {noise.get('scale', '')}".strip()
+)
 def test_every_reward_model_is_played_for_less_than_by_committing(noise):
     truth = {"means": [[0.5, 0.3], [0.3, 0.52], [0.2, 0.2]]}
     truth |= {"scale": 0.5} if "unknown" in str(noise.get("scale")) else {}

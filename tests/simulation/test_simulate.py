@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.support import paper_study, random_instance
+from tests.support import first_quick, paper_study, random_instance
 
 from parley.errors import InvalidInput, TiedArms
 from parley.policies import make_policy
@@ -11,7 +11,7 @@ from parley.rewards import Noise
 from parley.simulation import phases, simulate, simulate_truths
 
 
-@pytest.mark.parametrize("environment", [None, "bernoulli", "uniform"])
+@pytest.mark.parametrize("environment", first_quick("uniform", None, "bernoulli"))
 def test_chunks_and_later_replications_change_no_number(environment):
     if environment is None:
         instance = paper_study().instance
