@@ -88,7 +88,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
         guarantee=policy.guarantee,
         first_phase=int(policy.plan(policy.start()).sum()),
         scenarios=scenarios,
-        reason="" if scenarios else "What it costs depends on when somebody ends it" if endless else why,
+        reason="" if scenarios else "What it costs depends on when an administrator ends it" if endless else why,
         warning=launch_warning(*named),
         budget=WantedPower(**budget_for_power(*named, power, gap)) if power is not None else None,
     )

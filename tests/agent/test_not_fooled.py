@@ -214,7 +214,7 @@ def test_an_agent_whose_place_was_reported_by_somebody_else_says_so(house, tmp_p
         for _ in range(3):
             worker.step()
     assert len(warned) == 1, "nobody was warned, or more than once"
-    assert "somebody else holds this agent's token" in warned[0]
+    assert "another program holds this agent's token" in warned[0]
 
 
 def test_an_agent_that_sent_its_report_itself_warns_of_nothing(tmp_path):

@@ -144,15 +144,15 @@ def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_pat
     warned = []
     with site_of(tmp_path / "once", agents[0], study="trial", agent="agent 1") as once:
         hand_over(once, agents[0], tmp_path / "once", warn=warned.append)
-    assert "somebody else holds this agent's token" in warned[0]
+    assert "another program holds this agent's token" in warned[0]
     runtime = SiteRuntime(site_of(tmp_path, agents[0], study="trial", agent="agent 1"), agents[0], tmp_path)
     runtime.start()
     try:
         until = time.monotonic() + 10
-        while "somebody else holds" not in runtime.words and time.monotonic() < until:
+        while "another program holds" not in runtime.words and time.monotonic() < until:
             time.sleep(0.02)
         runtime._hear(agents[0].plan("trial", "agent 1"))
-        assert "somebody else holds this agent's token" in runtime.words, "and does not forget it with the next plan"
+        assert "another program holds this agent's token" in runtime.words, "and does not forget it with the next plan"
     finally:
         runtime.close()
 

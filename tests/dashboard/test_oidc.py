@@ -248,7 +248,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
     [
         ("ada", {}, "another person signed in at 127.0.0.1"),
         ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
-        ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in anew: you did 3"),
+        ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in again: you signed in 3"),
         ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
         ("bob", {"groups": []}, "gives you no role here"),
         ("nobody", {}, "did not sign you in"),

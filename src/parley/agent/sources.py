@@ -107,9 +107,9 @@ def _outer(error: Exception) -> TracebackType | None:
 def _way_out(plan: AgentPlan) -> str:
     """What to do after a failure in the middle of a draw."""
     return (
-        f"Parley does not know what phase {plan.phase} has spent. If nothing was, or what was can be thrown away "
-        f"without having been looked at, mend it and start again with `--draw-again {plan.phase}`; if rewards were "
-        "seen, tell the study's administrator"
+        f"Parley does not know what phase {plan.phase} has spent. If it spent nothing, or if you can discard its rewards "
+        f"unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell the "
+        "study's administrator"
     )
 
 

@@ -192,15 +192,15 @@ class Worker:
         if plan.phase > report.phase:
             self._set_aside(report)
             return plan
-        return self._object(plan, "the report waits in the outbox until somebody at the site releases it")
+        return self._object(plan, "the report waits in the outbox until a person at the site releases it")
 
     def _note_stranger(self, plan: AgentPlan) -> None:
         """This agent's place is taken by a report that this outbox never held: say so, once a phase."""
         if plan.reported and plan.phase > self._idle and self._outbox.report(plan.phase) is None:
             self._warn(
-                f"phase {plan.phase}: a report of {plan.agent!r} stands that was not sent from this outbox. If the "
-                "outbox is new, or an older one was lost, that is why. If not, somebody else holds this agent's "
-                "token: tell the administrator, who can revoke it, look into the log and amend the report"
+                f"phase {plan.phase}: the coordinator has a report of {plan.agent!r} that was not sent from this outbox. "
+                "If the outbox is new, or an older one was lost, that is why. If not, another program holds this "
+                "agent's token: tell the administrator, who can revoke it, check the log and amend the report"
             )
 
     def _note_held(self, error: Unreachable) -> None:

@@ -151,7 +151,7 @@ def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | 
     The operator of the coordinator lists the hosts that are allowed: parley serve --webhook-allow.
     """
     made = client.request("POST", "webhooks", json={"url": url, "events": list(events), "study": study})
-    say(f"{made['id']} is told of {', '.join(made['events'])}, in {made['study'] or 'all studies'}.")
+    say(f"{made['id']} gets {', '.join(made['events'])} of {made['study'] or 'all studies'}.")
     hand_over(made["secret"], output, what="Secret", kept="")
     say(f"Next: parley admin webhooks test {made['id']}")
 

@@ -210,7 +210,7 @@ def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> N
     if given.counted or given.arm is not None:
         say(f"{given.participant}: {given.arm}{before}")
     if not given.counted:
-        say(f"{given.participant}: outside of the study; this phase needs nobody more")
+        say(f"{given.participant}: outside of the study; this phase needs no more people")
 
 
 @site_command.command(context_settings={"ignore_unknown_options": True})  # a reward below 0 looks like an option
@@ -377,7 +377,7 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     "corrects",
     type=(click.IntRange(min=1), click.Path(exists=True, dir_okay=False)),
     metavar="PHASE REWARDS.csv",
-    help="Write the report of a phase anew, for the administrator, and end. The table has all rewards of the phase as "
+    help="Write a corrected report of a phase for the administrator, and exit. The table has all rewards of the phase as "
     "they should have been: columns arm and reward.",
 )
 @_corrected_option

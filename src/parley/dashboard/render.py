@@ -180,7 +180,7 @@ STAGES: dict[str, tuple[str, str, str]] = {
     "running": ("●", "Running", "Reports come in."),
     "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
     "paused": ("‖", "Paused", "No report is taken until it is resumed."),
-    "stalled": ("▲", "Stalled", "Not decided, and nobody is left who may be asked."),
+    "stalled": ("▲", "Stalled", "Not decided, and what is missing cannot be supplied."),
     "finished": ("✓", "Finished", marked("Every agent has its answer, or the budget or the horizon came first.")),
     "cancelled": ("■", "Cancelled", marked("Stopped before every agent had its answer.")),
 }

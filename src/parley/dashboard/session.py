@@ -38,7 +38,7 @@ STUDY = "/studies/{study}"  # the address of a study's first page, below which i
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
-NOT_OURS = "Go back, load the page again and send it anew."
+NOT_OURS = "Go back, load the page again and send the form again."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,7 +188,7 @@ class Api:
 
     async def assign(self, request: Request) -> Response:
         """Give a participant an arm: drawn the first time (201), and for ever the same (200). A new key that reads like
-        a known one is refused, unless it is said that this is somebody else.
+        a known one is refused, unless the request says that this is another person.
         """
         body = await self._read(request, Newcomer)
         given = await self.given(body.participant, somebody_else=body.somebody_else)

@@ -125,7 +125,7 @@ class Provider:
             words = "does not say when you signed in (no auth_time): ask the operator of this server"
             raise Refusal("not-allowed", f"{self.host} {words}")
         if signed_in < asked - LEEWAY:
-            words = f"did not ask you to sign in anew: you did {asked - signed_in:,.0f} seconds before"
+            words = f"did not ask you to sign in again: you signed in {asked - signed_in:,.0f} seconds before"
             raise Refusal("not-allowed", f"{self.host} {words}. Sign out there and start again")
         await self._admit(kid, claims)
 
