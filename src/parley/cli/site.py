@@ -377,8 +377,8 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     "corrects",
     type=(click.IntRange(min=1), click.Path(exists=True, dir_okay=False)),
     metavar="PHASE REWARDS.csv",
-    help="Write a corrected report of a phase for the administrator, and exit. The table has all rewards of the phase as "
-    "they should have been: columns arm and reward.",
+    help="Write a corrected report of a phase for the administrator, and exit. The table has all rewards of the phase "
+    "as they should have been: columns arm and reward.",
 )
 @_corrected_option
 @click.option(
