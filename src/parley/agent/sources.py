@@ -108,8 +108,8 @@ def _way_out(plan: AgentPlan) -> str:
     """What to do after a failure in the middle of a draw."""
     return (
         f"Parley does not know what phase {plan.phase} has spent. If it spent nothing, or if you can discard its "
-        f"rewards unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell the "
-        "study's administrator"
+        f"rewards unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell "
+        "the study's administrator"
     )
 
 

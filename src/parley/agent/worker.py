@@ -199,8 +199,8 @@ class Worker:
         if plan.reported and plan.phase > self._idle and self._outbox.report(plan.phase) is None:
             self._warn(
                 f"phase {plan.phase}: the coordinator has a report of {plan.agent!r} that was not sent from this "
-                "outbox. If the outbox is new, or an older one was lost, that is why. If not, another program holds this "
-                "agent's token: tell the administrator, who can revoke it, check the log and amend the report"
+                "outbox. If the outbox is new, or an older one was lost, that is why. If not, another program holds "
+                "this agent's token: tell the administrator, who can revoke it, check the log and amend the report"
             )
 
     def _note_held(self, error: Unreachable) -> None:
