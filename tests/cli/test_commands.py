@@ -115,7 +115,7 @@ def test_simulate_json_has_the_keys_others_rely_on():
 
 def test_a_minimum_cell_is_honoured_and_told(in_process, tmp_path):
     study = tmp_path / "study.toml"
-    text, few = (EXAMPLES / "paper.toml").read_text(), ("--replications", "20")
+    text, few = (EXAMPLES / "paper.toml").read_text(), ("--replications", "4")
     found = {}
     for cell in (1, 400):
         study.write_text(f"{text}\n[privacy]\nminimum_cell = {cell}\n")

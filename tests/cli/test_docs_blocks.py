@@ -81,6 +81,7 @@ def _parsed(command, rest, parent):
         return "does not exist" in str(error)
 
 
+@pytest.mark.servers
 def test_the_first_steps_in_production_are_typed(tmp_path, monkeypatch):
     commands = typed(ROOT / "docs" / "production.md")
     for name in ("PARLEY_DB", "PARLEY_SERVER", "PARLEY_TOKEN"):

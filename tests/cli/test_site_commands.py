@@ -29,6 +29,7 @@ def run(house, folder, *words):
     return CliRunner().invoke(main, ["site", *words], env=variables, catch_exceptions=False)
 
 
+@pytest.mark.servers
 def test_a_phase_person_by_person(house, tmp_path):
     noise = {"kind": "bounded", "low": -1.0, "high": 1.0}
     house.create(study_message(agents=1, arms=2, policy="uniform", noise=noise, site_counts="exact"))

@@ -71,6 +71,7 @@ def simulated(changes, phases):
     return plans, state
 
 
+@pytest.mark.servers
 def test_an_arm_that_opens_in_phase_four_and_is_best_is_found(house):
     agents = house.create(replace(LATE, answers="each"))
     while house.admin.status("trial")["phase"] < 4:
@@ -130,6 +131,7 @@ def test_what_a_withdrawn_arm_had_beaten_wins(house):
     sound(house)
 
 
+@pytest.mark.servers
 def test_live_and_simulated_studies_whose_arms_change_plan_alike(house):
     agents = house.create(LATE)
     phase(agents)
@@ -169,6 +171,7 @@ def test_every_act_in_one_study_and_the_tables_agree(house):
     sound(house)
 
 
+@pytest.mark.servers
 def test_a_stalled_study_that_stays_so_is_certified_anew(house):
     agents = house.create(replace(LATE, weights=study_message(agents=3, weight=0.9).weights))
     phase(agents)

@@ -150,6 +150,7 @@ def test_a_look_at_what_a_correction_would_tell_is_recorded(house):
     assert last.payload["preview"] == "correction-preview"
 
 
+@pytest.mark.servers
 def test_a_blocked_study_gets_another_certificate_too(sqlite_house):
     agents = decided(sqlite_house)
     for agent in STUDY.agents:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.coordinator.support import far_off, report_of, study_message
 from tests.protocol.test_lost_sites import SIX
+from tests.support import first_quick
 
 from parley.coordinator.record import open_for_reading, studies
 from parley.coordinator.record.audit import verify_stored
@@ -57,6 +58,7 @@ def thaw(house, agent):
     return shown["preview"], house.admin.request("POST", "studies", "trial", "agents", agent, "thaw", json=body)
 
 
+@pytest.mark.servers
 def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_decided(house):
     agents = house.create(STUDY)
     phase(agents)
@@ -112,6 +114,7 @@ def test_freezing_and_re_weighing_are_one_operation_with_the_weights_that_were_s
     sound(house)
 
 
+@pytest.mark.servers
 def test_the_last_one_awaited_is_frozen_and_the_others_re_weighed_after_the_phase_it_releases(house):
     agents = house.create(STUDY)
     phase(agents)
@@ -291,7 +294,7 @@ def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(r
         request.getfixturevalue("postgres").psql("DROP DATABASE every_event WITH (FORCE)")
 
 
-@pytest.mark.parametrize("terms", [{"max_samples": 100}, {"max_rounds": 1}, {"tolerance": 0.9}])
+@pytest.mark.parametrize("terms", first_quick({"max_samples": 100}, {"max_rounds": 1}, {"tolerance": 0.9}))
 def test_budgets_and_tolerance_end_live_studies_and_their_logs_verify(house, terms):
     message = study_message(agents=2, arms=3, policy="evidence", **terms)
     status = house.run(message, house.create(message))

@@ -59,7 +59,7 @@ def report(sqlite_house):
         yield report_of(plan, 0).to_json(), http
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_reports_with_one_thing_wrong(report, data):
     good, http = report

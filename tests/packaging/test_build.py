@@ -47,6 +47,7 @@ def test_the_sdist_has_what_a_build_needs_and_the_examples(built):
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= inside
 
 
+@pytest.mark.servers
 def test_another_copy_at_another_time_gives_the_same_bytes(built, tmp_path):
     """Other times and modes of files, another folder, another order of the directory."""
     for name in sorted(tracked("src/parley", "examples", ":(glob)*"), reverse=True):
@@ -61,6 +62,7 @@ def test_another_copy_at_another_time_gives_the_same_bytes(built, tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.servers
 def test_the_sbom_lists_what_is_installed(tmp_path):
     """All of it, with versions, Parley too, and nothing else; `make sbom` also validates it by CycloneDX's schema."""
     write_sbom(Path(sys.executable), tmp_path / "sbom.json", "--no-validate")
