@@ -198,11 +198,11 @@ def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordin
         page = visit(made, viewport=TABLET).page
         page.goto("/")
         page.get_by_text("Close this phase early here").click()
-        words = page.get_by_label("Why nobody more is assigned").inner_text()
+        words = page.get_by_label("Why no more people are assigned").inner_text()
         assert "Fewer people came" in words
         assert "outcomes that" in words.lower()
-        page.get_by_label("Why nobody more is assigned").select_option("too-few-people")
-        page.get_by_role("button", name="Assign nobody more in phase 1").click()
+        page.get_by_label("Why no more people are assigned").select_option("too-few-people")
+        page.get_by_role("button", name="Assign no more people in phase 1").click()
         made.wait(lambda found: found["phase"] == 2)
         report = coordinator.call("GET", "studies/early/phases/1/reports/Lyon")["report"]
         assert (sum(report["counts"]), report["reason"], report["final"]) == (1, "too-few-people", True)

@@ -143,7 +143,7 @@ def test_what_was_frozen_is_said_where_the_others_are_not_re_weighed(house, monk
     real = acts.propose_reweigh
     given = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
     monkeypatch.setattr(acts, "propose_reweigh", lambda storage, study, _: real(storage, study, given))
-    with pytest.raises(Conflict, match=r"agent 6 is frozen.*not re-weighed: the weights are others"):
+    with pytest.raises(Conflict, match=r"agent 6 is frozen.*not re-weighed: the weights differ"):
         freeze_and_reweigh(house, "agent 6")
     assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 6"]
     assert house.admin.status("trial")["reweighed"] is None

@@ -248,7 +248,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
     [
         ("ada", {}, "another person signed in at 127.0.0.1"),
         ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
-        ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in again: you signed in 3"),
+        ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in again: you signed in "),
         ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
         ("bob", {"groups": []}, "gives you no role here"),
         ("nobody", {}, "did not sign you in"),
@@ -294,7 +294,7 @@ def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(her
             pages.cookies.set("parley-provider", changed, domain="parley.test")
             refused = back_to_sign(pages, address, "ada")
             assert refused.status_code == 403
-            assert "Nothing was signed: this was not begun here, or in another session" in refused.text
+            assert "Nothing was signed: this was not started here, or in another session" in refused.text
         address = to_sign(pages)
         here.ahead.hours = 0.17
         try:
