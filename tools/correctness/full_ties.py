@@ -72,7 +72,7 @@ def _mutant(place: int) -> tuple[Measured, Measured]:
     """Counted at delta 0.1, tilted at 1e-5."""
     mutant = MUTANTS[place]
     tie = replace(mutant.tie, delta=1e-5)
-    return mutant.tie.counted(20_000, SEED, mutant.make), tie.tilted(8000, SEED, mutant.make)
+    return mutant.tie.counted(20_000, SEED, mutant.make), tie.tilted(32_000, SEED, mutant.make)
 
 
 def _faults(known: dict[Row, Result]) -> list[str]:
