@@ -217,7 +217,7 @@ def test_a_file_in_a_form_has_a_limit_of_its_own(sqlite_house):
         csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/new").text)[1]
         small = browser.post("/new", data={"csrf": csrf, "study": "arms = 2\nagents = 2", "do": "check"})
         assert small.status_code == 200
-        large = browser.post("/new", data={"csrf": csrf, "study": "#" * 5 * 2**20, "do": "check"})
+        large = browser.post("/new", data={"csrf": csrf, "study": "x" * 2**22, "do": "check"})
         assert large.status_code == 413
         assert "4194304 bytes" in large.text
 
