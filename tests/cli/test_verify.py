@@ -16,9 +16,10 @@ from tests.support import first_quick
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.studies.acts import sign_study
+from parley.coordinator.studies.acts import record_event
 from parley.errors import BrokenChain, InvalidInput, Unreachable
 from parley.protocol import Record
+from parley.protocol.events import Signed
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "recompute_chain.py"
@@ -78,8 +79,8 @@ def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
 def test_what_somebody_wrote_is_no_line_of_ours(house, tmp_path):
     """A log may have been written by anybody; our own coordinator takes no such name."""
     house.create(study_message(agents=2, arms=2, policy="uniform"))
-    words = {"name": "Eve\nSigned: Ada Example", "meaning": "no"}
-    house.storage.change(lambda transaction: sign_study(transaction, "trial", **words, actor="analyst:eve", at="now"))
+    event = Signed(name="Eve\nSigned: Ada Example", meaning="no")
+    house.storage.change(lambda transaction: record_event(transaction, "trial", event, actor="analyst:eve", at="now"))
     (tmp_path / "trial.ndjson").write_text("\n".join(house.admin.export("trial")))
     said = run("verify", str(tmp_path / "trial.ndjson")).splitlines()
     assert [line for line in said if line.startswith("Signed: ")] == [line for line in said if "Eve" in line]

@@ -12,7 +12,7 @@ from parley.coordinator.studies import acts
 from parley.coordinator.studies.phases import load_trial, take_report
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
-from parley.protocol.events import ReportAccepted
+from parley.protocol.events import Paused, ReportAccepted
 
 WEIGHTS = ((0.75, 0.25, 0.25), (0.25, 0.75, 0.25), (0.0, 0.0, 0.5))  # agents 1 and 2 go on without agent 3
 STUDY = study_message(agents=3, arms=3, policy="uniform", weights=WEIGHTS)
@@ -74,7 +74,7 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     told_alike(storage)
     storage.change(lambda c: acts.amend_report(c, other, "a slip", actor="test", at="now"))
     told_alike(storage)
-    act(storage, acts.pause_study, "holiday")
+    act(storage, acts.record_event, Paused(reason="holiday"))
     told_alike(storage)
     act(storage, acts.resume_study, "back")
     freeze(storage, "agent 3")

@@ -18,6 +18,7 @@ from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, phases
 from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
+from parley.protocol.events import Paused, ReportRefused
 
 pytestmark = pytest.mark.simulations
 
@@ -91,7 +92,7 @@ class Walk:
         )
 
     def pause(self):
-        self.change(acts.pause_study, "trial", "look")
+        self.change(acts.record_event, "trial", Paused(reason="look"))
 
     def resume(self):
         self.change(acts.resume_study, "trial", "looked")
@@ -127,7 +128,8 @@ class Walk:
         held = self.storage.read(lambda t: recorded.held(t, "trial", self.row().phase))
         waits = [one for one in held if one.refused is None]
         if waits:
-            self.change(acts.refuse_report, "trial", self.row().phase, waits[0].agent, waits[0].digest, "a slip")
+            place = {"phase": self.row().phase, "agent": waits[0].agent, "report": waits[0].digest}
+            self.change(acts.record_event, "trial", ReportRefused(**place, reason="a slip"))
 
     def close(self):
         phases.take_step(self.storage, "trial", "now")

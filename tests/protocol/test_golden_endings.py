@@ -12,8 +12,8 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 from tests.support import first_quick
 
-from parley.protocol import Stage, read_log, verify_log
-from parley.protocol.events import ResultsRead, Signed
+from parley.protocol import EVENTS, Stage, read_log, verify_log
+from parley.protocol.events import Disputed, Paused, ResultsRead, Resumed, Signed, StepFailed
 
 LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "report-refused", "report-amended"}
 
@@ -119,6 +119,21 @@ def signed():
     return course
 
 
+def interrupted():
+    """Paused, disputed, stopped by a failed step; and resumed each time."""
+    course = Kept("evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2])
+    stops = [Paused(reason="holiday"), Disputed(agent="agent 1", sequence=9, head="a" * 64)]
+    for stop in stops:
+        course.let(stop)
+        course.let(Resumed(reason="looked into"))
+    course.report()
+    course.let(StepFailed(phase=1, error="out of memory"))
+    course.let(Resumed(reason="more memory"))
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 def read():
     """Somebody sees results in the first phase, and in the last."""
     course = Kept("evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2])
@@ -131,6 +146,7 @@ def read():
 
 
 MADE = {
+    "interrupted": interrupted,
     "read": read,
     "signed": signed,
     "corrected": corrected,
@@ -142,6 +158,7 @@ MADE = {
     "blocked": blocked,
 }
 ENDS = {
+    "interrupted": "decided",
     "read": "decided",
     "signed": "decided",
     "arms": "decided",
@@ -177,6 +194,12 @@ def test_golden_logs_stay_sound(name):
         assert {record.kind for record in records} >= LOST
         assert [record.kind for record in records].count("certified") == 2, "of the blocked study, and the last word"
         assert len(found.trial.past) >= 3
+
+
+def test_every_kind_of_event_is_in_a_golden_log():
+    logs = [read_log(path.read_text(encoding="utf-8").splitlines()) for path in GOLDEN.glob("log-*.ndjson")]
+    missing = set(EVENTS) - {record.kind for log in logs for record in log}
+    assert not missing, f"write a study with {', '.join(sorted(missing))}, and its row in MADE; then `make generated`"
 
 
 def test_what_was_changed_in_one_shows():

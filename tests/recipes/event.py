@@ -21,10 +21,10 @@ from parley.protocol.state_machine import allowed, picture
 
 def main(folder):
     """The protocol, the API and who may, the command, the pages, the log and its verification."""
-    event = Noted(reason="the pharmacy moved")
+    event = Noted(about="supply", reason="the pharmacy moved")
     require_readable(event)
     assert EVENTS[kind_of(event)].from_json(event.to_json()) == event
-    assert read_event("noted", event.to_json()).sentence == "the pharmacy moved"
+    assert read_event("noted", event.to_json()).sentence == "supply: the pharmacy moved"
     assert all("noted" in allowed(stage) for stage in Stage)
     assert "noted" in picture()
 
@@ -32,19 +32,19 @@ def main(folder):
         here.create()
         here.phase("two")
         stage = here.call("GET", "studies/two")["stage"]
-        assert here.call("POST", "studies/two/note", json={"reason": "by the API"})["stage"] == stage
+        assert here.call("POST", "studies/two/note", json={"about": "supply", "reason": "by the API"})["stage"] == stage
         assert "/v1/studies/{study}/note" in here.call("GET", "openapi.json")["paths"]
         for role in ("viewer", "analyst", "auditor"):
             token = here.issue(role, name=role)
             refused = here.line.post(
-                "/v1/studies/two/note", json={"reason": "x"}, headers={"Authorization": f"Bearer {token}"}
+                "/v1/studies/two/note", json={"about": "x", "reason": "x"}, headers={"Authorization": f"Bearer {token}"}
             )
             assert refused.status_code == 403, role
         os.environ |= {"PARLEY_TOKEN": here.token, "PARLEY_SERVER": here.address}
-        assert stage in capture("admin", "note", "two", "--reason", "by the command")
+        assert stage in capture("admin", "note", "two", "supply", "--reason", "by the command")
         form = browser.get("/studies/two/administration")
-        sent = {"csrf": form_token(form), "do": "note", "reason": "by the page"}
-        assert browser.post("/studies/two/act", data=sent).status_code == 200
+        sent = {"csrf": form_token(form), "about": "supply", "reason": "by the page"}
+        assert browser.post("/studies/two/note", data=sent).status_code == 200
         shown = browser.get("/studies/two/audit").text
         assert all(f"by the {place}" in shown for place in ("API", "command", "page"))
         here.run("two")

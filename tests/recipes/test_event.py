@@ -1,4 +1,4 @@
-"""A new event, from the protocol to the page, the command and the API: an administrator's note, kept in the log."""
+"""A new event with a field of its own, from the protocol to the page, the command and the API: a note in the log."""
 
 
 def test_an_event_is_at_most_eight_files(product):
@@ -6,7 +6,8 @@ def test_an_event_is_at_most_eight_files(product):
     product.put(
         protocol,
         'class Noted(_Event, tag="parley/event/noted/1"):\n'
-        '    """A note for those who read the log; it changes nothing."""\n\n    reason: str\n\n\n',
+        '    """A note for those who read the log; it changes nothing."""\n\n'
+        '    template: ClassVar[str] = "{0.about}: {0.reason}"\n    about: str\n    reason: str\n\n\n',
         before='class Cancelled(_Event, tag="parley/event/cancelled/1"):',
     )
     product.put(protocol, "    | Noted\n", before="    | Cancelled\n")
@@ -16,35 +17,52 @@ def test_an_event_is_at_most_eight_files(product):
         before='    **{(stage, "report-quarantined")',
     )
     product.put(
-        "coordinator/studies/acts.py",
-        "def note(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:\n"
-        '    """Keep a note in the log."""\n'
-        "    from parley.protocol.events import Noted\n\n"
-        "    return enact(transaction, locked(transaction, study), Noted(reason=reason), actor=actor, at=at)\n\n\n",
-        before="def pause_study(",
+        "coordinator/http/schemas.py",
+        'class NoteBody(ReasonBody):\n    """A note, and what it is about."""\n\n    about: Name\n\n\n',
+        before="class ConfirmBody(",
     )
     product.put(
         coordinator,
-        "async def note(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:\n"
+        "async def note(call: Call[None, schemas.NoteBody]) -> answers.StudyLine:\n"
         '    """Keep a note in the log."""\n'
-        "    return await call.act(partial(acts.note, study=call.study, reason=call.body.reason))\n\n\n",
+        "    event = events.Noted(about=call.body.about, reason=call.body.reason)\n"
+        "    return await call.act(partial(acts.record_event, study=call.study, event=event))\n\n\n",
         before="async def pause_study(",
     )
     product.put(
         "coordinator/http/operations.py",
-        '        _act(STUDY + "/note", admin.note, schemas.ReasonBody),\n',
+        '        _act(STUDY + "/note", admin.note, schemas.NoteBody),\n',
         before='        _act(STUDY + "/pause"',
     )
     product.put(
         "cli/admin_changes.py",
-        '    _reason_command("note", "Keep a note in the log of STUDY."),\n',
-        before='    _reason_command("pause"',
+        '@_change("note", click.argument("about"))\n'
+        "def note(client: Client, study: str, about: str, reason: str) -> None:\n"
+        '    """Keep a note in the log of STUDY."""\n'
+        '    _carry_out(client, ("studies", study, "note"), "Noted", about=about, reason=reason)\n\n\n',
+        before='@_change("amend"',
     )
-    product.put("dashboard/pages/administration.py", '"note": admin.note, ', after="ACTS: dict[str, Act] = {")
+    product.put("cli/admin_changes.py", "    note,\n", after="CHANGES = (\n")
+    pages = "dashboard/pages/administration.py"
+    product.put(
+        pages,
+        "async def note(shown: Page) -> Response:\n"
+        '    """Keep a note."""\n'
+        '    body = {key: shown.form.get(key, "").strip() for key in ("about", "reason")}\n'
+        "    return await _act(shown, admin.note, body)\n\n\n",
+        before="async def freeze(",
+    )
+    product.put(
+        pages,
+        '    page("/studies/{study}/note", note, "POST", only=ADMINISTRATORS),\n',
+        before='    page("/studies/{study}/freeze"',
+    )
     product.put(
         "dashboard/templates/administration.html",
-        '<button class="quiet" name="do" value="note">Keep a note</button>\n',
-        before='<button class="grave" name="do" value="cancel">',
+        '<form method="post" action="{{ base }}/note"><input type="hidden" name="csrf" value="{{ csrf }}">'
+        '<label>About <input name="about" required></label><label>Note <input name="reason" required></label>'
+        '<button class="quiet">Keep a note</button></form>\n',
+        before='<section aria-labelledby="act-title">',
     )
     assert len(product.touched) <= 8
     product.run("tests.recipes.event", str(product.folder))

@@ -80,20 +80,15 @@ def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str)
     return write_first(transaction, _created(trial), state=state, actor=actor, at=at, readable=True)
 
 
-def pause_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
-    """Take no report until resumed."""
-    return enact(transaction, locked(transaction, study), events.Paused(reason=reason), actor=actor, at=at)
+def record_event(transaction: Transaction, study: str, event: Event, *, actor: str, at: str) -> StudyRow:
+    """Let happen what needs nothing else: a pause, a signature, the refusal of a report that is held."""
+    return enact(transaction, locked(transaction, study), event, actor=actor, at=at)
 
 
 def resume_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
     """Go on; a step that is due is taken now (small studies) or by the closer."""
     row = enact(transaction, locked(transaction, study), events.Resumed(reason=reason), actor=actor, at=at)
     return close_if_due(transaction, row, at)
-
-
-def sign_study(transaction: Transaction, study: str, name: str, meaning: str, *, actor: str, at: str) -> StudyRow:
-    """Keep a signature in the log; it changes nothing else."""
-    return enact(transaction, locked(transaction, study), events.Signed(name=name, meaning=meaning), actor=actor, at=at)
 
 
 def record_read(
@@ -155,14 +150,6 @@ def amend_report(
     row = enact(transaction, row, event, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return (row if earlier else close_if_due(transaction, row, at)), receipt
-
-
-def refuse_report(
-    transaction: Transaction, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
-) -> StudyRow:
-    """Refuse a report that is held: the agent is asked for another."""
-    event = events.ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
-    return enact(transaction, locked(transaction, study), event, actor=actor, at=at)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from parley.coordinator.record.writer import append_server
 from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import Proposal
 from parley.coordinator.studies.phases import load_trial
-from parley.protocol import Report, Stamp, Trial
+from parley.protocol import Report, Stamp, Trial, events
 from parley.protocol.certificate import corrections_of, reading
 from parley.timestamps import read_response
 
@@ -34,7 +34,7 @@ Propose: TypeAlias = Callable[..., Proposal[Any]]  # of a storage, and of what i
 
 async def pause_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Take no report until resumed."""
-    return await call.act(partial(acts.pause_study, study=call.study, reason=call.body.reason))
+    return await call.act(partial(acts.record_event, study=call.study, event=events.Paused(reason=call.body.reason)))
 
 
 async def resume_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
@@ -232,8 +232,8 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
 async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLine:
     """Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for another."""
     at, body = call.at, call.body
-    place: dict[str, Any] = {"study": at.study, "phase": at.phase, "agent": at.agent}
-    return await call.act(partial(acts.refuse_report, **place, digest=body.report, reason=body.reason))
+    event = events.ReportRefused(phase=at.phase, agent=at.agent, report=body.report, reason=body.reason)
+    return await call.act(partial(acts.record_event, study=call.study, event=event))
 
 
 async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
@@ -246,7 +246,7 @@ async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
         again = None
     if again != call.by:
         raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
-    return await call.act(partial(acts.sign_study, study=call.study, name=body.name, meaning=body.meaning))
+    return await call.act(partial(acts.record_event, study=call.study, event=events.Signed(name=body.name, meaning=body.meaning)))
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
