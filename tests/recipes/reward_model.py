@@ -44,7 +44,7 @@ def main(folder):
 
     file = folder / "asked.toml"
     file.write_text(f"{ASKED}\n[truth]\nmeans = {MEANS.tolist()}\n")
-    found = json.loads(capture("simulate", str(file), "--replications", "5", "--json"))
+    found = json.loads(capture("simulate", str(file), "--replications", "5", "--environment", "coin", "--json"))
     assert found["error_rate"] <= 1
     assert json.loads(capture("bounds", str(file), "--json"))["bai"]["value"] > 0
     few = ["--gap", "0.5", "--instances", "1", "--replications", "1", "--output", str(folder / "p.html"), "--json"]

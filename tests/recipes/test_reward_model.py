@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.checks import FloatArray, IntArray
-from parley.rewards.gaussian import Scaled
-from parley.rewards.sampling import Sampler
+from parley.checks import FloatArray
+from parley.rewards import sampling
 from parley.rewards.base import SCALE, Scale
+from parley.rewards.gaussian import Scaled
+from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.settings import Key
-from parley.totals import Totals
 
 __all__ = ["Coin"]
 
@@ -30,13 +30,11 @@ class Coin(Scaled):
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         true = np.array(self.scale if scale is None else scale)
+        return {"coin": lambda: sampling.two_valued(means, means - true, means + true)}
 
-        def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
-            surplus = true * (2 * generator.binomial(counts, 0.5) - counts)
-            squares = counts * (np.square(means) + np.square(true)) + 2 * means * surplus
-            return Totals(counts=counts, sums=np.asarray(counts * means + surplus), squares=np.asarray(squares))
-
-        return {"coin": lambda: draw}
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        true = np.array(self.scale if scale is None else scale)
+        return sampling.tilted_two_valued(means, means - true, means + true)
 '''
 
 

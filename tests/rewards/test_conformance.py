@@ -49,7 +49,7 @@ def test_what_it_samples_is_what_a_report_may_hold(model):
 def test_it_asks_for_plausible_means_exactly_where_nothing_bounds_them(model):
     first = sampled(model, np.full((3, 2), 40))
     past = model.past(first, first, 1)
-    assert (past is None) == (model.low is not None)
+    assert (past is None) == (model.low is not None), "variance_ceiling() is None exactly where rewards have a range"
     if past is not None:
         again = sampled(model, np.full((3, 2), 40), seed=1)
         column = again.counts[:, 0].tolist(), again.sums[:, 0].tolist()
@@ -60,18 +60,24 @@ def test_it_asks_for_plausible_means_exactly_where_nothing_bounds_them(model):
 def test_its_true_variances_are_those_of_its_samples(model):
     sums = sampled(model, np.full((RUNS, 3, 2), 10)).sums
     assert sums.var(axis=0) / 10 == pytest.approx(model.true_variances(MEANS), rel=0.12)
+    if model.low is None:  # `parley plan --report` tries other true scales
+        draw = next(iter(model.samplers(MEANS, 0.7).values()))()
+        found = draw(np.random.default_rng(0), np.full((RUNS, 3, 2), 10)).sums.var(axis=0) / 10
+        assert found == pytest.approx(np.full((3, 2), 0.7**2), rel=0.12), "samplers() draws with the true scale"
+        assert model.true_variances(MEANS, 0.7) == pytest.approx(np.full((3, 2), 0.7**2)), "bound_variances()"
 
 
 @every_model
-def test_a_tilt_is_an_exponential_change_of_measure(model):
+@pytest.mark.parametrize(("draws", "scales"), [(12, 0.2), (1, 1.5)])  # one draw shows the law, many its sums
+def test_a_tilt_is_an_exponential_change_of_measure(model, draws, scales):
     """E exp(tilt S) under the truth is exp(cumulant), and tilted means lie where its slope says."""
-    law, counts = model.tilted_law(MEANS), np.full((RUNS, 3, 2), 12)
+    law, counts = model.tilted_law(MEANS), np.full((RUNS, 3, 2), draws)
     tilt = np.zeros((RUNS, 3, 2))
-    tilt[:, 0, 1] = 0.2
+    tilt[:, 0, 1] = scales / math.sqrt(model.true_variances(MEANS)[0, 1])
     plain = sampled(model, counts).sums[:, 0, 1]
-    weights = np.exp(0.2 * plain)
+    weights = np.exp(tilt[0, 0, 1] * plain)
     error = weights.std() / math.sqrt(RUNS)
-    assert abs(weights.mean() - math.exp(law.cumulant(counts, tilt)[0])) < 5 * error
+    assert abs(weights.mean() - math.exp(law.cumulant(counts, tilt)[0])) < 5 * error, "not the law of samplers()"
     slope = (law.cumulant(counts, tilt + (tilt > 0) * 1e-6) - law.cumulant(counts, tilt)) / 1e-6
     found = law.draw(np.random.default_rng(1), counts, tilt).sums[:, 0, 1]
     assert abs(found.mean() - slope[0]) < 5 * found.std() / math.sqrt(RUNS) + 1e-3

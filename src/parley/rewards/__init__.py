@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from parley.errors import UnknownName
+from parley.errors import InvalidInput, UnknownName
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
@@ -20,7 +20,7 @@ from parley.rewards.intervals import PhaseContrasts
 from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.sampling import Sampler
 from parley.rewards.unknown_scale import UnknownScale
-from parley.settings import Key
+from parley.settings import REQUIRED, Key
 
 __all__ = [
     "MODELS",
@@ -62,6 +62,9 @@ def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
     """The model that the keys of a study's [noise] describe; a key of another model is an error that says so."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise UnknownName("noise.kind", kind, KINDS)
+    for key, row in KINDS[kind].keys.items():
+        if row.default == REQUIRED and key not in keys:
+            raise InvalidInput(f"noise.{key}", found="nothing", allowed=f"{row.allowed}: {row.plain[0]}")
     model = next(model for model in MODELS if model.kind == kind and model.describes(keys))
     return model.from_keys(keys)
 

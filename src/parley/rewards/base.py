@@ -324,7 +324,7 @@ class RewardModel(ABC):
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
         """`(arm, agent)`: the largest variances, at a share of `plausibility.LEVEL`; inf: unknown, None: in a range."""
-        return None
+        return np.broadcast_to(self.variance, past.counts.shape) if self.low is None else None
 
     def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
         """What the decided phases, and the latest of them, say of every cell; None for rewards in a range."""
@@ -370,14 +370,21 @@ class RewardModel(ABC):
 
     @abstractmethod
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first."""
+        """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first.
+
+        `scale` is the true standard deviation where it is not the stated one, as in a truth or a variation of a plan. A
+        model without a range draws with it; one whose scatter follows from its range may refuse it (`no_scale`).
+        """
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """How a forecast draws rewards whose means and scale are guesses, `(..., arm, agent)`."""
         return sampling.gaussian(means, scale)
 
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """Rewards of the usual sampler, tilted exponentially: what measures errors too rare to be counted."""
+        """Rewards of the usual sampler, tilted exponentially: what measures errors too rare to be counted.
+
+        This is right for samplers that are Gaussian, or two-valued in a range; a model with another has its own.
+        """
         if self.low is None or self.high is None:
             return sampling.tilted_gaussian(means, self.true_variances(means, scale))
         return sampling.tilted_two_valued(means, self.low, self.high)

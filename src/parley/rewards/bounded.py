@@ -47,9 +47,6 @@ class Bounded(RewardModel):
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:
-        low, high = keys.get("low"), keys.get("high")
-        if low is None or high is None:
-            raise InvalidInput("noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high")
         if "scale" in keys:
             found = f"{keys['scale']} with kind 'bounded'"
             raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")

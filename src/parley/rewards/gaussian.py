@@ -14,7 +14,6 @@ from parley.rewards.bets import Bets, log_bet, log_boost, log_final_payoff
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.settings import Key
-from parley.totals import Totals
 
 CLIP = Key(
     kinds=(list,),
@@ -47,9 +46,6 @@ class Scaled(RewardModel):
 
     def check_shape(self, shape: tuple[int, int]) -> None:
         fitting("noise.scale", self.scale, shape)
-
-    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:  # noqa: ARG002
-        return np.broadcast_to(self.variance, past.counts.shape)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return squared_scale(self.scale if scale is None else scale)
@@ -159,9 +155,6 @@ class ClippedGaussian(Scaled):
     @property
     def stated_variance(self) -> None:  # type: ignore[override]
         """Clipped rewards scatter by less than was stated; nothing is to be compared."""
-
-    def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
-        """The range says more."""
 
     def first_gap(self, largest_gap: float) -> float:
         """A range may be far wider than rewards scatter: the first phase is sized by the smaller of the two."""

@@ -1,7 +1,8 @@
 """Where simulated rewards come from: the totals of n draws in one go, exactly in law, never one by one.
 
 A sampler is a pure function of a random generator and the counts asked for, `(..., arm, agent)`. Sums of squares come
-from a generator of their own, so that replication i gets the same however many replications follow it.
+from a generator of their own, so that replication i gets the same however many replications follow it. Ranges are
+numbers, or arrays that fit the means: `uniform(means, means - 1, means + 1)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
     return draw
 
 
-def two_valued(means: FloatArray, low: float, high: float) -> Sampler:
+def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:
     """Rewards that are `low` or `high`: n draws are one binomial."""
     chances = np.clip((means - low) / (high - low), 0, 1)
 
@@ -65,7 +66,7 @@ def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
     )
 
 
-def tilted_two_valued(means: FloatArray, low: float, high: float) -> TiltedLaw:
+def tilted_two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> TiltedLaw:
     """Rewards that are `low` or `high`: a tilt multiplies the odds."""
     width = high - low
     rates = (means - low) / width
@@ -82,7 +83,7 @@ def tilted_two_valued(means: FloatArray, low: float, high: float) -> TiltedLaw:
     return TiltedLaw(draw=draw, cumulant=cumulant)
 
 
-def uniform(means: FloatArray, low: float, high: float) -> Sampler:
+def uniform(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:
     """Rewards uniform around their mean, as wide as [low, high] allows."""
     half = np.minimum(means - low, high - means)
 

@@ -35,7 +35,7 @@ def make_environment(instance: Instance, name: str | None = None, shifts: FloatA
     known = model.samplers(means, instance.scale)
     if name is None:
         return next(iter(known.values()))()
-    if name not in ENVIRONMENTS:
+    if name not in (*ENVIRONMENTS, *known):
         raise UnknownName("environment", name, ENVIRONMENTS)
     if name not in known:
         raise InvalidInput(

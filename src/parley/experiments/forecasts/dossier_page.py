@@ -152,10 +152,10 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 def _observed(dossier: Dossier) -> str:
     """The kind of rewards, and what the study file says of them."""
-    document = dict(dossier.problem.noise.document())
-    kind = str(document.pop("kind"))
-    stated = ", ".join(f"{key} = {value}" for key, value in document.items())
-    return f"{OBSERVED.get(kind, kind)}; `[noise]` states {stated}" if stated else OBSERVED.get(kind, kind)
+    noise = dossier.problem.noise
+    kind = OBSERVED.get(noise.kind) or noise.description
+    stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
+    return f"{kind}; `[noise]` states {stated}" if stated else kind
 
 
 def _truth_text(dossier: Dossier) -> str:

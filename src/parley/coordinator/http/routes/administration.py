@@ -246,7 +246,9 @@ async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
         again = None
     if again != call.by:
         raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
-    return await call.act(partial(acts.record_event, study=call.study, event=events.Signed(name=body.name, meaning=body.meaning)))
+    return await call.act(
+        partial(acts.record_event, study=call.study, event=events.Signed(name=body.name, meaning=body.meaning))
+    )
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
