@@ -21,7 +21,7 @@ def test_a_catalog_is_complete_and_keeps_every_value(name):
     assert not catalog.obsolete
     for message in filter(lambda one: one.id, catalog):
         assert not message.fuzzy, message.id
-        assert all(catalogs.strings(message)), f"{name}.po has no translation of {message.id!r}"
+        assert all(catalogs.strings(message)), f"catalogs/{name}.po: write the msgstr of {message.id!r}"
         values = set(VALUE.findall("".join(catalogs.forms(message))))
         for text in catalogs.strings(message):
             assert set(VALUE.findall(text)) <= values, message.id

@@ -1,5 +1,7 @@
 """What the docs of the coordinator list is what there is; `tests/tools/test_generated.py` compares the tables."""
 
+from pathlib import Path
+
 from tools.generated import answers, every_answer, keys
 
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
@@ -28,3 +30,11 @@ def test_every_json_answer_has_its_schema():
                 assert schema is None or schema["$ref"].rpartition("/")[2] in document["components"]["schemas"], (
                     f"{method} {path} {status} has no schema"
                 )
+
+
+def test_every_body_is_explained():
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Bodies\n")[2].partition("\n## ")[0]
+    last = {row.path: row.path.rpartition("/")[2] for row in OPERATIONS if row.body is not None}
+    missing = [path for path, part in last.items() if f"/{part}`" not in table and f"`{part}`" not in table]
+    assert not missing, f"docs/api.md, “Bodies”: no row of {', '.join(missing)}"

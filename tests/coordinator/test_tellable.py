@@ -112,7 +112,7 @@ def _others(value):
 
 def test_every_kind_has_an_example_and_a_sentence():
     missing = set(EVENTS) - set(examples())
-    assert not missing, f"examples() has no event of: {', '.join(sorted(missing))}"
+    assert not missing, f"add to examples(): {', '.join(sorted(missing))}"
     assert all(event.sentence for event in examples().values())
 
 

@@ -98,7 +98,8 @@ def visited(here):
 
 def test_no_page_of_a_trial_has_a_researchers_word(visited):
     found = {where: pieces for where, page in visited.items() if (pieces := wrong("trial", page))}
-    assert not found, "\n".join(f"{where}: {piece}" for where, pieces in found.items() for piece in pieces)
+    pieces = "\n".join(f"{where}: {piece}" for where, pieces in found.items() for piece in pieces)
+    assert not found, f"mark these, as in {{{{ _(...) }}}}, then `make generated` and translate:\n{pieces}"
     assert '<h2 id="board-title">Sites and treatments</h2>' in visited["second: "]
     assert "Participants so far" in visited["second: "]
     assert '<th scope="col">Treatment</th>' in visited["end: /report"]

@@ -5,12 +5,14 @@ import io
 import json
 import re
 from itertools import product
+from pathlib import Path
 
 import httpx2
 import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, TABS, TWO, exactly, form_token
 
+from parley.dashboard.pages import PAGES
 from parley.dashboard.pages.studies import uploaded_study
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput
@@ -38,6 +40,12 @@ def many(here):
     here.create(MANY, "many")
     here.phase("many", np.linspace(0, 1, 8)[:, None] * np.ones((1, 60)))
     return "many"
+
+
+def test_every_tab_has_a_row_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8")
+    missing = [tab for module in PAGES for route in module.routes if (tab := route.tab) and f"\n| {tab} |" not in page]
+    assert not missing, f"docs/dashboard.md, “What is where”: no row of {', '.join(missing)}"
 
 
 def test_a_large_board_is_paged_and_summed_up(here, many):

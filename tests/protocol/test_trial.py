@@ -154,7 +154,7 @@ def any_event(trial, kind):
         "results-read": lambda: ResultsRead(phase=trial.phase, operation="get_findings"),
         "signed": lambda: Signed(name="Ada", meaning="approved the protocol"),
     }
-    assert kind in made, f"any_event has no event of the kind {kind!r}"
+    assert kind in made, f"add an event of the kind {kind!r} to any_event()"
     return made[kind]()
 
 

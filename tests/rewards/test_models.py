@@ -94,6 +94,8 @@ def test_a_study_file_that_says_nothing_of_noise_needs_no_scale_but_old_document
     assert study.problem.noise == UnknownScale()
     assert StudyMessage.of(study).noise == {"kind": "gaussian", "scale": "unknown", "guess": 1.0}
     old = {"kind": "bounded", "low": 0.0, "high": 1.0}
+    with pytest.raises(InvalidInput, match=r"noise\.high: found nothing; allowed: a number: the largest reward"):
+        make_model(kind="bounded", low=0.0)
     assert make_model(**old) == Bounded(low=0, high=1)
     assert make_model(**old).document() == old
     assert study_model(old) == BoundedVariance(low=0, high=1)

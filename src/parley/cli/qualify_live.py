@@ -216,7 +216,7 @@ def access_mistakes(
         for method, operation in methods.items():
             row = table.get(f"{method.upper()} {path}")
             if row is None:
-                wrong.append(f"{method.upper()} {path} is not in docs/api.md")
+                wrong.append(f"{method.upper()} {path} has no row in docs/api.md, “Who may call what”")
                 continue
             for role in (None, *ROLES):
                 for study in ("mine", "other") if "{study}" in path else ("mine",):

@@ -112,7 +112,8 @@ class Policy(ABC):
     """A problem and the options of an algorithm. Subclasses say what is `_wanted`, and what to make of a phase.
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
-    problem's `minimum_cell`; replications of a batch do not influence each other.
+    problem's `minimum_cell`; replications of a batch do not influence each other; an agent whom nobody weighs draws an
+    arm at most once, unless agents play.
 
     >>> import parley
     >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
