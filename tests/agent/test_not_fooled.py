@@ -10,6 +10,7 @@ from msgspec import structs
 from tests.agent.test_worker import Coordinator, Source, plan
 from tests.coordinator.support import House, report_of, study_message
 from tests.served import Served, Silent
+from tests.support import first_quick
 
 from parley.agent import Client
 from parley.agent.outbox import Outbox
@@ -84,7 +85,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize(
-    "page", ["a page", "other JSON", "half a plan", "a proxy's 403", "a proxy's 409", "a redirect"]
+    "page", first_quick("half a plan", "a redirect", "a page", "other JSON", "a proxy's 403", "a proxy's 409", quick=2)
 )
 def test_a_captive_portal_is_waited_for(house, tmp_path, page):
     house.create(study_message(agents=1, arms=2, policy="uniform"))

@@ -63,6 +63,7 @@ def test_a_budget_that_came_first_leaves_candidates_and_is_no_mistake(demo):
     assert "expect fewer" not in told + page
 
 
+@pytest.mark.simulations
 def test_a_study_with_a_horizon_is_played(demo):
     told, page = demo("horizon = 2000", APART.replace("0.49, 0.49", "0.2, 0.2").replace("0.48, 0.48", "0.1, 0.1"))
     assert "C* log T" in told

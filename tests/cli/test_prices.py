@@ -54,6 +54,7 @@ def test_a_rate_of_0_that_somebody_needs_is_refused(tmp_path):
     assert "0 for clinic, whose rewards have weight in some mix" in str(result.exception)
 
 
+@pytest.mark.simulations
 def test_the_demo_compares_policies_in_money_and_days_too(tmp_path):
     arguments = ["demo", "--study", EXAMPLE, "--replications", "3", "--output", str(tmp_path / "demo.html")]
     result = CliRunner().invoke(main, arguments)

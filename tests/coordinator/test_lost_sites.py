@@ -150,6 +150,7 @@ def test_what_was_frozen_is_said_where_the_others_are_not_re_weighed(house, monk
     sound(house)
 
 
+@pytest.mark.servers
 def test_a_re_weighing_in_mid_phase_and_a_return_are_the_same_live_and_replayed(house):
     agents = house.create(STUDY)
     phase(agents)

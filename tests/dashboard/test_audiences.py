@@ -70,6 +70,16 @@ def wrong(audience, page):
 
 
 @pytest.fixture(scope="module")
+def running(here):
+    """Address -> page, of a study of a trial in its second phase."""
+    study = here.create(STUDY.replace("{audience}", "trial"), "running")
+    here.phase(study, MEANS)
+    with here.browser() as browser:
+        pages = (*PAGES, f"/administration{PREVIEWS[0]}")
+        return {page: browser.get(f"/studies/{study}{page}").text for page in pages}
+
+
+@pytest.fixture(scope="module")
 def visited(here):
     """Address -> page, of a study of a trial in its first phase, in its second, held up, and at its end."""
     study = here.create(STUDY.replace("{audience}", "trial"), "trial")
@@ -96,10 +106,21 @@ def visited(here):
     return found
 
 
-def test_no_page_of_a_trial_has_a_researchers_word(visited):
-    found = {where: pieces for where, page in visited.items() if (pieces := wrong("trial", page))}
+def assert_plain(pages):
+    found = {where: pieces for where, page in pages.items() if (pieces := wrong("trial", page))}
     pieces = "\n".join(f"{where}: {piece}" for where, pieces in found.items() for piece in pieces)
     assert not found, f"mark these, as in {{{{ _(...) }}}}, then `make generated` and translate:\n{pieces}"
+
+
+def test_no_page_of_a_running_trial_has_a_researchers_word(running):
+    assert_plain(running)
+    assert '<h2 id="board-title">Sites and treatments</h2>' in running[""]
+    assert ">Participants</a>" in running["/answer"]  # a tab
+
+
+@pytest.mark.simulations
+def test_no_page_of_a_trial_has_a_researchers_word(visited):
+    assert_plain(visited)
     assert '<h2 id="board-title">Sites and treatments</h2>' in visited["second: "]
     assert "Participants so far" in visited["second: "]
     assert '<th scope="col">Treatment</th>' in visited["end: /report"]

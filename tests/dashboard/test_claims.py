@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from tests.dashboard.site import TWO, form_token
 from tests.dashboard.test_prices import PRICED, forecast_of
+from tests.support import first_quick
 
 from parley.agent.plans import AgentPlan, Delivery
 from parley.cli.main import main
@@ -194,7 +195,9 @@ def test_the_answer_of_play_promises_regret_and_no_error_probability(here):
             assert "xpected regret of wrong answers is bounded" in page
 
 
-@pytest.mark.parametrize("term", ["tolerance = 0.4", "max_rounds = 3", "max_samples = 9000", "horizon = 3000", ""])
+@pytest.mark.parametrize(
+    "term", first_quick("tolerance = 0.4", "", "max_rounds = 3", "max_samples = 9000", "horizon = 3000", quick=2)
+)
 def test_lower_bounds_stand_only_where_they_are_about_the_question(here, term):
     study = f"bound-{term.split(' ')[0] or 'none'}".replace("_", "-")
     here.create(TWO.replace('name = "Two sites"', f'name = "Bounds"\n{term}'), study)

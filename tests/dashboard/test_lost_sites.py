@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from tests.dashboard.site import form_token
 
 FOUR = """
@@ -79,6 +80,7 @@ def test_freeze_and_re_weigh_in_one_go(either):
         assert "Re-weighed in phase 2" in browser.get(base).text
 
 
+@pytest.mark.servers
 def test_weights_may_be_given_and_a_thaw_is_shown_first(either):
     study, base = prepared(either, "given")
     with either.browser() as browser:

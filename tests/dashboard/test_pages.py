@@ -64,7 +64,8 @@ def test_a_large_board_is_paged_and_summed_up(here, many):
 
 def test_odd_addresses_are_answered(here, many):
     with here.browser() as browser:
-        for page, query in product(TABS, ["", "?first=999999", "?first=-1", "?first=x", "?agent=nobody", "?after=x"]):
+        odd = ["?first=-1", "?first=x", "?agent=nobody", "?after=x"]
+        for page, query in [*product(TABS[:1], odd), *product(TABS, ["?first=999999"])]:
             assert browser.get(f"/studies/{many}{page}{query}").status_code == 200, (page, query)
 
 

@@ -31,6 +31,7 @@ def tracked(*folders):
     return set(listed.stdout.splitlines())
 
 
+@pytest.mark.servers
 def test_the_wheel_has_every_file_of_the_package(built):
     with zipfile.ZipFile(built[0]) as archive:
         inside = set(archive.namelist())
@@ -40,6 +41,7 @@ def test_the_wheel_has_every_file_of_the_package(built):
     assert not [name for name in inside if name.endswith(".pyc") or name.startswith("tests")]
 
 
+@pytest.mark.servers
 def test_the_sdist_has_what_a_build_needs_and_the_examples(built):
     with tarfile.open(built[1]) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}

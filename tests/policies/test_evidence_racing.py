@@ -174,9 +174,9 @@ def test_general_weights_every_noise_and_every_top_end_with_the_right_answer(noi
     drawn = (random_instance(seed, arms=5, agents=4, top=top, min_gap=0.1, delta=0.05) for seed in range(100))
     base = next(instance for instance in drawn if (instance.problem.weights == 0).any())
     instance = Instance(problem=base.problem.with_(noise=noise), means=base.means)
-    outcome = simulate(racing(instance.problem), instance, replications=150, seed=SEED)
+    outcome = simulate(racing(instance.problem), instance, replications=60, seed=SEED)
     assert outcome.finished.all()
-    assert outcome.error_rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)
+    assert outcome.error_rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60)
 
 
 def test_boosting_is_for_gaussian_noise_only():

@@ -136,6 +136,7 @@ def test_the_dearer_a_round_the_fewer_there_are(day_cost):
     assert make_policy("evidence", ends[-1], {"rounds": 6})._rounds == 6
 
 
+@pytest.mark.simulations
 def test_rounds_that_follow_from_their_price_make_the_study_shorter():
     instance = with_terms(paper_study().instance, round_days=1600.0, **ASKED)
     chosen, usual, most = (run(instance, replications=100, **options) for options in ({}, {"rounds": 5}, {"rounds": 8}))

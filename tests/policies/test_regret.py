@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support import first_quick, paper_study
+from tests.support import paper_study
 
 from parley.bounds import regret
 from parley.costs import CostModel
@@ -281,7 +281,8 @@ def test_a_horizon_too_short_to_learn_anything_is_still_played(name, horizon):
     assert (state.counts.sum(axis=-2) == horizon).all()
 
 
-@pytest.mark.parametrize("price", first_quick([0.05, 0.5, 5.0], [5.0, 0.5, 0.05]))
+@pytest.mark.simulations
+@pytest.mark.parametrize("price", [[0.05, 0.5, 5.0], [5.0, 0.5, 0.05]])
 def test_where_draws_are_dear_less_is_explored_and_others_explore_for_them(price):
     plain = until(10**5, paper_study(0.5).instance)
     priced = Instance(problem=plain.problem.with_(price=price), means=plain.means)

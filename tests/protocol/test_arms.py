@@ -31,7 +31,7 @@ def late(phases=1, dormant=("arm 4",), **study):
 
 @pytest.mark.parametrize(
     "study",
-    first_quick({"answers": "each"}, {"top": 2, "tolerance": 0.1}, {}, {"tolerance": 0.1}, {"top": 2}, quick=2),
+    first_quick({"top": 2, "tolerance": 0.1}, {"answers": "each"}, {}, {"tolerance": 0.1}, {"top": 2}),
 )
 def test_a_dormant_arm_is_not_drawn_and_is_found_once_it_opens(study):
     course = late(phases=2, **study)
@@ -80,7 +80,7 @@ def test_an_agent_that_had_its_answer_is_asked_again_when_an_arm_opens():
     assert course.trial.plan.array[3, 0]
 
 
-@pytest.mark.parametrize("study", first_quick({}, {"tolerance": 0.1}, {"answers": "each"}, {"top": 2}, quick=2))
+@pytest.mark.parametrize("study", first_quick({}, {"tolerance": 0.1}, {"answers": "each"}, {"top": 2}))
 def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     course = late(phases=2, dormant=(), **study)
     phase, before = course.trial.phase, course.trial

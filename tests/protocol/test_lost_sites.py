@@ -182,6 +182,7 @@ def test_six_sites_one_lost_re_weighed_everybody_else_is_decided(policy, toleran
     course.verified()
 
 
+@pytest.mark.simulations
 def test_the_study_may_stall_first_and_be_re_weighed_then():
     course = six()
     course.freeze("agent 6")

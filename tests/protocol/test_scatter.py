@@ -94,7 +94,7 @@ def test_skewed_rewards_are_noticed_where_they_are_taken_as_gaussian(noise):
     noticed = [words for seed in range(6) for words in told(noise, revenue, seed=seed, phases=6) if "skewed" in words]
     assert len(noticed) >= 4
     assert noticed[0].startswith("all rewards are skewed (skewness about ")
-    assert not any("skewed" in w for seed in range(20) for w in told(noise, 4.7, seed=seed, phases=6))
+    assert not any("skewed" in w for seed in range(8) for w in told(noise, 4.7, seed=seed, phases=6))
     assert told({"kind": "subgaussian", "scale": 50.0}, revenue, phases=6) == ()
 
 

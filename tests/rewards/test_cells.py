@@ -66,7 +66,7 @@ def test_the_model_says_what_its_rewards_can_be(total, square, wrong):
 
 
 @given(st.data(), ends)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_totals_of_rewards_are_possible_in_whatever_order_they_are_added(data, ends):
     low, high = ends
     reward = st.one_of(st.floats(low, high), st.sampled_from([low, high]))
@@ -89,7 +89,7 @@ def most(count, total, low, high):
 
 
 @given(st.data(), ends, st.integers(1, 12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_largest_and_the_least_square_are_exact(data, ends, count):
     low, high = map(Fraction, ends)
     share = data.draw(st.fractions(0, 1, max_denominator=1000))

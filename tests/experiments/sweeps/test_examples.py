@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.reproduction_page import PAGE, refreshed
+from tests.support import first_quick
 
 from parley.cli.main import COMMANDS
 from parley.experiments.sweeps.engines import ENGINES
@@ -20,7 +21,7 @@ MODELS = sorted((ROOT / "examples" / "models").glob("*.toml"))
 SWEEPS = sorted((ROOT / "examples" / "sweeps").glob("*.toml"))
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first_quick(*MODELS, quick=2), ids=lambda path: path.stem)
 def test_models_are_solved(path):
     study = load_study(path)
     policy = make_policy(study.policy, study.problem, study.options, study.instance)
@@ -29,7 +30,7 @@ def test_models_are_solved(path):
     assert outcome.error_rate <= 0.1
 
 
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first_quick(*SWEEPS, quick=2), ids=lambda path: path.stem)
 def test_sweeps_are_valid_and_their_last_cell_runs(path):
     sweep = load_sweep(path)
     document = {key: value for key, value in sweep.document.items() if value is not None}
