@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 
 import pytest
@@ -41,7 +41,8 @@ class Desk:
     """A site with its page, and a calendar that a test turns."""
 
     def __init__(self, folder, rules=RULES, draws=(3, 3)):
-        self.now, self.folder, self.rules = now(), folder, rules
+        morning = now().astimezone().replace(hour=9)  # days are counted by the calendar here, at any time of a test
+        self.now, self.folder, self.rules = morning.astimezone(UTC), folder, rules
         self.open()
         self.site.begin(phase=1, plan="b" * 64, arms=("x", "y")[: len(draws)], draws=draws)
 

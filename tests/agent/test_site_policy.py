@@ -116,7 +116,7 @@ def test_a_held_report_leaves_only_when_it_is_released_and_then_as_it_was(tmp_pa
         assert client.taken == {}
         assert source.calls == [1]
         assert client.heard["during"] == 1
-        assert "until somebody at the site releases it" in client.heard["objection"]
+        assert "until a person at the site releases it" in client.heard["objection"]
         kept = outbox.pending()
         with pytest.raises(InvalidInput, match="a phase whose report is in the outbox \\(1\\)"):
             release(tmp_path, study="s", agent="a", phase=2)

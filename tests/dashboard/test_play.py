@@ -58,7 +58,7 @@ def test_a_study_without_a_horizon_has_no_play(here):
         assert "Regret so far" not in browser.get(f"/studies/{study}").text
 
 
-@pytest.mark.parametrize(("horizon", "told"), [("3000", "Regret, median"), ('"open"', "when somebody ends it")])
+@pytest.mark.parametrize(("horizon", "told"), [("3000", "Regret, median"), ('"open"', "when an administrator ends it")])
 def test_a_study_that_plays_can_be_estimated_and_launched_from_the_page(here, horizon, told):
     text = PLAYED.replace("3000", horizon)
     with here.browser() as browser:
