@@ -11,8 +11,6 @@ import pytest
 from tests.dashboard.site import MEANS, few_studies, form_token, site
 
 from parley.experiments.forecasts.forecast import budget_for_power
-from parley.experiments.forecasts.planning import Planner
-from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.protocol import StudyMessage
 from parley.service import Forecaster, estimate
 from parley.study import parse_study
@@ -62,20 +60,6 @@ def test_an_estimate_says_before_it_fails_that_a_budget_cannot_decide():
     tight = estimate(StudyMessage.of(replace(SMALL, problem=SMALL.problem.with_(max_samples=60))))
     assert "With max_samples = 60 this study is likely to end without all answers" in tight.warning
     assert all(line["power"] == 0 for line in tight.scenarios)
-
-
-@pytest.mark.simulations
-def test_a_wanted_power_is_answered_with_the_smallest_budget_that_has_it():
-    found = estimate(StudyMessage.of(SMALL), power=0.8, gap=1.0).budget
-    assert found.wanted == 0.8
-    assert found.power >= 0.8
-    assert 0 < found.standard_error < 0.03
-    assert found.samples <= found.max_samples
-    planner = Planner(policy=SMALL.policy, options={}, replications=found.studies, seed=0)
-    truth = gap_scenario(SMALL.problem, 1.0)
-    least = planner.estimate(truth, SMALL.problem.with_(max_samples=round(0.9 * found.max_samples)))
-    assert least.power < 0.8, "a smaller budget has it too"
-    assert estimate(StudyMessage.of(SMALL)).budget is None
 
 
 @pytest.mark.parametrize(
