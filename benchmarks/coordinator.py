@@ -27,7 +27,7 @@ from parley.coordinator.access.tokens import prepare
 
 DATABASES = ("SQLite", "PostgreSQL")
 RATES = {"SQLite": 350, "PostgreSQL": 170}
-REPORTS, FIRST_MARK, AT_ONCE = 100_000, 10_000, 16
+REPORTS, FIRST_MARK, AT_ONCE = 20_000, 5_000, 16
 MEMBERS, ARMS = 50, 5  # of the studies whose reports are counted
 LARGE = (1000, 20)
 MEBIBYTE = 2**20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 import threading
 import time
@@ -118,14 +117,8 @@ def sections() -> list[Section]:
         storage = open_storage(database)
         for agents, arms in SIZES:
             grow(storage, f"study-{agents}", agents, arms)
-        for cache in (
-            "studies._known",
-            "progress._states",
-            "progress._decisions",
-        ):  # what a server that has just been started does not know
-            module, name = cache.split(".")
-            kind = "storage.studies" if module == "studies" else module
-            getattr(sys.modules[f"parley.coordinator.{kind}"], name).clear()
+        storage.close()
+        storage = open_storage(database)  # which knows nothing, as in a server that has just been started
         with served(storage) as address, httpx2.Client(base_url=address, follow_redirects=True, timeout=60) as browser:
             sign_in(browser, token)
             seen = {}
