@@ -38,17 +38,17 @@ class Estimate:
     high: FloatArray
     error: FloatArray  # the usual standard error, for fixed-time intervals
 
-    def cell(self, arm: int, agent: int, quantile: float) -> dict[str, float | None]:
-        """One arm of one agent, ready for JSON: None where there are no data."""
-        value, error = float(self.value[arm, agent]), float(self.error[arm, agent])
+    def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
+        """Per arm and agent, ready for JSON: None where there are no data."""
         numbers = {
-            "estimate": value if math.isfinite(error) else math.nan,
-            "low": float(self.low[arm, agent]),
-            "high": float(self.high[arm, agent]),
-            "fixed_low": value - quantile * error,
-            "fixed_high": value + quantile * error,
+            "estimate": np.where(np.isfinite(self.error), self.value, np.nan),
+            "low": self.low,
+            "high": self.high,
+            "fixed_low": self.value - quantile * self.error,
+            "fixed_high": self.value + quantile * self.error,
         }
-        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+        rows = finite(np.stack(list(numbers.values()), axis=-1))
+        return [[dict(zip(numbers, cell, strict=True)) for cell in row] for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +150,7 @@ class Estimates:
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
+        cells = {name: kind.cells(quantile) for name, kind in kinds.items()}
         return {
             "level": 1 - delta,
             "words": WORDS,
@@ -159,13 +160,24 @@ class Estimates:
                     "agent": agent,
                     "leader": problem.arms[int(self.leader[m])],
                     "arms": [
-                        {"arm": arm} | {name: kind.cell(k, m, quantile) for name, kind in kinds.items()}
+                        {"arm": arm} | {name: found[k][m] for name, found in cells.items()}
                         for k, arm in enumerate(problem.arms)
                     ],
                 }
                 for m, agent in enumerate(self.agents)
             ],
         }
+
+
+def finite(values: FloatArray) -> list[Any]:
+    """Lists of numbers, None where JSON has no word for them.
+
+    >>> finite(np.array([[0.5, np.inf]]))
+    [[0.5, None]]
+    """
+    shown = values.astype(object)
+    shown[~np.isfinite(values)] = None
+    return list(shown.tolist())
 
 
 def fixed_quantile(delta: float) -> float:

@@ -66,7 +66,8 @@ class Totals:
     @classmethod
     def columns(cls, columns: Sequence[Totals | None], arms: int) -> Totals:
         """`(arm, agent)`: the totals of every agent side by side; None stands for no draws."""
-        parts = [Totals.zero((arms,)) if column is None else column for column in columns]
+        nothing = Totals.zero((arms,))
+        parts = [nothing if column is None else column for column in columns]
         return cls(
             counts=np.stack([part.counts for part in parts], axis=-1),
             sums=np.stack([part.sums for part in parts], axis=-1),

@@ -180,7 +180,7 @@ def test_the_hash_around_a_written_payload_is_the_hash_of_the_whole(payload, act
     body = {"stream": "s", "at": "2026", "actor": actor, "kind": "paused", "payload": payload, "salt": "0" * 32}
     record = Record.linked(3, "f" * 64, **body, payload_text=canonical(payload))
     assert record == Record.linked(3, "f" * 64, **body)
-    assert record.hash == record.computed
+    assert record.hash == record.computed == digest(body | {"sequence": 4, "previous": "f" * 64})
     assert record.line(canonical(payload)) == record.text
 
 

@@ -68,7 +68,7 @@ def rewards(name, generator, count, arm):
 def written(name):
     """The records of a whole study with real rewards."""
     message, generator = STUDIES[name], np.random.default_rng(1)
-    trial = create("s", message)
+    trial, scatter = create("s", message), None
     events = [StudyCreated(study_id="s", study=message, plan=trial.plan)]
     while trial.stage is not Stage.FINISHED:
         for agent in trial.awaited:
@@ -77,14 +77,14 @@ def written(name):
             report = Report.of(totals, study="s", phase=trial.phase, agent=agent, plan=trial.plan.digest)
             events.append(ReportAccepted(report=report))
             trial = apply(trial, events[-1])
+        scatter = added_scatter(trial.totals, scatter)
         step = trial.step()
         events.append(step.event)
         trial = trial.close(step)
     data = [event.decision.data for event in events if isinstance(event, PhaseClosed)]
     last = logged(events)[-1]
-    reports = [event.report for event in events if isinstance(event, ReportAccepted)]
     claims = {"sequence": last.sequence, "head": last.hash, "version": "0.1.0"}
-    warnings = scale_warnings(message, added_scatter(message, reports))
+    warnings = scale_warnings(message, scatter)
     certificate = issue_certificate(trial, data=data, **claims, warnings=warnings)
     return logged([*events, Certified(certificate=certificate)])
 

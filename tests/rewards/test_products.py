@@ -88,3 +88,13 @@ def test_many_agents_and_few_are_paid_about_alike(model, monkeypatch):
     by_cells = model.payoff(bets)
     monkeypatch.setattr("parley.rewards.bets.MANY_AGENTS", 1)
     assert model.payoff(bets) == pytest.approx(by_cells, rel=0.2, abs=0.2)
+
+
+@pytest.mark.parametrize("ignored", [0, 3])
+def test_the_least_is_taken_over_the_agents_that_are_weighed(ignored):
+    rng = np.random.default_rng(ignored)
+    values, weights = rng.integers(1, 50, (2, 3, 6)).astype(float), rng.dirichlet(np.ones(6), size=6).T
+    weights[rng.integers(0, 6, ignored), rng.integers(0, 6, ignored)] = 0.0
+    for m in range(6):
+        expected = values[..., weights[:, m] > 0].min(axis=-1)
+        assert np.array_equal(by_products.least_weighed(values, weights)[..., m], expected)

@@ -1,7 +1,7 @@
 """The certificate at the end of a study: the coordinator makes it, and a verification of the log makes it again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -236,7 +236,7 @@ def same_certificate(one: Certificate, other: Certificate) -> list[str]:
 
 
 def _same(one: object, other: object) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(one, dict) and isinstance(other, dict):
         # Certificates of earlier versions gave a closed arm the line as its score, where there is none.
         none = {"score"} if one.get("status") == "closed" and None in (one.get("score"), other.get("score")) else set()
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one.keys() - none)

@@ -27,7 +27,6 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Annotated, Any, Self, dataclass_transform, get_args
@@ -191,27 +190,22 @@ def encoded(document: Any) -> bytes:
     return b"".join(pieces)
 
 
-_encode = msgspec.json.Encoder().encode
+_encode, _encode_sorted = msgspec.json.Encoder().encode, msgspec.json.Encoder(order="sorted").encode
 PLAIN = frozenset({str, bool, type(None)})
+SCALARS = PLAIN | {int, float}
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:
-    # Mappings last, here and below: whether a number is one takes longer than to write it.
     if type(value) in PLAIN:
         pieces.append(_encode(value))
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
         if kinds == {float}:
-            # What msgspec writes as ECMAScript does is most of a row, and decided here: a call each would be slow.
-            row = [
-                int(one) if one.is_integer() and abs(one) < 1e15 else one if 1e-5 < abs(one) < 1e15 else _number(one)
-                for one in value
-            ]
-            pieces.append(_encode(row))
+            pieces.append(_floats(value))
         elif kinds == {int}:
             pieces.append(_encode(value if _countable(value) else list(map(_number, value))))
-        elif kinds <= PLAIN:
-            pieces.append(_encode(value))
+        elif kinds <= SCALARS:
+            pieces.append(_encode([item if type(item) in PLAIN else _number(item) for item in value]))
         else:
             before = b"["
             for item in value:
@@ -221,7 +215,10 @@ def _write(value: Any, pieces: list[bytes]) -> None:
             pieces.append(b"]")
     elif isinstance(value, int | float):
         pieces.append(_encode(_number(value)))
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict) and set(map(type, value.values())) <= SCALARS and "".join(value).isascii():
+        row = {key: item if type(item) in PLAIN else _number(item) for key, item in value.items()}
+        pieces.append(_encode_sorted(row))
+    elif isinstance(value, Mapping):  # last: whether a number is one takes longer than to write it
         before = b"{"
         for key in _sorted(value):
             pieces += (before, _key(key))
@@ -230,6 +227,18 @@ def _write(value: Any, pieces: list[bytes]) -> None:
         pieces.append(b"{}" if before == b"{" else b"}")
     else:
         pieces.append(_encode(value))
+
+
+def _floats(values: list[float] | tuple[float, ...]) -> bytes:
+    """A row at once: `msgspec` writes all but whole, very small and very large numbers as ECMAScript does.
+
+    It writes 2.0 where ECMAScript has 2, so the end of such a number goes; a row with an exponent, a negative zero or
+    null, for what is no number, is written one by one.
+    """
+    row = _encode(values)
+    if b"e" in row or b"n" in row or b"-0.0," in row or row.endswith(b"-0.0]"):
+        return _encode(list(map(_number, values)))
+    return (row[:-3] + b"]" if row.endswith(b".0]") else row).replace(b".0,", b",")
 
 
 def _countable(values: list[int] | tuple[int, ...]) -> bool:
@@ -259,7 +268,7 @@ def _number(value: float) -> int | float | msgspec.Raw:
         raise ValueError("no number of JSON")
     if abs(value) <= LARGEST_INTEGER and value == int(value):
         return int(value)
-    return msgspec.Raw(ecmascript(value).encode())
+    return value if 1e-5 < abs(value) < 1e15 else msgspec.Raw(ecmascript(value).encode())
 
 
 def ecmascript(value: float) -> str:
@@ -270,10 +279,10 @@ def ecmascript(value: float) -> str:
     """
     if value == 0:
         return "0"
-    _, numerals, exponent = Decimal(repr(abs(value))).as_tuple()
-    assert isinstance(exponent, int)
-    shown = "".join(map(str, numerals))
-    point = len(shown) + exponent  # the decimal point stands after so many digits
+    numerals, _, exponent = repr(abs(value)).partition("e")
+    whole, _, part = numerals.partition(".")
+    shown = (whole + part).lstrip("0")
+    point = len(shown) - len(part) + int(exponent or 0)  # the decimal point stands after so many digits
     digits = shown.rstrip("0")
     sign = "-" if value < 0 else ""
     if 0 < point <= 21:

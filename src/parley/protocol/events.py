@@ -18,7 +18,8 @@ from msgspec import Meta
 
 from parley.errors import InvalidInput, UnknownName
 from parley.formatting import plural
-from parley.protocol.codec import Count, Message, Phase, canonical, described, digest, encoded, read_json, sha256
+from parley.once import once
+from parley.protocol.codec import Count, Message, Phase, canonical, described, encoded, read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.translation import marked
 
@@ -406,7 +407,8 @@ class Record(Message, tag="parley/record/1"):
             "previous": head,
             "salt": salt or new_salt(),
         }
-        return cls(**body, hash=digest(body) if payload_text is None else sha256(_around(body, payload_text)))
+        text = canonical(payload) if payload_text is None else payload_text
+        return cls(**body, hash=hashlib.sha256(_around(body, text)).hexdigest())
 
     def line(self, payload_text: str) -> str:
         """The line of this record with a payload that is written out already.
@@ -415,12 +417,17 @@ class Record(Message, tag="parley/record/1"):
         >>> record.line("{}") == record.text
         True
         """
-        return _around(self.to_json(), payload_text)
+        return _around({name: getattr(self, name) for name in SHELL} | {"schema": self.schema}, payload_text).decode()
+
+    @once
+    def payload_text(self) -> str:
+        """The payload's canonical text."""
+        return canonical(self.payload)
 
     @property
     def hashed(self) -> bytes:
         """What the hash is of: the canonical text without `schema` and `hash`."""
-        return encoded({key: value for key, value in self.to_json().items() if key not in ("schema", "hash")})
+        return _around({name: getattr(self, name) for name in SHELL if name != "hash"}, self.payload_text)
 
     @property
     def computed(self) -> str:
@@ -428,8 +435,11 @@ class Record(Message, tag="parley/record/1"):
         return hashlib.sha256(self.hashed).hexdigest()
 
 
-def _around(body: Mapping[str, Any], payload_text: str) -> str:
+SHELL = tuple(name for name in Record.known_keys() if name != "payload")
+
+
+def _around(body: Mapping[str, Any], payload_text: str) -> bytes:
     """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
-    front = canonical({key: value for key, value in body.items() if key < "payload"})
-    back = canonical({key: value for key, value in body.items() if key > "payload"})
-    return f'{front[:-1]},"payload":{payload_text},{back[1:]}'
+    front = encoded({key: value for key, value in body.items() if key < "payload"})
+    back = encoded({key: value for key, value in body.items() if key > "payload"})
+    return b"".join((front[:-1], b',"payload":', payload_text.encode(), b",", back[1:]))

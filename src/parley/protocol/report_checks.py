@@ -11,7 +11,6 @@ was sent by mistake is refused.
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,19 +138,12 @@ def _some(numbers: tuple[int, ...]) -> str:
     return f"[{shown}]" if len(numbers) <= 8 else f"[{shown}, ... {len(numbers)} in all]"
 
 
-def added_scatter(study: StudyMessage, reports: Iterable[Report], before: Scatter | None = None) -> Scatter:
-    """Reports, phase by phase, each around its own means, added up, to what there was `before`."""
-    shape = (len(study.arms), len(study.agents))
-    added = Scatter(*(part.copy() for part in before or [np.zeros(shape)] * len(Scatter._fields)))
-    place = {name: i for i, name in enumerate(study.agents)}
-    for report in reports:
-        totals: Totals = report.totals[:, None]
-        past = Scatter(*(part[:, place[report.agent], None] for part in added))
-        leaning = skew_product(totals, past.draws, past.sums, past.degrees, past.scatter)
-        fresh = (totals.counts, np.maximum(totals.counts - 1, 0), totals.scatter, totals.sums, *leaning)
-        for part, more in zip(past, fresh, strict=True):
-            part += more  # noqa: PLW2901 -- a view of `added`
-    return added
+def added_scatter(phase: Totals, before: Scatter | None = None) -> Scatter:
+    """The reports of a phase, `(arm, agent)`, each around its own means, added to what there was `before`."""
+    past = before or Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
+    leaning = skew_product(phase, past.draws, past.sums, past.degrees, past.scatter)
+    fresh = (phase.counts, np.maximum(phase.counts - 1, 0), phase.scatter, phase.sums, *leaning)
+    return Scatter(*(part + more for part, more in zip(past, fresh, strict=True)))
 
 
 def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from msgspec import Meta
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
-from parley.protocol.codec import Count, Digest, Message, canonical, digest, read_json
+from parley.protocol.codec import Count, Digest, Message, digest, read_json
 from parley.protocol.events import GENESIS, Event, Record, read_event
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
@@ -221,7 +221,7 @@ class _Seen:
         before = self.trial
         try:
             event = read_event(record.kind, record.payload)
-            if event.text != canonical(record.payload):
+            if event.text != record.payload_text:
                 raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
             if before is None:
                 if isinstance(event, events.StudyCreated) and event.study_id != record.stream:
@@ -230,7 +230,7 @@ class _Seen:
             else:
                 self.trial = apply(before, event)
                 if isinstance(event, events.PhaseClosed):
-                    self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
+                    self.scatter = added_scatter(before.totals, self.scatter)
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, events.AskedAnew):

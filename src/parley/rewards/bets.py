@@ -327,6 +327,9 @@ def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatA
 def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
     """`(..., arm, agent m)`: the smallest of the values among the agents that m weighs."""
     least, weighed = np.empty(values.shape), weights > 0
+    if weighed.all():  # as in most studies
+        least[:] = values.min(axis=-1, keepdims=True)
+        return least
     for arm in range(values.shape[-2]):  # one at a time: agent by agent is large enough
         least[..., arm, :] = np.where(weighed, values[..., arm, :, None], np.inf).min(axis=-2)
     return least

@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.costs import money_of
-from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
+from parley.estimates import WORDS, Estimates, estimates, finite, fixed_quantile, leading
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
@@ -43,9 +42,9 @@ def _fewer(columns: slice, most: int) -> slice:
 def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: bool) -> answers.Board:
     """Arm x agent: what may be said of every arm of every agent, and since which phase."""
     study, after = studies.message(transaction, row), latest_phase(row)
-    policy, (state, case) = policy_of(transaction, row), _phase(transaction, row, after)
+    policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
-    ends, statuses = ends_at(policy, state, row.stage), policy.arm_statuses(state, case)
+    ends, statuses = ends_at(policy, state, row.stage), _arm_statuses(transaction, row, policy, after)
     left = state.active.sum(axis=0)
     priced = "price" in study.problem.non_default() and not blinded
     spent = _accepted(transaction, row, state, None if priced else study.agents[columns])
@@ -111,7 +110,9 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
     study, counts = studies.message(transaction, row), state.counts
     decided = phases.decided(transaction, row.id)
     if int(state.phase) < decided:  # the present question was answered before the last phase
-        counts = np.sum([_totals(transaction, row, phase).counts for phase in range(1, decided + 1)], axis=0)
+        counts = np.sum(
+            [phases.totals_of(transaction, row, study, phase).counts for phase in range(1, decided + 1)], axis=0
+        )
     if row.phase <= decided:
         return np.asarray(counts)
     taken = phases.reports_of(transaction, row.id, row.phase, names)
@@ -178,13 +179,19 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
     return transaction.cache.states.get_or_compute((row.id, row.digest, phase), made)
 
 
+def _arm_statuses(transaction: Transaction, row: StudyRow, policy: Policy, phase: int) -> NDArray[np.str_]:
+    """`(arm, agent)`: what may be said of every arm after a phase, by a policy that knows who left."""
+    found = _phase(transaction, row, phase)
+    key = (row.id, row.digest, phase, policy.unasked)
+    return transaction.cache.arm_statuses.get_or_compute(key, lambda: policy.arm_statuses(*found))
+
+
 def history(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
 ) -> answers.History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study = studies.message(transaction, row)
-    state, case = _phase(transaction, row, latest_phase(row))
-    statuses = policy_of(transaction, row).arm_statuses(state, case)  # what is said of an arm now
+    statuses = _arm_statuses(transaction, row, policy_of(transaction, row), latest_phase(row))  # as is said now
     shown, cells = [], row.arms * min(columns.stop - columns.start, row.agents)
     few = min(limit, max(1, MOST_NUMBERS // cells))
     for phase in range(after + 1, min(after + few, row.phase) + 1):
@@ -250,11 +257,6 @@ def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: sli
     )
 
 
-def finite(array: NDArray[Any]) -> list[list[float | None]]:
-    """Rows of numbers, None where JSON has no word for them."""
-    return [[float(value) if np.isfinite(value) else None for value in line] for line in np.asarray(array)]
-
-
 def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: int | None) -> answers.Findings:
     """Of some agents, after a decided phase, or after the latest."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_CELLS // row.arms)
@@ -262,7 +264,8 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     shown, policy = last if phase is None else phase, policy_of(transaction, row)
-    state, case = _phase(transaction, row, latest_phase(row) if phase is None else phase)
+    after = latest_phase(row) if phase is None else phase
+    state, statuses = _phase(transaction, row, after)[0], _arm_statuses(transaction, row, policy, after)
     ends = ends_at(policy, state, row.stage if shown == last else Stage.RUNNING)
     change = _estimated(transaction, row, study, state, shown, columns).change if shown else None
     return answers.Findings(
@@ -277,7 +280,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
         change=None if change is None else answers.ChangeFound(**change.document()),
         first=columns.start,
         agent_count=len(study.agents),
-        agents=_agents(transaction, row, state, policy.arm_statuses(state, case), shown, ends, columns),
+        agents=_agents(transaction, row, state, statuses, shown, ends, columns),
     )
 
 
@@ -297,24 +300,26 @@ def _agents(
             for name in study.agents[columns]
         ]
     found = _estimated(transaction, row, study, state, last, columns)
-    quantile, control = fixed_quantile(studies.claim(transaction, row).problem.delta), found.control
+    quantile = fixed_quantile(studies.claim(transaction, row).problem.delta)
+    means, leads = found.mean.cells(quantile), found.lead.cells(quantile)
+    controls = None if found.control is None else found.control.cells(quantile)
+    said, dropped, draws = (array[:, columns].tolist() for array in (statuses, state.dropped_in, state.counts))
     agents = []
     for place, name in enumerate(study.agents[columns]):
-        agent = columns.start + place
         arms = [
             answers.ArmFound(
                 arm=arm,
-                status=str(statuses[k, agent]),
-                dropped_in=int(state.dropped_in[k, agent]),
-                draws=int(state.counts[k, agent]),
-                mean=answers.Measured(**found.mean.cell(k, place, quantile)),
-                to_leader=answers.Measured(**found.lead.cell(k, place, quantile)),
-                to_control=None if control is None else answers.Measured(**control.cell(k, place, quantile)),
+                status=said[k][place],
+                dropped_in=dropped[k][place],
+                draws=draws[k][place],
+                mean=answers.Measured(**means[k][place]),
+                to_leader=answers.Measured(**leads[k][place]),
+                to_control=None if controls is None else answers.Measured(**controls[k][place]),
             )
             for k, arm in enumerate(study.arms)
         ]
         leader = study.arms[int(found.leader[place])]
-        agents.append(answers.AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
+        agents.append(answers.AgentFound(agent=name, end=ends[columns][place].value, leader=leader, arms=arms))
     return agents
 
 
@@ -328,7 +333,7 @@ def _estimated(
 
     def made() -> Estimates:
         leader = leading(study.problem, state.totals, np.asarray(state.answers))
-        drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
+        drawn = [phases.totals_of(transaction, row, study, phase) for phase in range(1, last + 1)]
         return estimates(study.problem, drawn, leader, columns)
 
     return transaction.cache.estimates.get_or_compute((row.id, row.digest, last, columns.start, columns.stop), made)
@@ -344,7 +349,7 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     prove = row.arms * row.agents <= MOST_FOLDED
 
     def made() -> Sensitivity:
-        drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
+        drawn = [phases.totals_of(transaction, row, study, phase) for phase in range(1, last + 1)]
         chosen = np.asarray(latest_state(transaction, row).answers)
         return sensitivity(policy, drawn, chosen, prove=prove)
 
@@ -441,14 +446,3 @@ def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[
         changed = np.any([one != other for one, other in parts], axis=0)
         flow["corrected"][:, study.agents.index(name)] += np.where(changed, before.counts, 0)
     return flow
-
-
-def _totals(transaction: Transaction, row: StudyRow, phase: int) -> Totals:
-    """`(arm, agent)`: what the reports of a decided phase add up to."""
-
-    def made() -> Totals:
-        study, taken = studies.message(transaction, row), phases.reports_of(transaction, row.id, phase)
-        parts = [taken[name].report.totals if name in taken else None for name in study.agents]
-        return Totals.columns(parts, len(study.arms))
-
-    return transaction.cache.totals.get_or_compute((row.id, row.digest, phase), made)

@@ -24,7 +24,9 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -119,6 +121,8 @@ class RecordCache:
             64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
         )
         self.states: Cache[PhaseKey, tuple[State, Explanation]] = Cache(24)
+        # With the places of the agents that left.
+        self.arm_statuses: Cache[tuple[str, str, int, tuple[int, ...]], NDArray[np.str_]] = Cache(24)
         self.scatters: Cache[PhaseKey, Scatter] = Cache(24)
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)

@@ -14,7 +14,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import documents, log, studies
 from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
-from parley.protocol.codec import canonical, read_json
+from parley.protocol.codec import read_json
 
 SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
@@ -29,10 +29,10 @@ def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
 
 
 def _read(row: Row[*tuple[Any, ...]]) -> Record:
-    payload = read_json(row.payload)
-    if canonical(payload) != row.payload:
+    record = _record(row, read_json(row.payload))
+    if record.payload_text != row.payload:
         raise BrokenChain(f"record {row.sequence} is stored as another text than it was written: {row.payload:.40}...")
-    return _record(row, payload)
+    return record
 
 
 def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool:

@@ -21,6 +21,7 @@ from parley.protocol.events import ReportCorrected
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Counted
 from parley.rewards import Past
+from parley.totals import Totals
 
 AGENT: BindParameter[str] = bindparam("agent")
 
@@ -230,6 +231,19 @@ def reports_of(
     return {row.agent: _taken(row) for row in rows}
 
 
+def totals_of(
+    transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int, *, settled: bool = True
+) -> Totals:
+    """`(arm, agent)`: what the reports of a decided phase add up to; cached, unless they may still change."""
+
+    def made() -> Totals:
+        taken = reports_of(transaction, row.id, phase)
+        parts = [taken[name].report.totals if name in taken else None for name in study.agents]
+        return Totals.columns(parts, len(study.arms))
+
+    return transaction.cache.totals.get_or_compute((row.id, row.digest, phase), made) if settled else made()
+
+
 def outside(transaction: Transaction, study: str) -> dict[str, int]:
     """agent -> people who came to its site and are not counted, of all reports that count; those without are left out.
 
@@ -337,8 +351,7 @@ def _scatter(transaction: Transaction, row: StudyRow, study: StudyMessage, decid
         before = found
 
         def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
-            taken = reports_of(transaction, row.id, phase)
-            return added_scatter(study, (one.report for one in taken.values()), before)
+            return added_scatter(totals_of(transaction, row, study, phase, settled=phase <= settled), before)
 
         found = known.get_or_compute((row.id, row.digest, phase), made) if phase <= settled else made()
     assert found is not None
