@@ -1,9 +1,12 @@
 """Pages by what stands on them, without a browser: many agents and arms, downloads, files, administration."""
 
+import asyncio
 import csv
 import io
 import json
 import re
+from collections import Counter
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from parley.dashboard.pages import PAGES
 from parley.dashboard.pages.studies import uploaded_study
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput
+from parley.protocol import codec
 
 MANY = """
 name = "Many"
@@ -60,6 +64,27 @@ def test_a_large_board_is_paged_and_summed_up(here, many):
             name = client.status(many)["agent_names"][40]
         found = browser.get(f"/studies/{many}", params={"agent": name}).text
         assert "Agents 26–50 of 60" in found
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_documents_are_read_and_written_off_the_event_loop(here, many, done, tab, monkeypatch):
+    """Nobody else is answered meanwhile: half a second for the log of a study of 200 arms and 100 agents."""
+    seen = Counter()
+
+    def noted(work):
+        def called(*given):
+            with suppress(RuntimeError):
+                seen[work.__name__] += asyncio.get_running_loop() is not None
+            return work(*given)
+
+        return called
+
+    for name in ("_lists", "unwritable"):
+        monkeypatch.setattr(codec, name, noted(getattr(codec, name)))
+    with here.browser() as browser:
+        for study in (many, done):
+            assert browser.get(f"/studies/{study}{tab}").status_code == 200
+    assert seen.total() < 100, seen
 
 
 def test_odd_addresses_are_answered(here, many):

@@ -230,7 +230,7 @@ AT_ONCE = 500  # agents asked for at once, for the file
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
     """The findings of some agents; None before the first phase is decided. The page has `panels` of them."""
     found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
-    return found.to_json() if found.phase else None
+    return await anyio.to_thread.run_sync(found.to_json) if found.phase else None  # thousands of cells, maybe
 
 
 def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, Any] | None:

@@ -42,17 +42,15 @@ async def audit_page(shown: Page) -> Response:
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
     wanted = {"after": shown.place("after"), "limit": A_PAGE, "kind": kind, "actor": actor, "newest_first": True}
-    records, following = _worded(await shown.call(admin.get_log, wanted))
+    found = await shown.call(admin.get_log, wanted)
     return await shown.show(
         "audit.html",
         tab="Audit",
         **head,
-        records=records,
-        next=following,
+        made=lambda: _worded(found),
         kinds=list(EVENTS),
         kind=kind,
         actor=actor,
-        unbroken=unbroken(records),
         verification=await verified(shown),
     )
 
@@ -60,14 +58,18 @@ async def audit_page(shown: Page) -> Response:
 async def server_log_page(shown: Page) -> Response:
     """Tokens issued and revoked, webhooks added and removed."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
-    records, following = _worded(await shown.call(admin.get_server_log, some))
-    return await shown.show("server_log.html", records=records, next=following, unbroken=unbroken(records))
+    found = await shown.call(admin.get_server_log, some)
+    return await shown.show("server_log.html", made=lambda: _worded(found))
 
 
-def _worded(page: str) -> tuple[list[dict[str, Any]], int | None]:
-    """The records of a page of a log, each with its sentence, and what the page after it continues from."""
+def _worded(page: str) -> dict[str, Any]:
+    """The records of a page of a log, each with its sentence, and what the page after it continues from.
+
+    One of them may have megabytes, so that this takes its time.
+    """
     found = msgspec.json.decode(page, type=LogPage)
-    return [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records], found.next
+    records = [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records]
+    return {"records": records, "next": found.next, "unbroken": unbroken(found.records)}
 
 
 routes = [
