@@ -19,7 +19,7 @@ from msgspec import Meta
 from parley.errors import InvalidInput, UnknownName
 from parley.formatting import plural
 from parley.once import once
-from parley.protocol.codec import Count, Message, Phase, canonical, described, encoded, read_json
+from parley.protocol.codec import Count, Message, Phase, canonical, described, read_json, sha256
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.translation import marked
 
@@ -408,7 +408,7 @@ class Record(Message, tag="parley/record/1"):
             "salt": salt or new_salt(),
         }
         text = canonical(payload) if payload_text is None else payload_text
-        return cls(**body, hash=hashlib.sha256(_around(body, text)).hexdigest())
+        return cls(**body, hash=sha256(_around(body, text)))
 
     def line(self, payload_text: str) -> str:
         """The line of this record with a payload that is written out already.
@@ -417,7 +417,7 @@ class Record(Message, tag="parley/record/1"):
         >>> record.line("{}") == record.text
         True
         """
-        return _around({name: getattr(self, name) for name in SHELL} | {"schema": self.schema}, payload_text).decode()
+        return _around({name: getattr(self, name) for name in SHELL} | {"schema": self.schema}, payload_text)
 
     @once
     def payload_text(self) -> str:
@@ -427,7 +427,7 @@ class Record(Message, tag="parley/record/1"):
     @property
     def hashed(self) -> bytes:
         """What the hash is of: the canonical text without `schema` and `hash`."""
-        return _around({name: getattr(self, name) for name in SHELL if name != "hash"}, self.payload_text)
+        return _around({name: getattr(self, name) for name in SHELL if name != "hash"}, self.payload_text).encode()
 
     @property
     def computed(self) -> str:
@@ -438,8 +438,8 @@ class Record(Message, tag="parley/record/1"):
 SHELL = tuple(name for name in Record.known_keys() if name != "payload")
 
 
-def _around(body: Mapping[str, Any], payload_text: str) -> bytes:
+def _around(body: Mapping[str, Any], payload_text: str) -> str:
     """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
-    front = encoded({key: value for key, value in body.items() if key < "payload"})
-    back = encoded({key: value for key, value in body.items() if key > "payload"})
-    return b"".join((front[:-1], b',"payload":', payload_text.encode(), b",", back[1:]))
+    front = canonical({key: value for key, value in body.items() if key < "payload"})
+    back = canonical({key: value for key, value in body.items() if key > "payload"})
+    return f'{front[:-1]},"payload":{payload_text},{back[1:]}'
