@@ -107,7 +107,7 @@ def marked(message: str) -> str:
 def retold(text: str) -> str:
     """A sentence that was made before anybody knew its reader (stored, or answered by the API), in the reader's words.
 
-    It is found again among the messages of the catalogs, whatever values it has; else every clause of it that is there.
+    It is found again among the messages of the catalogs, whatever values it has; otherwise each clause that is found.
 
     >>> with reading("trial"):
     ...     retold("it ends after 9 samples at most"), retold("all right: kept, if the reason is not in the rewards")

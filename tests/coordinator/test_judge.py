@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.problems import PROBLEMS, Refusal
-from parley.coordinator.record import ledger, studies
+from parley.coordinator.record import ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts
@@ -110,3 +110,31 @@ def test_what_the_replay_refuses_the_coordinator_refuses_for_the_same_reason(sto
     assert getattr(illegal.value, "reason", "impossible-report") == slug
     assert slug in PROBLEMS
     assert told_alike(storage).reports == {}
+
+
+def test_what_an_undone_change_has_read_is_read_again(storage):
+    """The last report closes the phase and certifies the study in one transaction, which is then undone."""
+    noise = {"kind": "gaussian", "scale": 1.0}
+    study = study_message(agents=2, arms=2, policy="evidence", max_rounds=1, noise=noise)
+    trial = acts.prepare_study("trial", study)
+    storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
+    first, last = answer(trial, 0), answer(trial, 1)
+    taken(storage, first)
+
+    def undone(transaction):
+        squares = tuple(value + 1 for value in last.squares)
+        take_report(transaction, replace(last, squares=squares), actor="test", at="now")
+        assert studies.require(transaction, "trial").stage is Stage.FINISHED
+        raise RuntimeError("undone")
+
+    with pytest.raises(RuntimeError, match="undone"):
+        storage.change(undone)
+    taken(storage, last)
+
+    def look(transaction):
+        row = studies.require(transaction, "trial")
+        study = studies.message(transaction, row)
+        return phases.totals_of(transaction, row, study, 1).squares.tolist()
+
+    assert storage.read(look) == [list(pair) for pair in zip(first.squares, last.squares, strict=True)]
+    assert verify_stored(storage, "trial").sound

@@ -25,6 +25,7 @@ from parley.agent.client import Client
 from parley.coordinator.access.tokens import prepare
 
 AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # seconds, seconds, megabytes
+EXCUSED = 0.25  # seconds that the machine may let wait on top
 RATE, BURST = 50, 200  # requests a second, and at once, that a token is allowed; without one it is a proxy's to allow
 USUAL = {"PARLEY_RATE": RATE, "PARLEY_BURST": BURST}
 LANES = 8  # threads of an attack
@@ -330,7 +331,7 @@ def endure(site, process, attack, seconds, burst=BURST):
     listening.close()
     return {
         "strikes": strikes, "agent": answered.longest, "health": well.longest, "grown": peak - before,
-        "machine": paused.longest, "troubles": answered.troubles + well.troubles,
+        "machine": paused.longest, "troubles": answered.troubles + well.troubles + paused.troubles,
     }  # fmt: skip
 
 
@@ -360,7 +361,8 @@ def run(seconds, databases, attacks=None):
 
 
 def _line(name, database, seconds, found):
-    most = {"agent": AGENT + found["machine"], "health": HEALTH + found["machine"], "grown": GROWTH}
+    excused = min(found["machine"], EXCUSED)
+    most = {"agent": AGENT + excused, "health": HEALTH + excused, "grown": GROWTH}
     wrong = [f"{what} {found[what]:.2f}, at most {most[what]:.2f}" for what in most if found[what] > most[what]]
     wrong += found["troubles"][:2]
     return {

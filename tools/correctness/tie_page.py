@@ -74,7 +74,7 @@ TEXT = """# Delta-correctness, tried hard
 `make correctness` runs evidence racing where errors are likeliest: at ties. It rewrites this page. *Two*: N - 1 arms
 are clearly better, two tie at the boundary of the top N, the others are clearly worse. *All*: every arm from there
 on ties. So one of the true top N is no better than an arm that is not, and only chance can rule it out. Agents answer
-each by itself, and arms tie for all of them; where they answer *together*, a tie of one keeps all open: then arms tie
+each by itself, and arms tie for all of them; where they answer *together*, one tie keeps all undecided: then arms tie
 for the first agent, and the other two are clear.
 
 Every number is an **error over delta**, ± its standard error: the expected number of agents for whom a true top arm is

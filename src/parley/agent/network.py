@@ -1,7 +1,7 @@
 """How an agent, a site or a command gets out to its coordinator: proxy, trusted authorities, client certificate.
 
-Connections are made from here to the coordinator only; nothing connects in. What is left open comes from where other
-programs take it: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (on Windows and macOS also the system's settings), and
+Connections are made from here to the coordinator only; nothing connects in. What is not set comes from the usual
+places: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (on Windows and macOS also the system's settings), and
 the system's trust store, SSL_CERT_FILE or SSL_CERT_DIR.
 """
 

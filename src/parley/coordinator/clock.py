@@ -16,7 +16,7 @@ def utc_now() -> str:
 
 
 def later(at: str, hours: float) -> str:
-    """A time some hours after another, in the clock's own form, in which later sorts after earlier; at most the last.
+    """Add hours to a time, in a form that sorts by time; at most the latest time there is.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'

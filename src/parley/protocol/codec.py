@@ -268,7 +268,7 @@ def _number(value: float) -> int | float | msgspec.Raw:
         raise ValueError("no number of JSON")
     if abs(value) <= LARGEST_INTEGER and value == int(value):
         return int(value)
-    return value if 1e-5 < abs(value) < 1e15 else msgspec.Raw(ecmascript(value).encode())
+    return float(value) if 1e-5 < abs(value) < 1e15 else msgspec.Raw(ecmascript(value).encode())
 
 
 def ecmascript(value: float) -> str:

@@ -4,9 +4,9 @@ The policy is folded anew over all decided phases, once as they were decided on 
 the place of its first. Counts of a phase are those of its reports; nothing is planned again. What differs between the
 two folds is what the corrections would have changed.
 
-Why it is only told: whoever corrects has seen the answers, and chooses what is looked into again. Were the corrected
-totals folded into the decisions to come, that choice would be part of the data, and no error probability would be left.
-As a reading it has the guarantee of the policy under a condition that nobody can check; `meaning` says it, and
+Why a correction is only reported: whoever corrects has seen the answers, and chooses what is looked into again. Were
+the corrected totals folded into the decisions to come, that choice would be part of the data, and no error probability
+would be left. As a reading it has the guarantee of the policy under a condition that nobody can check; `meaning` says it, and
 docs/corrections.md why.
 """
 

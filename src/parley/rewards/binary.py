@@ -140,8 +140,8 @@ class Binary(RewardModel):
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
-        """The same from private sums: a cell counts for the draws that would tell as much, and no rate is nearer to 0
-        or 1 than the noise lets see.
+        """The same from private sums: a cell counts for the draws that would tell as much, and rates stay
+        as far from 0 and 1 as the noise can resolve.
         """
         spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
         unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)

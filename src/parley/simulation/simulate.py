@@ -94,8 +94,8 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
 def _asked_in(
     first: Policy, instance: Instance, phase: int, now: tuple[Policy, State], past: Sequence[Totals]
 ) -> tuple[Policy, State]:
-    """The policy at the end of a phase, and its state before it. Where arms opened or were withdrawn in the phase, that
-    is the fold of the `past` with the arms that are open then, as in a live study; else both are as they are `now`.
+    """The policy at the end of a phase, and its state before it: as they are `now`, unless arms opened or were
+    withdrawn in the phase. Then the `past` is replayed with the arms that are open, as in a live study.
     """
     if phase not in (*instance.opens.values(), *instance.withdraws.values()):
         return now
@@ -293,8 +293,8 @@ def _draw(
     policy: Policy | None = None,
     reported: bool = True,
 ) -> Totals:
-    """The rewards of a block in a phase. Where the policy takes other counts, those that drop out are not among them;
-    elsewhere they are replaced, and the counts are the plan's. What is `reported` has the noise of private reports.
+    """The rewards of a block in a phase. Dropouts are left out if the policy accepts other counts than planned;
+    otherwise they are replaced. What is `reported` has the noise of private reports.
     """
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is not None and settings.dropout and settings.site_counts != "exact":

@@ -303,6 +303,7 @@ def _agents(
     quantile = fixed_quantile(studies.claim(transaction, row).problem.delta)
     means, leads = found.mean.cells(quantile), found.lead.cells(quantile)
     controls = None if found.control is None else found.control.cells(quantile)
+    ended = ends[columns]
     said, dropped, draws = (array[:, columns].tolist() for array in (statuses, state.dropped_in, state.counts))
     agents = []
     for place, name in enumerate(study.agents[columns]):
@@ -319,7 +320,7 @@ def _agents(
             for k, arm in enumerate(study.arms)
         ]
         leader = study.arms[int(found.leader[place])]
-        agents.append(answers.AgentFound(agent=name, end=ends[columns][place].value, leader=leader, arms=arms))
+        agents.append(answers.AgentFound(agent=name, end=ended[place].value, leader=leader, arms=arms))
     return agents
 
 

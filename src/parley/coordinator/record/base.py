@@ -122,7 +122,9 @@ class RecordCache:
         )
         self.states: Cache[PhaseKey, tuple[State, Explanation]] = Cache(24)
         # With the places of the agents that left.
-        self.arm_statuses: Cache[tuple[str, str, int, tuple[int, ...]], NDArray[np.str_]] = Cache(24)
+        self.arm_statuses: Cache[tuple[str, str, int, tuple[int, ...]], NDArray[np.str_]] = Cache(
+            24, weigh=lambda statuses: statuses.size, heaviest=1_000_000
+        )
         self.scatters: Cache[PhaseKey, Scatter] = Cache(24)
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)

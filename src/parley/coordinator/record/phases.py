@@ -231,17 +231,17 @@ def reports_of(
     return {row.agent: _taken(row) for row in rows}
 
 
-def totals_of(
-    transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int, *, settled: bool = True
-) -> Totals:
-    """`(arm, agent)`: what the reports of a decided phase add up to; cached, unless they may still change."""
+def read_totals(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> Totals:
+    """`(arm, agent)`: what the reports of a phase add up to."""
+    taken = reports_of(transaction, study_id, phase)
+    parts = [taken[name].report.totals if name in taken else None for name in study.agents]
+    return Totals.columns(parts, len(study.arms))
 
-    def made() -> Totals:
-        taken = reports_of(transaction, row.id, phase)
-        parts = [taken[name].report.totals if name in taken else None for name in study.agents]
-        return Totals.columns(parts, len(study.arms))
 
-    return transaction.cache.totals.get_or_compute((row.id, row.digest, phase), made) if settled else made()
+def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
+    """The same of a decided phase, cached: not for the transaction that decides it, which may be undone."""
+    key = (row.id, row.digest, phase)
+    return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
 
 
 def outside(transaction: Transaction, study: str) -> dict[str, int]:
@@ -331,28 +331,18 @@ def most_releases(transaction: Transaction, study: str) -> int:
     return max((Report.read(text).releases or 1 for text in texts), default=1)
 
 
-def warnings(
-    transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int | None = None
-) -> tuple[str, ...]:
-    """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached.
-
-    Where only so many of them are `settled`, those after them are not cached: they may still change.
-    """
+def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
+    """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached."""
     model = study.problem.noise
     if not decided or (model.stated_variance is None and not model.assumes_gaussian):
         return ()
-    return scale_warnings(study, _scatter(transaction, row, study, decided, decided if settled is None else settled))
-
-
-def _scatter(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int) -> Scatter:
-    known = transaction.cache.scatters
     found: Scatter | None = None
     for phase in range(1, decided + 1):
         before = found
 
         def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
-            return added_scatter(totals_of(transaction, row, study, phase, settled=phase <= settled), before)
+            return added_scatter(totals_of(transaction, row, study, phase), before)
 
-        found = known.get_or_compute((row.id, row.digest, phase), made) if phase <= settled else made()
+        found = transaction.cache.scatters.get_or_compute((row.id, row.digest, phase), made)
     assert found is not None
-    return found
+    return scale_warnings(study, found)

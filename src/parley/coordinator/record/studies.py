@@ -199,7 +199,7 @@ def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 def _created(transaction: Transaction, row: StudyRow) -> str:
     text = _document(transaction, row.id, "study")
-    if text is None:
+    if not isinstance(text, str):
         raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
     return text
 

@@ -14,7 +14,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import draft, enact
 from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_certificate
 from parley.protocol.events import Certified
-from parley.totals import Totals
+from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 
@@ -31,7 +31,7 @@ class Drafted:
 def certify(transaction: Transaction, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
     decisions = phases.decisions(transaction, row.id)
-    certificate = _issued(transaction, row, trial, decisions, settled=len(decisions))
+    certificate = _issued(transaction, row, trial, decisions)
     return enact(transaction, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
 
 
@@ -51,7 +51,7 @@ def draft_end(
     def made(transaction: Transaction) -> Certificate:
         before = phases.decisions(transaction, row.id)
         decisions = before if decision is None else [*before, decision]
-        return _issued(transaction, row, trial, decisions, settled=len(before))
+        return _issued(transaction, row, trial, decisions)
 
     certified = Certified(certificate=storage.read(made))
     record = draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
@@ -59,10 +59,12 @@ def draft_end(
     return Drafted(end=end, certified=certified, record=record)
 
 
-def _issued(
-    transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
-) -> Certificate:
-    """`settled`: how many of the decisions are in the database; the reports of the others may still be amended."""
+def _issued(transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision]) -> Certificate:
+    """From what this transaction reads, and nothing of it cached: it may be undone, or the last reports be amended."""
+    drawn = [phases.read_totals(transaction, row.id, trial.study, decision.phase) for decision in decisions]
+    scatter: Scatter | None = None
+    for phase in drawn:
+        scatter = added_scatter(phase, scatter)
     corrected = phases.corrections(transaction, row.id)
     private = trial.study.problem.rho is not None
     return issue_certificate(
@@ -72,14 +74,8 @@ def _issued(
         sequence=row.sequence,
         head=row.head,
         version=__version__,
-        warnings=phases.warnings(transaction, row, trial.study, len(decisions), settled),
-        phases=[totals_of(transaction, trial, decision.phase) for decision in decisions],
+        warnings=() if scatter is None else scale_warnings(trial.study, scatter),
+        phases=drawn,
         corrected_in=[one.sequence for one in corrected],
         released=phases.most_releases(transaction, row.id) if private else 1,
     )
-
-
-def totals_of(transaction: Transaction, trial: Trial, phase: int) -> Totals:
-    """What the reports of a closed phase add up to."""
-    taken = phases.reports_of(transaction, trial.id, phase)
-    return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals

@@ -1,4 +1,4 @@
-"""Open to all: is it alive, is it ready, what has it done, what does it speak."""
+"""Operations open to all: liveness, readiness, metrics, the OpenAPI document."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def _counts(transaction: Transaction) -> dict[str, int]:
 
 
 def _oldest_awaited(transaction: Transaction) -> str | None:
-    """When the oldest plan was published of which a running study awaits a report."""
+    """Publication time of the oldest plan that still awaits a report."""
     running = find(transaction, stage=Stage.RUNNING, limit=None)[0]
     return min((row.opened_at for row in running if row.awaited), default=None)
 
