@@ -49,6 +49,7 @@ class Ledger:
     arms: dict = field(default_factory=dict)  # key -> the answer that was given first
     said: dict = field(default_factory=dict)  # key -> the last outcome that was acknowledged
     unsure: dict = field(default_factory=dict)  # key -> outcomes sent since, without an answer
+    refused: set = field(default_factory=set)  # keys of nothing acknowledged whose phase is reported
     wrong: Counter = field(default_factory=Counter)
     answers: int = 0
 
@@ -155,6 +156,10 @@ def examine(house, folder, study, agent, ledger, *, exact):
         person = people[key]
         found = None if person.missing else person.reward
         flaws["lost"] += found not in {reward} | ledger.unsure.get(key, set())
+    for key in ledger.refused:  # with exact counts people in reserve are not waited for: nothing may be known of them
+        person, unsure = people[key], ledger.unsure.get(key, set())
+        known = None if person.missing else person.reward
+        flaws["lost"] += known not in (unsure | {None} if exact or not unsure else unsure)
     for phase, book in people.phases.items():
         given = Counter(people[key].arm for key in book.keys)
         flaws["mismatched"] += [given[arm] for arm in range(len(book.plan.arms))] != book.assigned
@@ -263,13 +268,13 @@ def _last_life(launcher, order, crowd):
             if crowd.unheard:
                 crowd.act()
                 continue
-            waiting = [key for key in crowd.ledger.arms if key not in crowd.ledger.said]
-            waiting = [key for key in waiting if crowd.ledger.arms[key]["counted"]]
+            heard = crowd.ledger.said.keys() | crowd.ledger.refused
+            waiting = [key for key, told in crowd.ledger.arms.items() if told["counted"] and key not in heard]
             if waiting:
                 crowd.outcome(waiting[0])
                 until = time.monotonic() + PATIENCE
                 if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
-                    crowd.ledger.said[waiting[0]] = next(iter(crowd.ledger.unsure.get(waiting[0], {None})))
+                    crowd.ledger.refused.add(waiting[0])
             elif standing["coordinator"] == "connected" and not (
                 standing["to_assign"] == 0 and not standing["reported"]
             ):
