@@ -25,7 +25,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.protocol import Report, StudyMessage
-from parley.service import create_service
+from parley.service.server import create_service
 from parley.study import parse_study
 
 SIZES = ((3, 6), (1000, 50))  # agents, arms

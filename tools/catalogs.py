@@ -1,9 +1,9 @@
 """The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
 
 `messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
-`ngettext` and `marked` of `parley.translation`. The catalog of an audience has those with a researcher's word, that of
-a language those of the page of a site, that of both those with both. A message that is new comes without a translation,
-and `tests/test_translation.py` fails until it has one; a message that is gone leaves every catalog.
+`ngettext` and `marked` of `parley.text.translation`. The catalog of an audience has those with a researcher's word,
+that of a language those of the page of a site, that of both those with both. A message that is new comes without a
+translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves all catalogs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from babel.messages.pofile import read_po, write_po
 from parley.protocol import EVENTS
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.settings import SETTINGS
-from parley.status import OutcomeStatus
-from parley.translation import AUDIENCES, FOLDER, RETOLD
+from parley.text.status import OutcomeStatus
+from parley.text.translation import AUDIENCES, FOLDER, RETOLD
 
-SRC = FOLDER.parent
+SRC = FOLDER.parents[1]
 TEMPLATE = FOLDER / "messages.pot"
 SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None}
 MADE = {"marked": None}  # in lower rooms, before anybody knows the reader
@@ -42,7 +42,7 @@ OF_SITES = ("site/", "agent/", "dashboard/templates/base.html")
 # Rows of tables that are shown to people, marked by being there.
 REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
-    "status.py": [status.description for status in OutcomeStatus],
+    "text/status.py": [status.description for status in OutcomeStatus],
     "protocol/events.py": [kind.template for kind in EVENTS.values()],
     "site/pages.py": list(CLOSING_REASONS.values()),
 }

@@ -98,7 +98,7 @@ def api(page: str) -> str:
 def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
     """Operation -> (method and path, the class of its answer or None), and the schemas, as OpenAPI has them."""
     from parley.coordinator.settings import ServerSettings
-    from parley.service import create_service
+    from parley.service.server import create_service
 
     class Nothing:
         """A storage that is never asked."""

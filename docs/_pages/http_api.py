@@ -9,7 +9,7 @@ from typing import Any
 from parley.coordinator.problems import PROBLEMS
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.settings import ServerSettings
-from parley.service import create_service
+from parley.service.server import create_service
 from parley.site.app import DOCUMENT, Api, operations
 from parley.site.flags import Flags
 

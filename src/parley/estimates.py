@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from parley.checks import BoolArray, FloatArray, IntArray
-from parley.once import once
 from parley.problem import Problem
 from parley.rewards.intervals import ContrastSummary, Interval, stack_phases
+from parley.system.once import once
 from parley.totals import Totals
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 EVERY = slice(None)
 SUSPICIOUS = 0.01  # a p-value below is told as a change

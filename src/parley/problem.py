@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
-from parley.formatting import plural
-from parley.once import once
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.base import checked_scale, fitting
 from parley.settings import StudySettings
+from parley.system.once import once
+from parley.text.formatting import plural
+from parley.validation.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 
 __all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
 from parley.errors import InvalidInput, UnknownName
-from parley.translation import AUDIENCES
+from parley.text.translation import AUDIENCES
+from parley.validation.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, FloatArray, number, whole
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
+from parley.validation.checks import LARGEST_SCALE, FloatArray, number, whole
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
 DEFAULT_POLICY = "evidence"

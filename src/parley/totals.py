@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import FloatArray, IntArray
 from parley.errors import InvalidInput
+from parley.validation.checks import FloatArray, IntArray
 
 UNIT = 2.0**-52  # twice what one operation may lose, relative to its result
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parley.checks import FloatArray, real_array, whole
 from parley.errors import InvalidInput, UnknownName
-from parley.formatting import plural
 from parley.settings import NUMBER, REQUIRED, Key
+from parley.text.formatting import plural
+from parley.validation.checks import FloatArray, real_array, whole
 
 LARGEST_SEED = 2**32 - 1
 WEIGHT_KEYS = {  # kind -> the keys that it reads

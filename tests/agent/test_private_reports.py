@@ -20,9 +20,9 @@ from parley.agent.plans import Delivery, Withheld
 from parley.agent.privacy import Disclosure, ReportNoise, SitePolicy, exact_sum
 from parley.agent.reporting import hand_over, rules_of, site_of
 from parley.errors import ImpossibleReport, InvalidInput, MissingPackage, Rejected
-from parley.privacy import DELTA, epsilon
 from parley.protocol import Report, StudyMessage, check_report
 from parley.rewards import make_model
+from parley.rewards.privacy import DELTA, epsilon
 from parley.totals import Totals
 
 RULES = RulesSeen(rho=0.05, grid=1.0, sensitivity=1)

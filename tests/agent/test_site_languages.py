@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.agent.test_site_page import GRACE, MEASURED, RULES, desk, listed  # noqa: F401
 
 from parley.site.pages import HERE, words_of_tables
-from parley.translation import LANGUAGES
+from parley.text.translation import LANGUAGES
 
 FRENCH, GERMAN, SPANISH = ({"Accept-Language": tag} for tag in ("fr-CH, en;q=0.5", "de", "es-MX"))
 

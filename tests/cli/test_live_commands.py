@@ -19,7 +19,7 @@ from parley.cli.main import main
 from parley.coordinator.record import open_storage
 from parley.coordinator.studies import acts
 from parley.errors import BrokenChain, Conflict, InvalidInput, Rejected, Unreachable
-from parley.formatting import estimate_text
+from parley.text.formatting import estimate_text
 
 pytestmark = pytest.mark.servers
 

@@ -14,8 +14,8 @@ from parley.cli.console import SafeConsole, show_table, write_secret
 from parley.cli.main import main
 from parley.errors import InvalidInput
 from parley.experiments.report_kit.tables import Table
-from parley.files import write_whole
-from parley.formatting import csv_safe
+from parley.system.files import write_whole
+from parley.text.formatting import csv_safe
 
 SOURCE = Path(parley.__file__).parent
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eLyon\r"

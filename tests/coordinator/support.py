@@ -15,10 +15,10 @@ from tests.protocol.support import rewards, study_message
 from tools.chaos import mutants
 
 from parley.agent.client import Client
-from parley.connections import ConnectionLimits
 from parley.coordinator.access.tokens import Role, issue_token
 from parley.coordinator.settings import ServerSettings
-from parley.service import create_service, refuse_head
+from parley.service.server import create_service, refuse_head
+from parley.web.connections import ConnectionLimits
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 

@@ -10,8 +10,8 @@ import httpx2 as httpx
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.connections import ConnectionLimits
 from parley.coordinator.record import initialise, open_storage
+from parley.web.connections import ConnectionLimits
 
 pytestmark = pytest.mark.servers
 

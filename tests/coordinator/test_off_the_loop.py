@@ -10,11 +10,11 @@ import pytest
 from tests.coordinator.support import report_of, study_message
 from tests.dashboard.site import OF_A_STUDY, TABS
 
-from parley import service
 from parley.coordinator.http import guard
 from parley.coordinator.studies import acts, certify, phases
 from parley.dashboard import session
 from parley.errors import Conflict, Rejected
+from parley.service import server as service
 
 JSON = {"Content-Type": "application/json"}
 WRITERS = ("sqlite-writer", "postgres")

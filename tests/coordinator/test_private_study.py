@@ -11,8 +11,8 @@ from parley.agent.privacy import Disclosure
 from parley.agent.reporting import rules_of
 from parley.agent.worker import Worker
 from parley.errors import Conflict, Rejected
-from parley.privacy import DELTA, epsilon
 from parley.protocol import read_log, verify_log
+from parley.rewards.privacy import DELTA, epsilon
 from parley.totals import Totals
 
 

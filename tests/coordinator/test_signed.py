@@ -13,7 +13,7 @@ from parley.coordinator.http.routes import administration
 from parley.coordinator.studies.acts import record_read
 from parley.errors import NotAllowed, NotThere, Rejected, Unreachable
 from parley.protocol import read_log, verify_log
-from parley.service import FORECASTS
+from parley.service.forecasts import FORECASTS
 
 STUDY = study_message(agents=2, arms=2, policy="uniform")
 

@@ -18,7 +18,7 @@ from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.protocol import Report
-from parley.service import create_service
+from parley.service.server import create_service
 
 MOST = 22  # files from the route to the policy and back to the answer
 MOST_IN_ALL = 35  # with what the policy computes with

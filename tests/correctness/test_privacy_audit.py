@@ -3,7 +3,7 @@
 import pytest
 from tools.correctness.privacy_audit import audited
 
-from parley.privacy import epsilon
+from parley.rewards.privacy import epsilon
 
 
 @pytest.mark.simulations

@@ -22,7 +22,7 @@ from parley.dashboard import pages
 from parley.dashboard.session import STUDY
 from parley.experiments.forecasts import forecast
 from parley.protocol import StudyMessage
-from parley.service import create_service
+from parley.service.server import create_service
 from parley.study import parse_study
 from parley.totals import Totals
 

@@ -9,7 +9,7 @@ from tests.dashboard.site import OF_A_STUDY, TWO, form_token
 from tools.catalogs import NOT_SAID, not_said
 
 from parley.dashboard.render import environment
-from parley.translation import reading, retold
+from parley.text.translation import reading, retold
 
 STUDY = """
 name = "Four places"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.dashboard.charts import LOUD, Arm, bullet, evidence_chart, meter, timeline_chart
 from parley.experiments.report_kit.svg import spread, ticks
-from parley.status import ArmStatus
+from parley.text.status import ArmStatus
 
 numbers = st.none() | st.floats(-1e6, 1e6)
 

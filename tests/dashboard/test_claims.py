@@ -14,7 +14,7 @@ from tests.support import first_quick
 
 from parley.agent.plans import AgentPlan, Delivery
 from parley.cli.main import main
-from parley.status import ArmStatus
+from parley.text.status import ArmStatus
 from parley.totals import Totals
 
 TIED = np.array([[0.5, 0.5], [0.49, 0.51], [-3.0, -3.0]])

@@ -11,7 +11,7 @@ from tests.dashboard.site import TWO
 
 from parley.dashboard.charts import MOST, forest_chart
 from parley.experiments.report_kit.svg import breadth
-from parley.formatting import KINDS, estimate_text
+from parley.text.formatting import KINDS, estimate_text
 
 CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')
 

@@ -11,7 +11,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.evidence import _panels, arms_of
 from parley.errors import InvalidInput
-from parley.status import ArmStatus
+from parley.text.status import ArmStatus
 
 
 def arm(name="a", *, means, radius=0.4, scores=None, first=1, **more):

@@ -372,5 +372,5 @@ def test_without_the_settings_nothing_of_it_is_there(prepared_sqlite, tmp_path):
     finally:
         house.close()
         house.storage.close()
-    code = "import sys, parley.service, parley.dashboard.pages; sys.exit('authlib' in sys.modules)"
+    code = "import sys, parley.service.server, parley.dashboard.pages; sys.exit('authlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

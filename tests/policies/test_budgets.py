@@ -14,7 +14,7 @@ from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.events import ReportAccepted
 from parley.rewards import make_model
 from parley.simulation import phases
-from parley.status import OutcomeStatus, overall
+from parley.text.status import OutcomeStatus, overall
 
 MEANS = [[0.5], [0.5], [0.1]]
 

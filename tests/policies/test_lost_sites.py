@@ -8,7 +8,7 @@ from tools.correctness.savings import told_apart
 
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies import option_names
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 
 # Agents 0 and 1 weigh agent 2; agents 3 and 4 ask each other only.
 WEIGHTS = np.array(

@@ -16,7 +16,7 @@ from parley.protocol.events import ArmOpened, Cancelled, Paused, PhaseClosed, Re
 from parley.protocol.lost_sites import share_of_delta
 from parley.protocol.previews import open_arm_preview, withdraw_arm_preview
 from parley.protocol.trial import open_arm, withdraw_arm
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 
 # Arm 4 is the best, and dormant; without it arm 1 is, then arm 2.
 MEANS = [[0.35] * 3, [0.2] * 3, [0.0] * 3, [0.55] * 3]

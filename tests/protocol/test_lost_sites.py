@@ -30,7 +30,7 @@ from parley.protocol.events import (
 from parley.protocol.lost_sites import share_of_delta, weights_without
 from parley.protocol.previews import reweigh_preview, thaw_preview
 from parley.protocol.trial import open_arm, reweigh, thaw, withdraw_arm
-from parley.status import OutcomeStatus, overall
+from parley.text.status import OutcomeStatus, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
 SIX = (

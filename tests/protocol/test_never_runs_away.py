@@ -13,7 +13,7 @@ from tests.protocol.test_lost_sites import Course
 from parley.errors import InvalidInput
 from parley.protocol import Stage
 from parley.protocol.events import Paused, PhaseClosedEarly, Resumed
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 
 pytestmark = pytest.mark.simulations
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.checks import FloatArray
+from parley.validation.checks import FloatArray
 from parley.rewards import sampling
 from parley.rewards.base import SCALE, Scale
 from parley.rewards.gaussian import Scaled

@@ -9,11 +9,11 @@ from scipy.stats import binom
 from tests.support import first_quick
 
 from parley.estimates import estimates
-from parley.privacy import with_noise
 from parley.problem import Problem
 from parley.rewards import Bets, Binary, BinaryNormal, Bounded, PhaseContrasts, RewardModel, make_model
 from parley.rewards import bets as betting
 from parley.rewards.intervals import _bets, stack_phases
+from parley.rewards.privacy import with_noise
 from parley.rewards.sampling import gaussian, two_valued
 from parley.totals import Totals
 

@@ -12,7 +12,7 @@ from tests.dashboard.site import MEANS, few_studies, form_token, site
 
 from parley.experiments.forecasts.forecast import budget_for_power
 from parley.protocol import StudyMessage
-from parley.service import Forecaster, estimate
+from parley.service.forecasts import Forecaster, estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})
@@ -36,7 +36,7 @@ def test_the_api_alone_knows_no_page():
     words = """
 import sys
 from parley.coordinator.settings import ServerSettings
-from parley.service import create_service
+from parley.service.server import create_service
 class Nothing: url = ""
 app = create_service(Nothing(), ServerSettings(no_dashboard=True))
 paths = app.state.openapi()["paths"]

@@ -5,7 +5,7 @@ import pytest
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.protocol import StudyMessage
-from parley.service import estimate
+from parley.service.forecasts import estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})

@@ -5,7 +5,7 @@ from tests.support import first_quick
 from tools.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
 
 from parley.protocol import Stage
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 
 
 @pytest.mark.parametrize("which", first_quick(*WEIGHTS))

@@ -9,12 +9,13 @@ from functools import cache
 from tools.chaos.forks import loop
 from tools.chaos.mutants import apply_chosen
 
-from parley import killpoints
 from parley.coordinator.http.app import new_context
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
-from parley.service import Forecaster, create_service
-from parley.service import serve as serve_studies
+from parley.service.forecasts import Forecaster
+from parley.service.server import create_service
+from parley.service.server import serve as serve_studies
+from parley.system import killpoints
 
 
 @cache

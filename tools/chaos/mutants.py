@@ -15,7 +15,7 @@ from tools.chaos.mutant import Mutant
 from tools.chaos.undone import audit, blinding, requests, site, storage, turns
 
 VARIABLE = "PARLEY_TEST_MUTANT"
-WHOLE = ("parley.service", "parley.cli.verify", "parley.agent.worker")
+WHOLE = ("parley.service.server", "parley.cli.verify", "parley.agent.worker")
 ROOT = Path(__file__).parents[2]
 
 PROMISED = (

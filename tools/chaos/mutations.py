@@ -33,10 +33,10 @@ def rewrite(module, name, old, new):
 
 def acknowledge_before_the_commit():
     """The answer leaves when the report was written down; its transaction commits a moment later."""
-    from parley import killpoints
     from parley.coordinator.record.postgres import PostgresStorage
     from parley.coordinator.record.sqlite import SqliteStorage
     from parley.coordinator.studies.phases import Accepted
+    from parley.system import killpoints
 
     def hasty(submit):
         def submitted(self, work, **lane):

@@ -2,10 +2,10 @@
 
 from tools.chaos.forks import loop
 
-from parley import killpoints
 from parley.agent.client import Client
 from parley.agent.reporting import SiteRuntime, site_of
 from parley.site.app import SiteSettings, serve
+from parley.system import killpoints
 
 
 def run(order):

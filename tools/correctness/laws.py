@@ -16,12 +16,12 @@ from functools import partial
 import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
 
-from parley.checks import FloatArray, IntArray
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.rewards import UnknownScale
 from parley.rewards.plausibility import skew_product, skewed
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
 
 DELTA, MOST, CHUNK = 0.05, 16_000, 500
 SCALE = 12.0  # of every law: a guess of 1 is far too small

@@ -9,9 +9,9 @@ from tools.correctness.common import DOCS, fill, table
 
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
-from parley.privacy import epsilon
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
+from parley.rewards.privacy import epsilon
 from parley.simulation import simulate
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.study import load_study

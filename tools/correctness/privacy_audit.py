@@ -20,7 +20,7 @@ from tools.correctness.common import table
 from parley.agent.journal import RulesSeen
 from parley.agent.plans import AgentPlan
 from parley.agent.privacy import Disclosure, ReportNoise
-from parley.privacy import DELTA, epsilon
+from parley.rewards.privacy import DELTA, epsilon
 from parley.totals import Totals
 
 CELLS, PEOPLE, LEVEL = 1000, 10, 0.01

@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("harmonic", "bounds", "rewards", "policies", "protocol", "simulation", "correctness")
-MODULES = ("coordinator", "dashboard", "agent", "service.py", "site", "cli", "experiments", "connections.py")
-MODULES += ("__main__.py", "__init__.py", "translation.py", "test_translation.py")
+MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "web")
+MODULES += ("__main__.py", "__init__.py", "text")
 
 
 def server_packages() -> set[str]:

@@ -9,7 +9,7 @@ from tests.protocol.test_lost_sites import SIX, Course
 from tools.correctness.common import DOCS, fill, table
 
 from parley.protocol import Stage
-from parley.status import overall
+from parley.text.status import overall
 from parley.totals import Totals
 
 LOST = "agent 6"

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
-from parley.files import lock_file, open_private, read_from, sync_folder
-from parley.killpoints import reached
 from parley.protocol.codec import Message, canonical, read_json
-from parley.translation import marked
+from parley.system.files import lock_file, open_private, read_from, sync_folder
+from parley.system.killpoints import reached
+from parley.text.translation import marked
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from parley.checks import is_loopback
 from parley.errors import Blocked, InvalidInput, Unreachable, needs
+from parley.validation.checks import is_loopback
 
 with needs("agent", "talking to a coordinator"):
     import httpx2 as httpx

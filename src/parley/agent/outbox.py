@@ -1,7 +1,7 @@
 """The outbox: what an agent drew but has not yet handed over, and the receipts of what it has.
 
-A folder of small files, one agent of one study each. Every file appears whole or not at all (`parley.files`), so a kill
-at any moment leaves either the state before or the state after.
+A folder of small files, one agent of one study each. Every file appears whole or not at all (`parley.system.files`), so
+a kill at any moment leaves either the state before or the state after.
 
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from parley.errors import Interrupted, InvalidInput
-from parley.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
-from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import canonical, read_json
+from parley.system.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
+from parley.system.killpoints import reached
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
 DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file

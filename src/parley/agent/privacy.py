@@ -20,9 +20,9 @@ from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Delivery, Withheld
 from parley.errors import InvalidInput, UnknownName, need
-from parley.killpoints import reached
 from parley.protocol import Report
 from parley.protocol.codec import SHA256
+from parley.system.killpoints import reached
 from parley.totals import Totals
 
 KEYS = ("smallest_cell", "largest_rho", "studies", "hold")

@@ -20,12 +20,12 @@ from parley.agent.people import People, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
 from parley.errors import InvalidInput, NotNow, SimilarKey
-from parley.killpoints import reached
 from parley.protocol.codec import Model
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
+from parley.system.killpoints import reached
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 
 class Site:

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
-from parley.translation import marked
+from parley.text.translation import marked
 
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")

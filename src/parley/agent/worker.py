@@ -15,8 +15,8 @@ from parley.agent.plans import AgentPlan, Delivery, NotYet, Withheld, meant, pro
 from parley.agent.privacy import Disclosure
 from parley.agent.sources import Source
 from parley.errors import Blocked, Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
-from parley.killpoints import reached
 from parley.protocol import Receipt, Report
+from parley.system.killpoints import reached
 from parley.totals import Totals
 
 CLOSED = "urn:parley:problem:phase-closed"

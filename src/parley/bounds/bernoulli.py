@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.checks import FloatArray
 from parley.errors import NotConverged
 from parley.problem import Instance
+from parley.validation.checks import FloatArray
 
 BISECTIONS, ROUNDS = 90, 120
 SMALLEST = 1e-12

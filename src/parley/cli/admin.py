@@ -27,9 +27,9 @@ from parley.cli.console import (
     write_secret,
 )
 from parley.errors import InvalidInput, needs
-from parley.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
-from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.study import load_study
+from parley.text.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
+from parley.text.status import ArmStatus, OutcomeStatus, overall
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

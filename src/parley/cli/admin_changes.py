@@ -10,7 +10,7 @@ import click
 
 from parley.cli.console import confirm, reason_option, say, with_client, yes_option
 from parley.errors import InvalidInput
-from parley.formatting import number, plural
+from parley.text.formatting import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

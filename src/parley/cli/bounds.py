@@ -9,10 +9,10 @@ from parley.bounds import Bound, Guarantee, RegretUntil, expected_samples, lower
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
-from parley.formatting import plural, size_text
 from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
+from parley.text.formatting import plural, size_text
 
 TITLES = {
     "bai": "identification, T* (N* for a top N)",

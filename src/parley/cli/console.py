@@ -19,9 +19,9 @@ from rich.text import Text
 
 from parley.errors import InvalidInput, Unreachable, needs
 from parley.experiments.report_kit.tables import Table
-from parley.files import SECRET, write_whole
-from parley.formatting import printable
 from parley.policies import POLICIES
+from parley.system.files import SECRET, write_whole
+from parley.text.formatting import printable
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

@@ -34,14 +34,14 @@ from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.experiments import demo
 from parley.experiments.report_kit.charts import elimination_timeline
 from parley.experiments.report_kit.pages import picture, render
-from parley.formatting import plural, size_text
 from parley.policies import POLICIES, Policy, make_policy
 from parley.policies.playing import Playing
 from parley.problem import Instance
 from parley.simulation import phases, simulate
 from parley.simulation.simulate import check_end
-from parley.status import OutcomeStatus
 from parley.study import Study, load_study, parse_study
+from parley.text.formatting import plural, size_text
+from parley.text.status import OutcomeStatus
 
 PAPER = """\
 name = "the paper's instance"

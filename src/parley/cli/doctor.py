@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from parley import __version__
 from parley.cli.console import chosen_network, json_option, network_options, print_json, say, show_table
 from parley.errors import InvalidInput, NotAllowed, ParleyError, needs
-from parley.formatting import plural
 from parley.study import json_schema
+from parley.text.formatting import plural
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
 EXTRAS = {

@@ -25,8 +25,8 @@ from parley.cli.doctor import unmet
 from parley.cli.qualify_checks import CHECKS, Bench, Check, stored
 from parley.errors import InvalidInput, ParleyError, needs
 from parley.experiments.report_kit.pages import render
-from parley.files import write_whole
-from parley.formatting import plural
+from parley.system.files import write_whole
+from parley.text.formatting import plural
 
 NAMESPACE = "parley-qualification"  # of the signature: it cannot be taken for one of anything else
 

@@ -26,7 +26,6 @@ import parley
 from parley.cli.demo import PAPER
 from parley.cli.doctor import unmet
 from parley.errors import ParleyError
-from parley.formatting import plural
 from parley.harmonic import ArmPrograms, proven_gap, solve
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
@@ -46,6 +45,7 @@ from parley.protocol.events import ReportAccepted
 from parley.simulation import phases, simulate
 from parley.simulation.rare import ruled_out_probability
 from parley.study import parse_study, read_toml
+from parley.text.formatting import plural
 from parley.totals import Totals
 
 FOLDER = files("parley.cli") / "qualification"

@@ -17,9 +17,9 @@ import numpy as np
 from parley.cli.demo import administrator, serving
 from parley.cli.qualify_checks import Bench, Flaw, check, require, stored
 from parley.errors import Unreachable
-from parley.formatting import plural
 from parley.protocol import Receipt, StudyMessage, Verification
 from parley.study import parse_study
+from parley.text.formatting import plural
 from parley.totals import Totals
 
 # Where a server dies, one after the other: within the transaction of a report, and after it, before the answer.

@@ -9,7 +9,7 @@ from parley.errors import needs
 
 with needs("server", "parley serve"):
     from parley.coordinator.settings import ServerSettings
-    from parley.service import serve
+    from parley.service.server import serve
 
 
 def _options(function: Any) -> Any:

@@ -20,15 +20,15 @@ from parley.cli.console import (
     study_argument,
 )
 from parley.errors import InvalidInput
-from parley.formatting import plural
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
-from parley.privacy import DELTA, epsilon
 from parley.problem import FloatArray, Instance, IntArray
+from parley.rewards.privacy import DELTA, epsilon
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.simulation.rare import hardest_ties, ruled_out_probability
-from parley.status import OutcomeStatus
 from parley.study import load_study
+from parley.text.formatting import plural
+from parley.text.status import OutcomeStatus
 
 
 @click.command()

@@ -18,11 +18,11 @@ from click.core import ParameterSource
 from parley.agent.journal import Opened, read_entry
 from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
 from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
-from parley.files import SECRET, lock_file, write_whole
-from parley.formatting import plural
 from parley.protocol import Report
 from parley.protocol.codec import read_json
 from parley.protocol.report_checks import CLOSING_REASONS
+from parley.system.files import SECRET, lock_file, write_whole
+from parley.text.formatting import plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

@@ -13,7 +13,7 @@ from parley.cli.console import errors, json_option, print_json, progress_bar, sa
 from parley.errors import InvalidInput, need
 from parley.experiments.sweeps.engines import ENGINES, Engine
 from parley.experiments.sweeps.sweep import load_sweep
-from parley.formatting import plural, real, typed
+from parley.text.formatting import plural, real, typed
 
 if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload

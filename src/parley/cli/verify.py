@@ -11,9 +11,9 @@ import click
 from parley.agent.outbox import kept_files
 from parley.cli.console import connect, json_option, network_options, print_json, say
 from parley.errors import BrokenChain, InvalidInput, needs
-from parley.formatting import plural
 from parley.protocol import Proof, Receipt, Stamp, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
+from parley.text.formatting import plural
 from parley.timestamps import check_stamps
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse
 
-from parley.openapi import PROBLEM
+from parley.web.openapi import PROBLEM
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from parley.checks import is_loopback
 from parley.errors import InvalidInput, need
+from parley.validation.checks import is_loopback
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -23,8 +23,8 @@ from parley.experiments.report_kit.svg import (
     tick_words,
     ticks,
 )
-from parley.formatting import estimate_text, number, real, unit_of
-from parley.status import ArmStatus
+from parley.text.formatting import estimate_text, number, real, unit_of
+from parley.text.status import ArmStatus
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0

@@ -14,11 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from parley import __version__, translation
+from parley import __version__
 from parley.experiments.report_kit.prose import as_text
-from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
-from parley.status import OutcomeStatus
-from parley.translation import marked
+from parley.text import translation
+from parley.text.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
+from parley.text.status import OutcomeStatus
+from parley.text.translation import marked
 
 # What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
 CONTENT_SECURITY = (

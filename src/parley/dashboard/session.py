@@ -26,7 +26,7 @@ from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
 from parley.dashboard.render import HEADERS, render
 from parley.protocol.codec import Model
-from parley.translation import reading
+from parley.text.translation import reading
 
 T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session

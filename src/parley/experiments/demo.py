@@ -9,12 +9,12 @@ from matplotlib.ticker import FuncFormatter
 
 from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import real
 from parley.policies import Policy
 from parley.policies.playing import Playing
 from parley.problem import Problem
 from parley.simulation import Phase
-from parley.status import ArmStatus, OutcomeStatus
+from parley.text.formatting import real
+from parley.text.status import ArmStatus, OutcomeStatus
 
 Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` for every policy
 

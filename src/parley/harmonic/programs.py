@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray
+from parley.system.once import once
 
 SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
 SHORT = 16

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.status import ArmStatus, OutcomeStatus
+from parley.system.once import once
+from parley.text.status import ArmStatus, OutcomeStatus
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}

@@ -17,9 +17,9 @@ from parley.bounds import identification
 from parley.costs import CostModel
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
-from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, whole_counts
 from parley.problem import BoolArray, Instance, IntArray, Problem
+from parley.system.once import once
 
 SIZES = {
     "guaranteed": "enough for the chosen error, by a union bound over the comparisons",

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import zeta
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, nth_largest, whole_counts
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.system.once import once
 
 
 def personalization(problem: Problem, policy: str) -> float:

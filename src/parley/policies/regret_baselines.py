@@ -14,14 +14,14 @@ import numpy as np
 
 from parley.bounds import regret
 from parley.errors import UnknownName
-from parley.once import once
 from parley.policies.base import Explanation, State, nth_largest, whole_counts
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.oracle import require_truth
 from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
-from parley.translation import marked
+from parley.system.once import once
+from parley.text.translation import marked
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),

@@ -16,11 +16,11 @@ import numpy as np
 from parley.bounds import oracle
 from parley.bounds.paper import mixture_constant
 from parley.errors import InvalidInput, UnknownName
-from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, raise_cells, whole_counts
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.system.once import once
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
 THRESHOLDS = {

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from parley.estimates import estimates, leading
-from parley.formatting import plural
-from parley.privacy import DELTA, epsilon
 from parley.protocol.codec import digest
 from parley.protocol.corrections import read_anew
 from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows
 from parley.protocol.trial import Trial
-from parley.status import OutcomeStatus, overall
+from parley.rewards.privacy import DELTA, epsilon
+from parley.text.formatting import plural
+from parley.text.status import OutcomeStatus, overall
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # that a sentence names

@@ -34,7 +34,7 @@ from typing import Annotated, Any, Self, dataclass_transform, get_args
 import msgspec
 
 from parley.errors import InvalidInput
-from parley.once import once
+from parley.system.once import once
 
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
 LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here

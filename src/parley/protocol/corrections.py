@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies import State
 from parley.protocol.codec import Digest, Message, Phase, described
 from parley.protocol.events import ReportCorrected
@@ -26,8 +25,9 @@ from parley.protocol.lost_sites import folded, not_reweighable
 from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
+from parley.system.once import once
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 STANDS = (
     "what the recorded phases would give with the corrected numbers in the place of those that were decided on, along "

@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Meta
 
 from parley.errors import InvalidInput, UnknownName
-from parley.formatting import plural
-from parley.once import once
 from parley.protocol.codec import Count, Message, Phase, canonical, described, read_json, sha256
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
-from parley.translation import marked
+from parley.system.once import once
+from parley.text.formatting import plural
+from parley.text.translation import marked
 
 GENESIS = "0" * 64  # what the first record names as the one before it
 SALT_DIGITS = 32

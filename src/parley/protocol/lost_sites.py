@@ -20,13 +20,13 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from parley.checks import mixing_weights, real_array
 from parley.errors import InvalidInput
 from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
+from parley.validation.checks import mixing_weights, real_array
 
 DECIMALS = 6  # of a given weight
 ROUNDING = 1e-12

@@ -14,13 +14,13 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies import Policy, make_policy, policy_class
 from parley.problem import IntArray, Problem
 from parley.protocol.codec import Count, Digest, Message, Name, Phase, described
 from parley.rewards import make_model
 from parley.settings import SETTINGS
 from parley.study import Study
+from parley.system.once import once
 from parley.totals import Totals
 
 MOST_ARMS = 100_000

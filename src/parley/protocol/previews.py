@@ -28,9 +28,9 @@ from parley.protocol.lost_sites import arms_fixed, not_reweighable, weights_with
 from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
 from parley.protocol.trial import Anew, Trial, ends_at, make_plan, open_arm, reweigh, thaw, withdraw_arm
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 Agents = tuple[str, ...]
 

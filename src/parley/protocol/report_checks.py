@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parley.checks import FloatArray
 from parley.errors import ImpossibleReport
 from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, noisy_flaw, skew_product, skewed
 from parley.settings import StudySettings
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
+from parley.validation.checks import FloatArray
 
 # The word in a report -> what it means to people.
 REASONS: dict[str, str] = {

@@ -22,7 +22,7 @@ import numpy as np
 from parley.policies import Policy
 from parley.problem import BoolArray, FloatArray, Problem
 from parley.protocol.lost_sites import folded
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 from parley.weights import WeightPath
 

@@ -65,7 +65,7 @@ from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_report
 from parley.rewards import Past
-from parley.translation import marked
+from parley.text.translation import marked
 
 
 class Stage(StrEnum):

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies import Policy, State
 from parley.problem import IntArray, share_without
 from parley.protocol.codec import LARGEST_INTEGER, digest
@@ -40,7 +39,8 @@ from parley.protocol.lost_sites import ask_anew, folded, guarantee_under, left_b
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.protocol.state_machine import OVER, Counted, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
-from parley.status import OutcomeStatus
+from parley.system.once import once
+from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan

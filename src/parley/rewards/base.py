@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, FloatArray, positive
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import intervals, plausibility, sampling
 from parley.rewards.bets import Bets, at_bets, contrast_payoff, stake_that_crosses
@@ -23,6 +22,7 @@ from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
+from parley.validation.checks import LARGEST_SCALE, FloatArray, positive
 
 SCALE = Key(
     kinds=(int, float, list, str),

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from parley.checks import BoolArray, FloatArray, IntArray
 from parley.totals import Totals
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error

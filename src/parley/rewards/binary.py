@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.checks import FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
@@ -23,6 +22,7 @@ from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, number
 
 RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study

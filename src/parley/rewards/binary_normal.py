@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri_exp
 
-from parley.checks import BoolArray, FloatArray
 from parley.rewards.bets import Bets, at_bets, gaussian_payoff, in_parts, log_final_payoff
 from parley.rewards.binary import Binary, null_reference
+from parley.validation.checks import BoolArray, FloatArray
 
 PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
 TO_THE_NULL = 0.5  # of the way from the variance at the estimates to that at the nearest rates without the gap

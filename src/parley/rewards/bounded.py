@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from parley.checks import LARGEST_SCALE, FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import GUESS, RewardModel, Scale, no_scale
 from parley.rewards.sampling import Sampler
 from parley.settings import NUMBER, REQUIRED, Key
+from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 
 @dataclass(frozen=True, kw_only=True)

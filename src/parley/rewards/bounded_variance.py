@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.checks import FloatArray, positive
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
 from parley.rewards.bets import REACH, Bets, Sides, at_bets, staked_gaps
@@ -22,6 +21,7 @@ from parley.rewards.bounded import Bounded
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.sampling import Sampler
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, positive
 
 HORIZON = 64.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
 PRIOR = 3.0  # draws that a cell's variance borrows from that over all

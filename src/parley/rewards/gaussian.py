@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import GUESS, SCALE, RewardModel, Scale, checked_scale, fitting, squared_scale
@@ -14,6 +13,7 @@ from parley.rewards.bets import Bets, log_bet, log_boost, log_final_payoff
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.settings import Key
+from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 CLIP = Key(
     kinds=(list,),

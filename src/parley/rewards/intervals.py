@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import BoolArray, FloatArray, IntArray
 from parley.totals import Totals
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
 # Where a stake is good, in information over that of the first phase, and its share of the wealth; here over a horizon.

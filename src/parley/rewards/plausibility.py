@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parley.checks import BoolArray, FloatArray
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
+from parley.validation.checks import BoolArray, FloatArray
 
 Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from parley.checks import FloatArray, IntArray
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
 
 # The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]

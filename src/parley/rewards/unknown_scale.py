@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtri, stdtr
 
-from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import intervals, sampling
 from parley.rewards.base import RewardModel, Scale, squared_scale
@@ -31,6 +30,7 @@ from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseCont
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, positive
 
 SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown": (),

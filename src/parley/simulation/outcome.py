@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 
 POINTS = 41  # of a curve
 

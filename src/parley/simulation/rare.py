@@ -20,18 +20,18 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtri_exp
 
-from parley.checks import BoolArray, FloatArray, IntArray
 from parley.errors import InvalidInput
 from parley.policies.base import State
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth, slot_of
-from parley.privacy import with_noise
 from parley.problem import Instance, Problem
 from parley.rewards import RewardModel
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
+from parley.rewards.privacy import with_noise
 from parley.simulation.simulate import drifted
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it

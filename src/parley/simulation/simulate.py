@@ -14,11 +14,11 @@ import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
-from parley.privacy import with_noise
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.rewards import Sampler
+from parley.rewards.privacy import with_noise
 from parley.simulation.outcome import Outcome, Tally
-from parley.status import OutcomeStatus
+from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 
 Environment = Sampler

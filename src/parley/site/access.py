@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
-from parley.checks import is_loopback
-from parley.connections import Buckets
 from parley.errors import InvalidInput
 from parley.protocol.codec import read_json
-from parley.translation import marked
+from parley.text.translation import marked
+from parley.validation.checks import is_loopback
+from parley.web.connections import Buckets
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

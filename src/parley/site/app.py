@@ -21,17 +21,17 @@ from starlette.staticfiles import StaticFiles
 from parley import __version__
 from parley.agent.reporting import LATE, SiteRuntime
 from parley.agent.site import LONGEST_KEY, Assignment
-from parley.checks import is_loopback
-from parley.connections import ConnectionLimits, address, affordable_connections, bind
 from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
-from parley.killpoints import reached
-from parley.openapi import PROBLEM, Endpoint, Service
 from parley.protocol.codec import Count, Model, described
 from parley.site.access import COOKIE, Access, Refused
 from parley.site.flags import Evaluation, EvaluationFailure, EvaluationRequest, Evaluations, Flags
 from parley.site.pages import HERE, Pages
+from parley.system.killpoints import reached
+from parley.validation.checks import is_loopback
+from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
+from parley.web.openapi import PROBLEM, Endpoint, Service
 
 Handler = Callable[[Request], Awaitable[Response]]
 Refuse = Callable[[Request, int, Exception], Response]

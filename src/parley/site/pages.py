@@ -24,7 +24,17 @@ from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.site.access import Access
-from parley.translation import AUDIENCES, LANGUAGES, figure, gettext, language, language_of, marked, reading, retold
+from parley.text.translation import (
+    AUDIENCES,
+    LANGUAGES,
+    figure,
+    gettext,
+    language,
+    language_of,
+    marked,
+    reading,
+    retold,
+)
 
 HERE = Path(__file__).parent
 SHOWN = 50  # people on one page of the list

@@ -5,7 +5,7 @@ from tools.chaos.mutations import change, rewrite
 
 MENDS = Mends()
 HERE = "no_request_stops_the_server.py::"
-CONNECTIONS = "connections.py::"
+CONNECTIONS = "web/connections.py::"
 TURNS = "everybody_in_turn.py::"
 LIMITS = f"{CONNECTIONS}test_lines_and_headers_have_limits"
 UNREAD = f"{CONNECTIONS}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
@@ -14,7 +14,7 @@ LATE = 12.0  # seconds by which a clock is late: more than anybody is given to s
 
 def allow(**limits):
     """Whatever a server is told of connections, these it is not told."""
-    from parley.connections import ConnectionLimits
+    from parley.web.connections import ConnectionLimits
 
     real = ConnectionLimits.__init__
     assert not set(limits) - set(ConnectionLimits.__dataclass_fields__), "the mutant is out of date"
@@ -38,7 +38,7 @@ def take_any_number_of_headers():
     words=("head_seconds",),
 )
 def wait_long_for_a_head():
-    from parley.connections import LimitedConnection
+    from parley.web.connections import LimitedConnection
 
     def late(self, part, seconds, real=LimitedConnection._watch):
         real(self, part, seconds + LATE)

@@ -73,7 +73,7 @@ def lock_only_the_file_beside():
     words=("0o666",),
 )
 def make_files_for_everybody():
-    from parley import files
+    from parley.system import files
 
     change(files, "SECRET", 0o666)
 

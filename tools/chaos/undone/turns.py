@@ -146,7 +146,7 @@ def know_tokens_by_a_look_from_before():
     words=("a report waits for another's text",),
 )
 def write_one_text_at_a_time():
-    from parley.once import once
+    from parley.system.once import once
 
     def locked(self, of, kind, *, real=once.__get__, lock=RLock()):  # noqa: B008 - one for all
         with lock if of is not None else nullcontext():

@@ -21,7 +21,6 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from parley.connections import Buckets
 from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
@@ -37,6 +36,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage
+from parley.web.connections import Buckets
 
 T = TypeVar("T")
 Q = TypeVar("Q")

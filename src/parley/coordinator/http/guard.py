@@ -26,9 +26,9 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.coordinator.studies import acts
 from parley.errors import InvalidInput, ParleyError
-from parley.openapi import Endpoint
 from parley.protocol import TRANSITIONS
 from parley.protocol.codec import LARGE, Model, refused
+from parley.web.openapi import Endpoint
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest

@@ -15,8 +15,8 @@ from parley.coordinator.http.guard import Operation
 from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import Problem
-from parley.openapi import Service
 from parley.protocol import Certificate, Decision, Plan, Receipt, Report, Stamp, StudyMessage
+from parley.web.openapi import Service
 
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"

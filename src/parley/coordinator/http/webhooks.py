@@ -34,9 +34,9 @@ from parley.coordinator.reading import notices
 from parley.coordinator.reading.notices import Notice
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.settings import Address, ServerSettings
-from parley.killpoints import reached
 from parley.protocol import Stage
 from parley.protocol.codec import canonical
+from parley.system.killpoints import reached
 
 T = TypeVar("T")
 MOMENT = 2.0  # seconds between looks for something to send

@@ -25,7 +25,7 @@ from parley.protocol.sensitivity import WORDS as STANDINGS
 from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
 from parley.protocol.state_machine import OVER
 from parley.protocol.trial import ends_at
-from parley.status import ArmStatus, OutcomeStatus, overall
+from parley.text.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
 

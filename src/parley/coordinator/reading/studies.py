@@ -26,8 +26,8 @@ from parley.protocol import Certificate, Held, Report, Stage
 from parley.protocol.codec import canonical, read_json
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.verify import Signature
-from parley.status import OutcomeStatus
-from parley.translation import marked
+from parley.text.status import OutcomeStatus
+from parley.text.translation import marked
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 

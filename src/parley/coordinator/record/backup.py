@@ -22,7 +22,7 @@ from parley.coordinator.record import (
 )
 from parley.coordinator.record.tables import chains, metadata, studies, tokens
 from parley.errors import InvalidInput
-from parley.files import ASIDE, put_in_place
+from parley.system.files import ASIDE, put_in_place
 
 BATCH = 1000
 LEFT_OUT = (tables.sessions, tables.webhooks, tables.webhook_cursors, tables.late_reports)

@@ -33,13 +33,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from parley.coordinator.record.tables import sessions
 from parley.errors import StorageUnavailable
 from parley.estimates import Estimates
-from parley.killpoints import reached
 from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
 from parley.protocol.report_checks import Scatter
 from parley.protocol.sensitivity import Sensitivity
 from parley.rewards import Past
+from parley.system.killpoints import reached
 from parley.totals import Totals
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from parley.coordinator.record.base import (
     look,
 )
 from parley.errors import InvalidInput, StorageUnavailable
-from parley.files import FileLock, Locked
+from parley.system.files import FileLock, Locked
 
 T = TypeVar("T")
 BUSY = 10.0  # seconds

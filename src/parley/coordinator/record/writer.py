@@ -16,7 +16,6 @@ from parley.coordinator.record import ledger, phases, studies, tables
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
-from parley.killpoints import reached
 from parley.protocol import (
     GENESIS,
     Event,
@@ -33,6 +32,7 @@ from parley.protocol import (
 )
 from parley.protocol.codec import canonical
 from parley.protocol.state_machine import OVER, agent_of
+from parley.system.killpoints import reached
 
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}

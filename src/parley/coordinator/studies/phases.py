@@ -22,12 +22,12 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
 from parley.errors import ImpossibleReport, ParleyError
-from parley.killpoints import reached
 from parley.protocol import TRANSITIONS, Held, Receipt, Report, Stage, Step, Trial, check_report, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined, StepFailed
 from parley.protocol.state_machine import CONCLUDED, still_asked
 from parley.protocol.trial import Settled
+from parley.system.killpoints import reached
 
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
 LONGEST = 2_000  # characters of a reason

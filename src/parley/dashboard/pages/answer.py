@@ -20,9 +20,9 @@ from parley.dashboard.pages.access import lead_on, provider_cookie
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.errors import InvalidInput
-from parley.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.protocol.codec import read_json
-from parley.status import ArmStatus, OutcomeStatus
+from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
+from parley.text.status import ArmStatus, OutcomeStatus
 
 UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
 LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096

@@ -13,10 +13,10 @@ from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.session import Page, page
-from parley.formatting import number
 from parley.protocol.codec import read_json
-from parley.status import ArmStatus, OutcomeStatus
-from parley.translation import gettext
+from parley.text.formatting import number
+from parley.text.status import ArmStatus, OutcomeStatus
+from parley.text.translation import gettext
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all

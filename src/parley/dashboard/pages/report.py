@@ -36,11 +36,11 @@ from parley.experiments.report_kit.prose import (
     words_of_reader,
 )
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, gap, number, plural, real, status_text
 from parley.protocol import StudyMessage
 from parley.protocol.verify import Signature
-from parley.status import OutcomeStatus
-from parley.translation import gettext, ngettext, reading, retold
+from parley.text.formatting import DASH, gap, number, plural, real, status_text
+from parley.text.status import OutcomeStatus
+from parley.text.translation import gettext, ngettext, reading, retold
 
 WHOLE = 40  # agents up to which a report has them all, arm by arm
 BESIDE = 8  # columns of numbers on a sheet of paper

@@ -12,8 +12,8 @@ from parley.dashboard.charts import bullet
 from parley.dashboard.pages.study import agents_on_page, forecast, heading
 from parley.dashboard.session import Page, page
 from parley.experiments.report_kit.svg import calendar_chart
-from parley.formatting import number
-from parley.translation import gettext, marked
+from parley.text.formatting import number
+from parley.text.translation import gettext, marked
 
 MOST_PHASES = 200
 

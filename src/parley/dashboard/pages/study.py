@@ -15,8 +15,8 @@ from parley.coordinator.http.routes import administration, studies
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.session import Page, page
-from parley.formatting import number, ranged, unit_of
-from parley.status import ArmStatus
+from parley.text.formatting import number, ranged, unit_of
+from parley.text.status import ArmStatus
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page

@@ -27,14 +27,14 @@ from parley.experiments.forecasts.scenarios import (
     upper_bound,
     usual_gaps,
 )
-from parley.formatting import number
 from parley.policies import Policy, State, make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
 from parley.simulation import Outcome, Phase, phases, simulate
 from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
-from parley.status import ArmStatus, OutcomeStatus
 from parley.study import Study
+from parley.text.formatting import number
+from parley.text.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
 from parley.weights import WeightPath
 

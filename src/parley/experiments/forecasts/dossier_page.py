@@ -31,13 +31,13 @@ from parley.experiments.report_kit.prose import (
     token,
     words_of_reader,
 )
-from parley.formatting import DASH, number, real, share_text
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import Problem
 from parley.protocol import StudyMessage
 from parley.simulation import Phase
-from parley.status import ArmStatus
-from parley.translation import reading, retold
+from parley.text.formatting import DASH, number, real, share_text
+from parley.text.status import ArmStatus
+from parley.text.translation import reading, retold
 from parley.weights import alphas_of
 
 MOST_COLUMNS = 8  # agents that a table has beside each other

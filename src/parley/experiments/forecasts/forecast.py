@@ -23,9 +23,9 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
-from parley.privacy import with_noise
 from parley.problem import FloatArray, Instance, IntArray, Problem
-from parley.translation import marked
+from parley.rewards.privacy import with_noise
+from parley.text.translation import marked
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
 # A continuation that costs this many times what was spent is stopped; it counts as at least that.

@@ -18,10 +18,10 @@ from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes,
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, number, share_text
-from parley.privacy import epsilon
 from parley.problem import Problem
-from parley.translation import gettext, retold
+from parley.rewards.privacy import epsilon
+from parley.text.formatting import DASH, number, share_text
+from parley.text.translation import gettext, retold
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 

@@ -15,10 +15,10 @@ import numpy as np
 from parley.bounds.prices import cost
 from parley.costs import StudyCosts, days_needed, money_of, stated_rates
 from parley.experiments.forecasts.scenarios import Scenario, along_weights, standard_error, with_weights
-from parley.formatting import share_text
 from parley.policies import make_policy, policy_class
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.simulation import phases, simulate_truths
+from parley.text.formatting import share_text
 from parley.weights import identity
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
-from parley.translation import marked
+from parley.text.translation import marked
 from parley.weights import alphas_of, identity, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from parley.experiments.report_kit.charts import THEMES
-from parley.formatting import gap, number, plural, real, size_text, status_text
+from parley.text.formatting import gap, number, plural, real, size_text, status_text
 
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 

@@ -10,8 +10,8 @@ import re
 from markupsafe import Markup, escape
 
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import printable
-from parley.translation import gettext
+from parley.text.formatting import printable
+from parley.text.translation import gettext
 
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)

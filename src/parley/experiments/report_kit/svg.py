@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-from parley.formatting import number, real
-from parley.translation import gettext
+from parley.text.formatting import number, real
+from parley.text.translation import gettext
 
 LETTER = 8.6  # of a figure's units, at the size that a phone shows
 

@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from parley.errors import InvalidInput
-from parley.formatting import csv_text, is_number
+from parley.text.formatting import csv_text, is_number
 
 Format = Callable[[Any], str]
 

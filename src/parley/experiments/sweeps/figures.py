@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from parley.experiments.report_kit import charts
 from parley.experiments.sweeps.results import Results, grouped, interval
-from parley.formatting import typed
 from parley.problem import FloatArray, Problem
+from parley.text.formatting import typed
 
 # What axes mean, with their units, for the axis of a figure.
 TITLES = {

@@ -17,8 +17,8 @@ from parley.experiments.report_kit.pages import render
 from parley.experiments.report_kit.tables import Table
 from parley.experiments.sweeps import figures
 from parley.experiments.sweeps.results import Results, compare
-from parley.formatting import DASH, typed
 from parley.problem import FloatArray, Problem
+from parley.text.formatting import DASH, typed
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 DASHES = ("solid", "dash", "dashdot", "dot")

@@ -5,8 +5,8 @@
       cells/<key>.parquet   the rows of a cell; its specification and a checksum stand in the file's metadata
       results.parquet       all rows together, made from the cells when the sweep is complete
 
-A file is there whole or not at all (`parley.files`), whenever a process is killed. It is believed only if its checksum
-agrees; a damaged one is named and made again.
+A file is there whole or not at all (`parley.system.files`), whenever a process is killed. It is believed only if its
+checksum agrees; a damaged one is named and made again.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from parley import __version__
 from parley.errors import OtherResults
 from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical, cell_key
-from parley.files import ASIDE, FileLock, Locked, write_whole
 from parley.problem import FloatArray, IntArray
+from parley.system.files import ASIDE, FileLock, Locked, write_whole
 
 FORMAT = 1
 METADATA = b"parley"

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.plan import TEMPERS, Temper
@@ -32,8 +31,9 @@ from parley.policies.evidence.wealth import (
 )
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, PhaseContrasts
+from parley.system.once import once
+from parley.text.translation import marked
 from parley.totals import Totals
-from parley.translation import marked
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest

@@ -15,14 +15,14 @@ from scipy.special import ndtr
 
 from parley.costs import CostModel
 from parley.errors import InvalidInput
-from parley.once import once
 from parley.policies.base import Explanation, State
 from parley.policies.evidence.plan import Temper, cheapest, require_possible
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.translation import marked
+from parley.system.once import once
+from parley.text.translation import marked
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from parley.once import once
+from parley.system.once import once
 
 PATIENCE = 20  # seconds
 

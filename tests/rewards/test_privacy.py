@@ -13,11 +13,11 @@ from parley.experiments.forecasts.planning import Planner, make_plan, plan_studi
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import make_policy
 from parley.policies.evidence.plan import enlarged
-from parley.privacy import epsilon, with_noise
 from parley.problem import Instance, Problem
 from parley.protocol import Report, StudyMessage, apply, create, issue_certificate
 from parley.protocol.events import Cancelled, ReportAccepted
 from parley.rewards import Binary, Bounded
+from parley.rewards.privacy import epsilon, with_noise
 from parley.simulation import phase_totals, phases, simulate
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.study import parse_study

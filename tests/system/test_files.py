@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from parley.errors import NoRoom
-from parley.files import ASIDE, SECRET, FileLock, Locked, lock_file, write_whole
+from parley.system.files import ASIDE, SECRET, FileLock, Locked, lock_file, write_whole
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, links, limits and folders as POSIX has them")
 
 
@@ -53,7 +53,8 @@ def test_a_link_stays_a_link_and_a_pipe_is_written_through(tmp_path):
     write_whole(link, "text")
     assert link.is_symlink()
     assert path.read_text() == "text"
-    script = "from pathlib import Path; from parley.files import write_whole; write_whole(Path('/dev/stdout'), 'text')"
+    imports = "from pathlib import Path; from parley.system.files import write_whole; "
+    script = f"{imports}write_whole(Path('/dev/stdout'), 'text')"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "text"
 
 
@@ -79,7 +80,7 @@ def test_no_room_leaves_what_was_there(tmp_path):
 
 def test_a_lock_names_its_holder_and_dies_with_it(tmp_path):
     path = tmp_path / "lock"
-    script = "import sys, time; from pathlib import Path; from parley.files import FileLock"
+    script = "import sys, time; from pathlib import Path; from parley.system.files import FileLock"
     words = f"{script}; lock = FileLock(Path({str(path)!r})); print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
@@ -97,9 +98,9 @@ def test_a_turn_keeps_others_waiting_even_if_the_file_is_closed(tmp_path):
     mine, other = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
     with lock_file(mine):
         os.close(mine)
-        script = f"from parley.files import *; FileLock(Path({str(path)!r}), signed=False)"
+        script = f"from parley.system.files import *; FileLock(Path({str(path)!r}), signed=False)"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert "parley.files.Locked" in done.stderr
+        assert "parley.system.files.Locked" in done.stderr
     with lock_file(other):
         pass
     os.close(other)
@@ -133,4 +134,4 @@ def test_no_other_room_syncs_renames_or_locks():
         for path in (ROOT / "src").rglob("*.py")
         if any(word in path.read_text(encoding="utf-8") for word in words)
     }
-    assert found == {"parley/files.py"}
+    assert found == {"parley/system/files.py"}

@@ -7,9 +7,9 @@ Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010). `docs/priva
 import numpy as np
 from scipy.special import ndtri
 
-from parley.checks import FloatArray, IntArray
 from parley.rewards.base import RewardModel
 from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
 
 DELTA = 1e-5  # at which people are told an epsilon
 ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # of Renyi divergences: each gives a true epsilon, and the smallest counts

@@ -5,10 +5,10 @@ import re
 import pytest
 from tools import catalogs
 
-from parley import translation
 from parley.settings import SETTINGS
 from parley.study import parse_study
-from parley.translation import AUDIENCES, VALUE, gettext, language_of, ngettext, reading, retold
+from parley.text import translation
+from parley.text.translation import AUDIENCES, VALUE, gettext, language_of, ngettext, reading, retold
 
 NAMES = catalogs.names()
 PAGES = catalogs.SRC / "dashboard" / "templates"

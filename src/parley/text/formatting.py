@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from parley.status import ArmStatus
-from parley.translation import marked
+from parley.text.status import ArmStatus
+from parley.text.translation import marked
 
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

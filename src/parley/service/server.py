@@ -1,0 +1,100 @@
+"""What `parley serve` serves, and how: the API, forecasts, and the pages unless unwanted.
+
+uvicorn runs the application on a socket that is bound before anything is said about it.
+"""
+
+import ctypes
+import gc
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+
+from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.http.app import create_app, new_context
+from parley.coordinator.observability import configure
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import Storage, open_storage
+from parley.coordinator.settings import ServerSettings
+from parley.service.forecasts import FORECASTS, Forecaster
+from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
+
+SWITCH = 0.0005  # seconds
+GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
+ARENA_MAX, ARENAS = -8, 2  # as malloc.h names it; of memory that threads share
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block is given back as soon as it is free
+
+
+def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
+    """The application over an open storage; the caller that opened it closes it."""
+    app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
+    app.state.forecaster = Forecaster()
+    if not settings.no_dashboard:
+        from parley.dashboard.pages import mount
+
+        mount(app)
+    return app
+
+
+def settle_memory() -> None:
+    """Look for garbage in cycles less often: looking through all there is stops every thread, for a fifth of a second
+    where a large certificate is being read. What is there at the start stays, and is not looked through again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    with suppress(AttributeError, OSError, TypeError):  # where glibc is: each of its arenas keeps what others could use
+        ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, OF_ITS_OWN)
+
+
+class _Orderly(uvicorn.Server):
+    """Lets those who wait go before it stops: they would be cut off otherwise, each with a traceback in the log."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+def refuse_head(words: str) -> JSONResponse:
+    """The answer to a request whose line and headers are too long."""
+    return Refusal("head-too-large", words).response()
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def serve(
+    settings: ServerSettings,
+    announce: Callable[[str], None],
+    make_app: Callable[[Storage, ServerSettings], Starlette] = create_service,
+) -> None:
+    """Serve until stopped; `announce` hears the address as soon as connections are taken."""
+    configure(settings.log_level)
+    # A request crosses threads a few times; waiting Python's usual 5 ms for each turn would be most of its time.
+    sys.setswitchinterval(SWITCH)
+    # uvicorn stops gracefully and then raises the signal once more; this turns it into an orderly exit.
+    signal.signal(signal.SIGTERM, _leave)
+    storage = open_storage(settings.db, connections=settings.connections, statement_timeout=settings.statement_timeout)
+    try:
+        with bind(settings.host, settings.port) as listener:
+            limits = ConnectionLimits(connections=affordable_connections())
+            config = uvicorn.Config(
+                make_app(storage, settings),
+                ssl_certfile=settings.tls_cert or None,
+                ssl_keyfile=settings.tls_key or None,
+                ssl_ca_certs=settings.tls_client_ca or None,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca else ssl.CERT_NONE,
+                **limits.uvicorn(refuse_head),
+            )
+            settle_memory()
+            announce(address(listener, settings.host, secure=bool(settings.tls_cert)))
+            _Orderly(config).run(sockets=[listener])
+    finally:
+        storage.close()

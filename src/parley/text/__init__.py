@@ -1,0 +1,1 @@
+"""What people read: numbers, statuses and messages, in the words of an audience or in a language."""
