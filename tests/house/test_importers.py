@@ -23,6 +23,7 @@ REASONS = {
     "parley.cli.qualify_live": "what `parley qualify` tries with real servers",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
+    "parley.policies.evidence.joint": "one answer of all agents: a proof of its own",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
     "parley.service.forecasts": "the operations that simulate, apart from the process that serves them",
     "parley.site.flags": "feature flags: another protocol's words, apart from the site's own API",

@@ -257,7 +257,7 @@ def test_a_minimum_cell_of_one_is_none_to_the_last_bit(name):
     asked, unasked = asking(plain, 1), policy_for(name, plain)
     first, second = course(policy_for(name, asked), asked, noise), course(unasked, plain, noise)
     assert [state.to_json() for state in first] == [state.to_json() for state in second]
-    assert all((unasked.plan(state) == unasked._wanted(state)).all() for state in second)
+    assert all((unasked.plan(state) == unasked.wanted(state)).all() for state in second)
 
 
 @every_policy

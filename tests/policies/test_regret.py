@@ -222,7 +222,7 @@ def test_the_leader_and_those_it_beats_do_not_fall_together():
     quotas = policy.plan(state)
     state = policy.update(state, Totals(counts=quotas, sums=quotas * instance.means))
     done = replace(state, log_wealth=np.full_like(state.log_wealth, 9.0), line=np.full_like(state.line, 5.0))
-    keep = policy._keep(done, done)
+    keep = policy.keep(done, done)
     assert (keep == ~policy.leaders(done)).all(), "only the leader goes"
 
 
@@ -256,7 +256,7 @@ def test_the_enhanced_form_moves_draws_to_those_who_lose_less():
     state = replace(state, phase=np.array(7))
     gap = np.clip(instance.mixed_means.max(axis=0) - instance.mixed_means + 2 * plain._radius(state.phase), 0, 1)
     expected = (0.5 * np.sqrt(gap) + 0.5 * np.sqrt(gap).mean(axis=1, keepdims=True)) / np.sqrt(gap)
-    before, after = plain._explored(state)[0], enhanced._explored(state)[0]
+    before, after = plain.explored(state)[0], enhanced.explored(state)[0]
     assert after / np.maximum(before, 1) == pytest.approx(np.where(before > 0, expected, 0), rel=0.01)
 
 

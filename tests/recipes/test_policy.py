@@ -28,13 +28,13 @@ class Doubling(Elimination):
     needs_scale: ClassVar[bool] = True
     first: int = 50
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         drawn = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         each = self.first * 2 ** state.phase[..., None, None]
         weighed = self.problem.weights.any(axis=1)  # nobody's answer depends on the others
         return np.where(drawn, each, 0) * weighed
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)
         return np.asarray(mixed + half >= bar)
 

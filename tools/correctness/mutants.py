@@ -20,12 +20,12 @@ from parley.totals import Totals
 class OpponentsAfterTheData(EvidenceRacing):
     """Every arm meets whoever the phase's own draws make look best; estimates still come from before."""
 
-    def _weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
+    def weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
         seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
         opponents = self.contrasts(seen).opponents
         mixed = self.problem.mixed(state.means)[..., None, :, :]
         gap = np.take_along_axis(mixed, opponents, axis=-2) - mixed
-        return super()._weigh(state, stats, replace(contrasts, opponents=opponents, gap=gap))
+        return super().weigh(state, stats, replace(contrasts, opponents=opponents, gap=gap))
 
 
 class ThresholdWithoutAgents(EvidenceRacing):
@@ -39,8 +39,8 @@ class ThresholdWithoutAgents(EvidenceRacing):
 class VarianceUnderstated(EvidenceRacing):
     """A third of the variance is overlooked."""
 
-    def _variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
-        return super()._variances(counts, past, releases) * 2 / 3
+    def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
+        return super().variances(counts, past, releases) * 2 / 3
 
 
 class TwiceTheMultiplier(Gaussian):

@@ -40,8 +40,8 @@ class FirstPhaseBets(EvidenceRacing):
     share: float = 0.1
     sizes: tuple[float, ...] = (0.15, 0.3, 0.6)  # of the largest gap
 
-    def _weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        after = super()._weigh(state, fresh, contrasts)
+    def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
+        after = super().weigh(state, fresh, contrasts)
         first = (state.phase == 0)[..., None, None, None]
         paid = np.logaddexp(np.log1p(-self.share), np.log(self.share) + self._mean_payoff(fresh, state.totals))
         capped = np.minimum(paid, self.line - 1e-6)[..., None, :, :]
@@ -50,7 +50,7 @@ class FirstPhaseBets(EvidenceRacing):
     def _mean_payoff(self, fresh: Totals, past: Totals) -> np.ndarray[Any, np.dtype[np.float64]]:
         """`(..., arm, agent)`: the log of the mean over all opponents and gaps."""
         means = self.problem.mixed(np.where(fresh.counts > 0, fresh.means, 0.0))
-        variances = self._variances(fresh.counts, past)
+        variances = self.variances(fresh.counts, past)
         y = means[..., :, None, :] - means[..., None, :, :]  # opponent minus arm
         v = variances[..., :, None, :] + variances[..., None, :, :]
         gaps = self.problem.largest_gap * np.array(self.sizes).reshape(-1, *[1] * y.ndim)

@@ -109,7 +109,7 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and the options of an algorithm. Subclasses say what is `_wanted`, and what to make of a phase.
+    """A problem and the options of an algorithm. Subclasses say what is `wanted`, and what to make of a phase.
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
     problem's `minimum_cell`; replications of a batch do not influence each other; an agent whom nobody weighs draws an
@@ -181,9 +181,9 @@ class Policy(ABC):
         """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
 
         Everybody who needs a plan gets it here, so this is the one place that enforces the minimum and the budget. It
-        is decided before the rewards of the phase; why each guarantee stays is said at each `_wanted`.
+        is decided before the rewards of the phase; why each guarantee stays is said at each `wanted`.
         """
-        quotas = raise_cells(self._wanted(state), self.problem.minimum_cell)
+        quotas = raise_cells(self.wanted(state), self.problem.minimum_cell)
         if self.idle:
             quotas = self._without_idle(state, quotas)
         return quotas if self.largest_size is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
@@ -253,7 +253,7 @@ class Policy(ABC):
         return state.phase
 
     @abstractmethod
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """The draws that the algorithm asks for this phase, whatever the minimum cell."""
 
     @abstractmethod
@@ -284,7 +284,7 @@ class Policy(ABC):
                             # Nothing was said for or against an arm that nobody may choose.
                             "score": None if statuses[k, m] == ArmStatus.CLOSED else float(case.score[k, m]),
                         }
-                        | self._certified(state, case, k, m)
+                        | self.certified(state, case, k, m)
                         for k, arm in enumerate(self.problem.arms)
                     ],
                 }
@@ -299,7 +299,7 @@ class Policy(ABC):
         """
         ends = self.statuses(state)[..., None, :]
         answered = np.isin(ends, [end.value for end in OutcomeStatus if end.answered])
-        aside = self._set_aside(state, case or self.explain(state))
+        aside = self.set_aside(state, case or self.explain(state))
         closed = np.broadcast_to(~self.candidates, aside.shape)
         words = [ArmStatus.CLOSED, ArmStatus.LEFT, ArmStatus.SET_ASIDE, ArmStatus.RULED_OUT, ArmStatus.CHOSEN]
         return np.select(
@@ -308,7 +308,7 @@ class Policy(ABC):
             default=ArmStatus.OPEN.value,
         )
 
-    def _set_aside(self, state: State, case: Explanation) -> BoolArray:
+    def set_aside(self, state: State, case: Explanation) -> BoolArray:
         """`(..., arm, agent)`: out, and not proven worse: its agent answered with arms within the tolerance.
 
         An answer within the tolerance comes in one phase. An arm that went then, short of the line, was set aside.
@@ -319,7 +319,7 @@ class Policy(ABC):
         went = (state.dropped_in == last) & ~state.active
         return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
-    def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
+    def certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
         """What a policy adds to the certificate of one arm for one agent."""
         return {}
 
@@ -331,7 +331,7 @@ class Policy(ABC):
         squares = None
         if state.squares is not None:
             squares = state.squares + np.where(live, totals.require_squares(), 0.0)
-        after = self._decide(
+        after = self.decide(
             state,
             replace(
                 state,
@@ -341,14 +341,14 @@ class Policy(ABC):
                 squares=squares,
             ),
         )
-        return replace(after, finished=state.finished | self._finished(after) | self.exhausted(after))
+        return replace(after, finished=state.finished | self.ended(after) | self.exhausted(after))
 
     @abstractmethod
-    def _decide(self, before: State, after: State) -> State:
+    def decide(self, before: State, after: State) -> State:
         """What follows from a phase: `after` has its totals already. Nothing may change where `before` is finished."""
 
     @abstractmethod
-    def _finished(self, state: State) -> BoolArray:
+    def ended(self, state: State) -> BoolArray:
         """`(...)`: whether nothing more is wanted: the policy's own word."""
 
     def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
@@ -452,11 +452,11 @@ class Elimination(Policy):
     """
 
     @abstractmethod
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         """Which active arms stay candidates, given the state before the phase and the totals after it."""
 
-    def _decide(self, before: State, after: State) -> State:
-        active = before.active & (self._keep(before, after) | before.finished[..., None, None])
+    def decide(self, before: State, after: State) -> State:
+        active = before.active & (self.keep(before, after) | before.finished[..., None, None])
         ruled_out = before.active & ~active
         return replace(
             after,
@@ -464,6 +464,6 @@ class Elimination(Policy):
             dropped_in=np.where(ruled_out, after.phase[..., None, None], before.dropped_in),
         )
 
-    def _finished(self, state: State) -> BoolArray:
+    def ended(self, state: State) -> BoolArray:
         """Every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))

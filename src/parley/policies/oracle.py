@@ -76,7 +76,7 @@ class Oracle(Elimination):
             return float(ndtri(share)) ** 2 / 2
         return math.log(1 / share)
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """What is missing of a size fixed in advance; a minimum cell fixes a larger one, with smaller variances."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
@@ -89,7 +89,7 @@ class Oracle(Elimination):
             words="distance of the estimate below the N-th best estimate",
         )
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         enough = np.all(after.counts >= self._counts, axis=(-2, -1), keepdims=True)
         mixed = self.problem.mixed(after.means)
         return np.asarray(~enough | best_estimates(mixed, before.active, self.problem.top))

@@ -64,7 +64,7 @@ class PfUcbBai(Elimination):
     def _log_delta(self) -> float:
         return math.log(1 / self.problem.delta)
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """The phase's fixed lengths. The radius holds with more, by a rule fixed in advance, such as a minimum cell."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
         return whole_counts(phase_lengths(self.problem, state, self.alpha, effort))
@@ -79,7 +79,7 @@ class PfUcbBai(Elimination):
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",
         )
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)
         return np.asarray((mixed + half >= bar) | ~self._drawn(after))
 

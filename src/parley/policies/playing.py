@@ -30,7 +30,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """Plays until the horizon. Subclasses say what is explored (`_explored`) and which arms stay candidates."""
+    """Plays until the horizon. Subclasses say what is explored (`explored`) and which arms stay candidates."""
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
     plays_open: ClassVar[bool] = False  # whether it can do without knowing the horizon
@@ -68,12 +68,12 @@ class Playing(Elimination):
         mixed = np.where(state.active, self.problem.mixed(state.means), -np.inf)
         return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """Exploration, and play around it; both are fixed before the phase.
 
         With a minimum cell the last phase may end a few draws after the horizon: fewer than a cell per agent.
         """
-        explored, length = self._explored(state)
+        explored, length = self.explored(state)
         explored = raise_cells(explored, self.problem.minimum_cell)
         asked = explored.sum(axis=-2)
         length = np.maximum(length, np.maximum(asked.max(axis=-1), 1))[..., None]
@@ -91,10 +91,10 @@ class Playing(Elimination):
         return np.where((state.phase > 0)[..., None, None], np.where(self.leaders(state), idle, 0), even)
 
     @abstractmethod
-    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+    def explored(self, state: State) -> tuple[IntArray, IntArray]:
         """`(..., arm, agent)` draws to explore, and `(...)` how long the phase is, for every agent alike."""
 
-    def _finished(self, state: State) -> BoolArray:
+    def ended(self, state: State) -> BoolArray:
         """Everybody has drawn as often as the horizon says; an open study goes on until an administrator ends it."""
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 

@@ -58,7 +58,7 @@ class PfUcb(Playing):
         assert isinstance(self.problem.horizon, int)
         return math.log(max(self.problem.horizon, 2))
 
-    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+    def explored(self, state: State) -> tuple[IntArray, IntArray]:
         """The phase's fixed lengths; a minimum cell only adds to what the radius asks for."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
         wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
@@ -77,7 +77,7 @@ class PfUcb(Playing):
         square = RADII[self.radius][0] / (self.problem.agent_count * effort)
         return np.asarray(self.problem.noise.largest_scale * np.sqrt(square))[..., None, None]
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         mixed, half = self.problem.mixed(after.means), self._radius(np.maximum(after.phase, 1))
         drawn = before.active & self.problem.drawn(after.counts)
         return np.asarray((mixed + half >= nth_largest(mixed - half, 1, drawn)) | ~drawn)
@@ -129,11 +129,11 @@ class ExploreThenCommit(Playing, EvidenceRacing):
         assert isinstance(self.problem.horizon, int)
         return math.log(self.problem.agent_count * max(self.problem.horizon, 2))
 
-    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+    def explored(self, state: State) -> tuple[IntArray, IntArray]:
         explored = np.zeros(state.counts.shape, dtype=np.int64)
         racing = ~state.finished & ~self._decided(state)
         if racing.any():
-            explored[racing] = EvidenceRacing._wanted(self, state.take(racing))
+            explored[racing] = EvidenceRacing.wanted(self, state.take(racing))
         return explored, np.where(racing, explored.sum(axis=-2).max(axis=-1), self.remaining(state.counts).max(axis=-1))
 
 
@@ -166,13 +166,13 @@ class OracleRegret(Playing):
     def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:  # noqa: ARG002
         return np.where(self.leaders(state), idle, 0)
 
-    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+    def explored(self, state: State) -> tuple[IntArray, IntArray]:
         explored = np.maximum(self._counts - state.counts, 0)
         return explored, self.remaining(state.counts).max(axis=-1)
 
-    def _keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
+    def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
         """It has nothing to find out: at the horizon the best arms are what was played."""
-        return np.asarray(self.leaders(after) | ~self._finished(after)[..., None, None])
+        return np.asarray(self.leaders(after) | ~self.ended(after)[..., None, None])
 
     def explain(self, state: State) -> Explanation:
         mixed = self.problem.mixed(state.means)

@@ -71,7 +71,7 @@ class Wcpe(Elimination):
     def start(self, batch: tuple[int, ...] = ()) -> Halvings:
         return Halvings(**self._blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """The smallest counts that reach the allocation.
 
         Intervals hold for all counts at once, so a minimum cell leaves the error as it is; and since the counts are
@@ -144,9 +144,9 @@ class Wcpe(Elimination):
         widths = self._beta(np.maximum(state.counts, 1)) * self.problem.mixed_variances(counts)
         return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
-    def _decide(self, before: State, after: State) -> State:
+    def decide(self, before: State, after: State) -> State:
         """With a tolerance: also accept the leaders, once no interval reaches above the lowest of theirs by more."""
-        decided = super()._decide(before, after)
+        decided = super().decide(before, after)
         if not self.problem.tolerance:
             return decided
         mixed, half, _ = self._intervals(decided, decided.active)
@@ -158,7 +158,7 @@ class Wcpe(Elimination):
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)
         return np.asarray(mixed + half >= bar)
 

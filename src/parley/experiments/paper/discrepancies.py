@@ -36,7 +36,7 @@ class LocalMeansPfUcb(PfUcbBai):
     def guarantee(self) -> str:
         return "NO GUARANTEE: compares two different quantities, to show where a published figure comes from"
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         mixed, half, _ = self._intervals(after, before.active)
         best = nth_largest(mixed, 1, before.active)
         near = before.active & (best - after.means <= 2 * half)
@@ -54,8 +54,8 @@ class CappedWcpe(Wcpe):
     name: ClassVar[str] = "wcpe, capped counts"
     cap: int = 4_966
 
-    def _wanted(self, state: State) -> IntArray:
-        return np.minimum(super()._wanted(state), self.cap)
+    def wanted(self, state: State) -> IntArray:
+        return np.minimum(super().wanted(state), self.cap)
 
 
 @dataclass(frozen=True, kw_only=True)

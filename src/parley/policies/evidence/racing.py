@@ -16,28 +16,19 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies.base import Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
+from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
+from parley.policies.evidence.settling import Phase, paid
 from parley.policies.evidence.tolerance import Pairs
-from parley.policies.evidence.wealth import (
-    LOWEST,
-    Contrasts,
-    Wealth,
-    against,
-    both,
-    carried,
-    chance_of_losing,
-    log_shares,
-    scores,
-)
+from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both, carried, scores
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.rewards import Bets, PhaseContrasts
+from parley.rewards import PhaseContrasts
 from parley.system.once import once
 from parley.text.translation import marked
 from parley.totals import Totals
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
-ROUNDING = 1e-9  # that bets aim beyond a line that is a sum of shares
 ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 
 
@@ -99,12 +90,12 @@ class EvidenceRacing(Elimination):
             growth=growth * (min(longer**-0.05, plan.MOST_FASTER) if self.growth is None else 1.0),
             longer=longer,
             smallest_growth=1 + plan.SMALLEST * longer if self.smallest_growth is None else self.smallest_growth,
-            optimism=optimism * self._longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
+            optimism=optimism * self.patience * (self.problem.noise.optimism if self.optimism is None else 1.0),
             caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
         )
 
     @property
-    def _longer(self) -> float:
+    def patience(self) -> float:
         """Long studies can learn longer, and those of near-ties, which a tolerance is for, are long: times optimism."""
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
         return longer * (FINER if self.problem.tolerance or self.together else 1.0)
@@ -167,16 +158,16 @@ class EvidenceRacing(Elimination):
             log_shares=np.zeros_like(blank["sums"]) if self.together else None,
         )
 
-    def _wanted(self, state: State) -> IntArray:
+    def wanted(self, state: State) -> IntArray:
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
         assert isinstance(state, Wealth)
-        quotas = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
+        quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
         wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
         if wants.any():
             batch = state.take(wants)  # also a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
             # A new arm is drawn by itself, as all others were in the first phase: nobody knows yet who will lead.
-            drawn = np.where(self._new(batch) & self.candidates, self._first_phase, 0)
+            drawn = np.where(self.new_arms(batch) & self.candidates, self.first_phase, 0)
             racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)) & ~drawn.any(axis=(-2, -1)))
             if racing.size:
                 rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
@@ -185,7 +176,7 @@ class EvidenceRacing(Elimination):
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
-    def _new(self, state: State) -> BoolArray:
+    def new_arms(self, state: State) -> BoolArray:
         """`(..., arm, 1)`: not drawn by anybody yet, though others were: opened since. Its first draws only inform."""
         return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
@@ -193,7 +184,7 @@ class EvidenceRacing(Elimination):
         """`(..., arm, agent)`: candidates by estimate, the best first, then new ones, then others; each arm's place."""
         mixed = self.problem.mixed(state.means)
         ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
-        known = np.where(self._new(state), -LOWEST, -ranking)
+        known = np.where(self.new_arms(state), -LOWEST, -ranking)
         order = np.argsort(np.where(state.active, known, np.inf), axis=-2, kind="stable")
         return order, np.argsort(order, axis=-2, kind="stable")
 
@@ -225,7 +216,7 @@ class EvidenceRacing(Elimination):
         return min((size for size in (stated, named) if size is not None), default=None)
 
     @once
-    def _first_phase(self) -> IntArray:
+    def first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
@@ -251,7 +242,7 @@ class EvidenceRacing(Elimination):
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
         """With answers together `stuck (..., agent)` are those whose leaders nobody can count on."""
         top = self.problem.top
-        mixed, new = self.problem.mixed(state.means), self._new(state)
+        mixed, new = self.problem.mixed(state.means), self.new_arms(state)
         order, place = self._rank(state)
         rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
@@ -271,7 +262,7 @@ class EvidenceRacing(Elimination):
         return Contrasts(
             opponents=opponents,
             gap=against(mixed, opponents) + self.problem.tolerance,
-            error=np.sqrt(both(self._past_variances(state), opponents)),
+            error=np.sqrt(both(self.past_variances(state), opponents)),
             wealth=wealth,
             missing=np.maximum(goal - wealth, 0.0),
             live=live,
@@ -280,45 +271,12 @@ class EvidenceRacing(Elimination):
             lines=lines,
         )
 
+    @once
+    def _joint(self) -> Joint:
+        return Joint(self.problem, self.line)
+
     def _joint_lines(self, state: Wealth, rank: IntArray, stuck: BoolArray | None) -> tuple[FloatArray, FloatArray]:
-        """`(..., 1, arm, agent)`, by the present leaders: what bets aim at, and what the slots need
-        (docs/evidence-racing.md): log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a
-        little higher where leaders may still change, by how likely that is: an arm that is likely to take the place has
-        a larger share.
-        """
-        assert state.log_shares is not None
-        top, shares = self.problem.top, np.exp(state.log_shares)
-        leading = state.active & (rank < top)
-        lead = np.where(leading, shares, 0.0).max(axis=-2)
-        mixed, variances = self.problem.mixed(state.means), self._past_variances(state)
-        among = np.where(state.active & ~self._new(state), mixed, LOWEST)
-        next_ = np.where(rank == top, shares, 0.0).max(axis=-2)
-        chance = np.where(leading, chance_of_losing(among, variances, top), 0.0).max(axis=-2)
-        held = np.where(leading, lead[..., None, :], shares)
-        aims = np.maximum(lead, lead + chance * (next_ - lead))
-        if stuck is not None:
-            lead, aims = (np.where(stuck, self._widest(state), usual) for usual in (lead, aims))
-        return self._line_beside(aims, held) + ROUNDING, self._line_beside(lead, held)
-
-    def _line_beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
-        """`(..., 1, arm, agent)`: the lines of slots of these `shares`, if others hold so much, `(..., agent)`."""
-        total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
-        others = np.maximum(total - held_by, 0.0)[..., None, :]
-        return np.asarray(self.line + np.log1p(others / shares))[..., None, :, :]
-
-    def _widest(self, state: Wealth) -> FloatArray:
-        """`(..., agent)`: the largest share of a set that has not reached 1 / delta by itself; only such sets keep
-        joint answers of which they are a part from being rejected.
-        """
-        assert state.log_shares is not None
-        top, shares = self.problem.top, np.exp(state.log_shares)
-        decided = state.active.sum(axis=-2, keepdims=True) <= top
-        below = state.active & (state.log_wealth.min(axis=-3) < self.line)
-        if state.ranks is None:
-            return np.asarray(np.where(below, shares, 0.0).max(axis=-2))
-        led = (state.ranks >= 0) & (state.ranks < top)
-        others = (below & ~led).any(axis=-2, keepdims=True) | decided
-        return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
+        return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
 
     def settled(self, state: State) -> BoolArray:
         """`(..., agent)`: whose own case is closed, as long as all leaders stay: no draws are made for it."""
@@ -327,7 +285,7 @@ class EvidenceRacing(Elimination):
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
             return np.zeros_like(undecided)
         racing = ((state.phase > 0) & ~state.finished)[..., None]
-        opened = (self._new(state) & state.active).any(axis=-2)
+        opened = (self.new_arms(state) & state.active).any(axis=-2)
         return undecided & racing & ~opened & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
 
     def _open(self, state: State) -> BoolArray:
@@ -337,43 +295,50 @@ class EvidenceRacing(Elimination):
         blocked = super().blocked(state)
         return blocked & ~self.settled(state) if blocked.any() else blocked
 
-    def _variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
+    def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
         """Of mixed means, by what the past tells; what was not drawn counts as one draw (`Problem.drawn` tells)."""
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
 
-    def _past_variances(self, state: State) -> FloatArray:
+    def past_variances(self, state: State) -> FloatArray:
         """Of mixed means by all draws so far. A cell of a candidate was reported in nearly every phase."""
-        return self._variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
+        return self.variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
         same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
-        return super().update(self._weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
+        return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
-    def _weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""
-        betting = ((state.phase > 0) & ~state.finished)[..., None, None]
+    def phase(self, state: Wealth, fresh: Totals) -> Phase:
+        """The draws of a phase as bets see them."""
+        betting = self._betting(state)
         counts = np.where(betting, fresh.counts, 0)
-        means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
-        y = against(means, contrasts.opponents)
-        v = both(self._variances(counts, state.totals), contrasts.opponents)
-        seen = self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :]
-        drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
+        return Phase(
+            past=state.totals,
+            fresh=fresh,
+            counts=counts,
+            means=self.problem.mixed(np.where(counts > 0, fresh.means, 0.0)),
+            variances=self.variances(counts, state.totals),
+            seen=self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :],
+            last=self._last(state, counts),
+        )
+
+    def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
+        """Settle the bets of a phase, which the past has laid (`contrasts`). A policy may extend what is kept."""
+        phase = self.phase(state, fresh)
+        y, v, drawn = phase.contrasts(contrasts.opponents)  # a side not drawn: the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
-        contrasts, line = self._at_line(state, contrasts, v)
         if isinstance(state, Pairs):
-            state = self._settle_pairs(state, fresh, counts, seen)
+            state = tolerance.settled(self.problem, state, phase, self.line, self.past_variances(state))
             wealth = tolerance.at_opponents(state, contrasts.opponents)
         else:
-            last = self._last(state, counts)
-            wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line, last)
+            wealth = paid(self.problem, phase, contrasts, contrasts.live & drawn, self.line)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         # With a tolerance it is asked of true top arms too: one of their opponents is no better than they are.
         asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
-        phase = PhaseContrasts(
+        bounded = PhaseContrasts(
             contrast=y,
             variance=v,
             observed=np.asarray(drawn.all(axis=-3)),
@@ -385,10 +350,8 @@ class EvidenceRacing(Elimination):
             line=math.log(asked * self.problem.agent_count) - math.log(self.problem.delta),
             scale=self.gap_scale * self.problem.largest_gap,
         )
-        signal, information, bound = self.problem.noise.gap_bound(phase, state.signal, state.information)
-        # What decided is kept for the certificate: wealth and opponents stand still once an arm or its agent is done.
-        undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
-        racing = (betting & state.active & undecided)[..., None, :, :]
+        signal, information, bound = self.problem.noise.gap_bound(bounded, state.signal, state.information)
+        racing = self.racing(state)
         return replace(
             state,
             log_wealth=np.where(racing, wealth, state.log_wealth),
@@ -397,133 +360,50 @@ class EvidenceRacing(Elimination):
             information=information,
             gap_at_least=np.maximum(state.gap_at_least, bound),
             ranks=contrasts.ranks,
-            **self._extra_state(state, line, racing),
         )
 
-    def _settle_pairs(self, state: Pairs, fresh: Totals, counts: IntArray, seen: BoolArray) -> Pairs:
-        """Pay the bets of all pairs whose two arms were drawn, whoever leads; `seen (..., 1, arm, agent)`."""
-        bets = tolerance.pairs(self.problem, state, self.line, self._past_variances(state))
-        means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
-        y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
-        drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
-        # A pair that looks worse than any stake does not bet: it would pay 1, or lose what it has.
-        last = self._last(state, counts)
-        betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last[..., None, None, None])
-        return replace(state, log_pairs=self._paid(bets, y, v, betting, state.totals, fresh, None, last))
-
-    def _at_line(self, _state: Wealth, contrasts: Contrasts, _v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
-        """The contrasts of a phase whose variances are known, and their lines if they have their own."""
-        return contrasts, contrasts.lines
-
-    def _extra_state(self, _state: Wealth, _line: FloatArray | None, _racing: BoolArray) -> dict[str, Any]:
-        """What a policy that extends the state keeps of the phase."""
-        return {}
-
-    def _paid(
-        self,
-        contrasts: Contrasts,
-        y: FloatArray,
-        v: FloatArray,
-        betting: BoolArray,
-        past: Totals,
-        fresh: Totals,
-        line: FloatArray | None = None,
-        last: BoolArray | None = None,
-    ) -> FloatArray:
-        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
-
-        In the `last (...)` phase of a budget every bet is all in, where the reward model has an exact test of that
-        kind: nothing is left to save for.
+    def racing(self, state: State) -> BoolArray:
+        """`(..., 1, arm, agent)`: whose slots bet. What decided is kept for the certificate: wealth and opponents stand
+        still once an arm or its agent is done.
         """
-        shift = self.problem.tolerance
-        wealth = contrasts.wealth.copy()
-        *replication, _, arm, agent = np.nonzero(betting)
-        missing = contrasts.missing[betting]
-        model = self.problem.noise
-        bets = Bets(
-            estimate=contrasts.gap[betting],
-            error=contrasts.error[betting],
-            missing=missing,
-            contrast=y[betting] + shift if shift else y[betting],
-            shift=shift,
-            variance=v[betting],
-            replication=tuple(replication),
-            opponent=contrasts.opponents[betting],
-            arm=arm,
-            agent=agent,
-            weights=self.problem.weights,
-            past=past,
-            fresh=fresh,
-        )
-        paid = model.payoff(bets)
-        if last is not None and last.any() and (final := model.final_payoff(bets)) is not None:
-            paid = np.where(last[tuple(replication)], final, paid)
-        reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
-        goal = self.line if line is None else np.broadcast_to(line, wealth.shape)[betting]
-        wealth[betting] = np.where(reached, goal, wealth[betting] + paid)
-        return self._spoken(wealth, betting & (y > 0), line)
+        undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
+        return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
 
-    def _spoken(self, wealth: FloatArray, against_it: BoolArray, line: FloatArray | None) -> FloatArray:  # noqa: ARG002
-        """What slots hold, given which ones the phase itself speaks `against_it`, the arm."""
-        return wealth
+    def _betting(self, state: State) -> BoolArray:
+        """`(..., 1, 1)`: whether the next phase bets. The first has no bets: its data choose the first opponents."""
+        return np.asarray(((state.phase > 0) & ~state.finished)[..., None, None])
 
-    def _keep(self, before: State, after: State) -> BoolArray:
+    def keep(self, before: State, after: State) -> BoolArray:
         assert isinstance(after, Wealth)
         undecided = before.active.sum(axis=-2, keepdims=True) > self.problem.top
-        out = before.active & undecided & (self._beyond(after) >= 0)
+        beyond = self._joint.beyond(after) if self.together else scores(after) - self.line
+        out = before.active & undecided & (beyond >= 0)
         keep = before.active & ~out
         # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
         best = best_estimates(self.problem.mixed(before.means), before.active, self.problem.top)
         return np.where(short, best, keep)
 
-    def _beyond(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: how far the evidence against an arm lies beyond what rules it out.
-
-        Together, an arm is out when every joint answer that has it is rejected, whatever the others' arms are.
-        """
-        if not self.together:
-            return scores(state) - self.line
-        assert state.log_shares is not None
-        lines = self._line_beside(self._widest(state), np.exp(state.log_shares))
-        return scores(replace(state, log_wealth=state.log_wealth - lines))
-
-    def _decide(self, before: State, after: State) -> State:
-        if self.together and not isinstance(before, Pairs):
-            return self._with_shares(before, super()._decide(before, after))
-        if not isinstance(before, Pairs):
-            return super()._decide(before, after)
-        assert isinstance(after, Pairs)
-        found = tolerance.answered(self.problem, before, after, self.line)
-        first = (before.phase == 0) & ~before.finished
-        found = tolerance.with_rows(self.problem, found, self._past_variances(after), first)
-        return tolerance.narrowed(
-            self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line
-        )
-
-    def _with_shares(self, before: State, after: State) -> State:
-        """The first phase, which is no evidence itself, divides every joint answer's wealth, for the whole study."""
-        first = ((before.phase == 0) & ~before.finished)[..., None, None]
+    def decide(self, before: State, after: State) -> State:
         assert isinstance(after, Wealth)
-        assert after.log_shares is not None
-        if not first.any():
-            return after
-        mixed, variances = self.problem.mixed(after.means), self._past_variances(after)
-        new = self._new(after) & self.candidates
-        known = np.where(self.candidates & ~new, mixed, LOWEST)
-        made = log_shares(known, variances, self.problem.top, new)
-        return replace(after, log_shares=np.where(first, made, after.log_shares))
+        if isinstance(before, Pairs):
+            assert isinstance(after, Pairs)
+            over = self.exhausted(after) & ~before.finished & (before.phase > 0)
+            return tolerance.decided(self.problem, before, after, self.line, self.past_variances(after), over)
+        decided = super().decide(before, after)
+        assert isinstance(decided, Wealth)
+        if not self.together:
+            return decided
+        assert isinstance(before, Wealth)
+        variances, new = self.past_variances(decided), self.new_arms(decided)
+        return self._joint.with_shares(before, decided, variances, new, self.candidates)
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
         score = np.minimum(self._shown(state), self.line)
         words = marked("against the arm, by the opponent that beats it least")
         if isinstance(state, Pairs):
-            # The line is for arms that are proven worse; an arm that is only set aside stays just below it.
-            score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(self.line, 0.0)))
-            words = marked("that the arm is not better than the leaders by {0:g} or more").format(
-                self.problem.tolerance
-            )
+            score, words = tolerance.shown(self.problem, state, score, self.line)
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
             score=score,
@@ -542,13 +422,13 @@ class EvidenceRacing(Elimination):
         score = scores(replace(state, log_wealth=state.log_wealth - needed)) + self.line
         return np.where(state.active, score, np.maximum(score, self.line))
 
-    def _set_aside(self, state: State, case: Explanation) -> BoolArray:
+    def set_aside(self, state: State, case: Explanation) -> BoolArray:
         """With a tolerance: all that are out, but for the arms that are proven worse by a bound on their gap."""
         if not isinstance(state, Pairs):
-            return super()._set_aside(state, case)
-        return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))
+            return super().set_aside(state, case)
+        return tolerance.set_aside(state)
 
-    def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:
+    def certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line

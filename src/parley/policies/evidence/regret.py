@@ -8,7 +8,7 @@ what is worth exploring at all, and time (a phase is as long as the one who expl
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,6 +23,7 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.translation import marked
+from parley.totals import Totals
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
@@ -87,11 +88,11 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """Only sizes the first phase, for any horizon alike; every arm of every phase has its own, see `_at_line`."""
+        """Only sizes the first phase, for any horizon alike; every arm of every phase has its own, see `weigh`."""
         return FIRST_LINE
 
     @property
-    def _longer(self) -> float:
+    def patience(self) -> float:
         horizon = self.problem.horizon
         return max(math.log(horizon) / math.log(USUAL_HORIZON), 1.0) if isinstance(horizon, int) else 1.0
 
@@ -101,16 +102,16 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return Lined(**kept, line=np.zeros((*batch, *self.problem.shape)))
 
     @once
-    def _first_phase(self) -> IntArray:
+    def first_phase(self) -> IntArray:
         """As in `evidence`, within a share of the horizon."""
-        usual = super()._first_phase
+        usual = super().first_phase
         most = FIRST_SHARE * self.horizon(np.zeros(self.problem.shape, dtype=np.int64))
         fits = np.minimum(most / np.maximum(usual.sum(axis=0), 1), 1.0)
         return np.where(usual > 0, np.maximum(np.floor(usual * fits), 1), 0).astype(np.int64)
 
-    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+    def explored(self, state: State) -> tuple[IntArray, IntArray]:
         assert isinstance(state, Lined)
-        explored = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
+        explored = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
         length = np.where(state.phase == 0, explored.sum(axis=-2).max(axis=-1), self.remaining(state.counts).max(-1))
         racing = (state.phase > 0) & ~state.finished & ~self._decided(state)
         if racing.any():
@@ -154,22 +155,26 @@ class EvidenceRegret(Playing, EvidenceRacing):
         eps = np.clip(self.loss * spent / (problem.agent_count * logs), 1e-9 * largest, largest)
         return np.asarray(self.remaining(state.counts).max(axis=-1) * np.sqrt(2 * logs) / eps)
 
-    def _at_line(self, state: Wealth, contrasts: Contrasts, v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
+    def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
+        """As in `evidence`, at the lines of this phase. Only a phase that itself speaks against the arm may rule it
+        out: the second case of the proof.
+        """
+        assert isinstance(state, Lined)
+        y, v, drawn = self.phase(state, fresh).contrasts(contrasts.opponents)
         weight = np.maximum(self._stakes_of_error(state), 1e-300)[..., None, None, None]
         line = np.maximum(np.log(weight * np.sqrt(v)), LEAST_LINE)
-        return replace(contrasts, missing=np.maximum(line - contrasts.wealth, 1e-3)), line
+        contrasts = replace(contrasts, missing=np.maximum(line - contrasts.wealth, 1e-3), lines=line)
+        after, racing = super().weigh(state, fresh, contrasts), self.racing(state)
+        assert isinstance(after, Lined)
+        against_it = contrasts.live & drawn & (y > 0)
+        wealth = np.where(against_it, after.log_wealth, np.minimum(after.log_wealth, line - 1e-9))
+        return replace(
+            after,
+            log_wealth=np.where(racing, wealth, after.log_wealth),
+            line=np.where(racing, line, state.line[..., None, :, :]).min(axis=-3),
+        )
 
-    def _spoken(self, wealth: FloatArray, against_it: BoolArray, line: FloatArray | None) -> FloatArray:
-        """Only a phase that itself speaks against the arm may rule it out: the second case of the proof."""
-        assert line is not None
-        return np.where(against_it, wealth, np.minimum(wealth, line - 1e-9))
-
-    def _extra_state(self, state: Wealth, line: FloatArray | None, racing: BoolArray) -> dict[str, Any]:
-        assert isinstance(state, Lined)
-        assert line is not None
-        return {"line": np.where(racing, line, state.line[..., None, :, :]).min(axis=-3)}
-
-    def _keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
+    def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
         """Arms on their line go; but not together with the leader that they lost to: somebody who beat them stays."""
         assert isinstance(before, Lined)
         undecided = before.active.sum(axis=-2, keepdims=True) > 1
@@ -178,9 +183,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
         fallen = (out & self.leaders(before)).any(axis=-2, keepdims=True)
         return np.asarray(before.active & ~(out & (self.leaders(before) | ~fallen)))
 
-    def _decide(self, before: State, after: State) -> State:
+    def decide(self, before: State, after: State) -> State:
         """When an open horizon has moved on, more is at stake: arms come back and race on from the wealth they had."""
-        decided = super()._decide(before, after)
+        decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
         return replace(decided, active=decided.active | longer, dropped_in=np.where(longer, 0, decided.dropped_in))
 

@@ -13,8 +13,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
+from parley.policies.evidence.settling import Phase, paid
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.text.translation import marked
 
 EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
 MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
@@ -131,6 +133,15 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
     )
 
 
+def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
+    """Pay the bets of all pairs whose two arms were drawn, whoever leads."""
+    bets = pairs(problem, state, line, variances)
+    drawn = phase.contrasts(bets.opponents)[2]
+    # A pair that looks worse than any stake does not bet: it would pay 1, or lose what it has.
+    betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | phase.last[..., None, None, None])
+    return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
+
+
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """`(..., arm, agent)`: what arms are ranked by to find the leaders, -inf for arms that may not be answers.
 
@@ -209,6 +220,15 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
     return chosen, missing, np.asarray(~missing.any(axis=-2))
 
 
+def decided(
+    problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
+) -> Pairs:
+    """What follows from a phase: answers; where the budget is `over (...)` the arms that are left; rows, shares."""
+    found = answered(problem, before, after, line)
+    found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished)
+    return narrowed(problem, found, over, line)
+
+
 def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pairs:
     """The state with the answers of all agents that have N arms on the line against all others."""
     assert before.accepted is not None
@@ -231,3 +251,16 @@ def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) ->
     active = np.where(who[..., None, :], state.active & arms, state.active)
     out_in = np.where(state.active & ~active, state.phase[..., None, None], state.dropped_in)
     return replace(state, active=active, dropped_in=out_in, accepted=accepted)
+
+
+def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
+    """The evidence as people see it, and what it is of: the line is for arms that are proven worse; an arm that is only
+    set aside stays just below it.
+    """
+    score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
+    return score, marked("that the arm is not better than the leaders by {0:g} or more").format(problem.tolerance)
+
+
+def set_aside(state: Pairs) -> BoolArray:
+    """`(..., arm, agent)`: all that are out, but for the arms that are proven worse by a bound on their gap."""
+    return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))

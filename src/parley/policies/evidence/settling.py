@@ -1,0 +1,64 @@
+"""What a phase's fresh draws say of contrasts, and what bets on them pay."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.policies.evidence.wealth import Contrasts, against, both
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.rewards import Bets
+from parley.totals import Totals
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Phase:
+    """A phase whose draws are in. What stakes may depend on is everything here but the sums of `fresh`."""
+
+    past: Totals
+    fresh: Totals
+    counts: IntArray  # (..., arm, agent): the fresh ones where bets are placed, else 0
+    means: FloatArray  # (..., arm, agent): mixed, of those
+    variances: FloatArray  # (..., arm, agent): of mixed means, by the counts and what the past tells
+    seen: BoolArray  # (..., 1, arm, agent): all that the mixed mean needs was drawn
+    last: BoolArray  # (...): after it nothing follows
+
+    def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """`(..., opponent, arm, agent)` each: Y, V, and whether both sides were drawn."""
+        drawn = self.seen & np.take_along_axis(self.seen, opponents, axis=-2)
+        return against(self.means, opponents), both(self.variances, opponents), drawn
+
+
+def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
+    """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
+
+    A capped payoff ends on the `line`, or on the slot's own. In the last phase of a budget every bet is all in, where
+    the reward model has an exact test of that kind: nothing is left to save for.
+    """
+    y, v, _ = phase.contrasts(contrasts.opponents)
+    shift = problem.tolerance
+    wealth = contrasts.wealth.copy()
+    *replication, _, arm, agent = np.nonzero(betting)
+    missing = contrasts.missing[betting]
+    model = problem.noise
+    bets = Bets(
+        estimate=contrasts.gap[betting],
+        error=contrasts.error[betting],
+        missing=missing,
+        contrast=y[betting] + shift if shift else y[betting],
+        shift=shift,
+        variance=v[betting],
+        replication=tuple(replication),
+        opponent=contrasts.opponents[betting],
+        arm=arm,
+        agent=agent,
+        weights=problem.weights,
+        past=phase.past,
+        fresh=phase.fresh,
+    )
+    won = model.payoff(bets)
+    if phase.last.any() and (final := model.final_payoff(bets)) is not None:
+        won = np.where(phase.last[tuple(replication)], final, won)
+    reached = (won >= missing) & model.boosted
+    goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
+    wealth[betting] = np.where(reached, goal, wealth[betting] + won)
+    return wealth
