@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 from parley.cli.main import main
 from parley.errors import InvalidInput
@@ -19,7 +20,7 @@ from parley.experiments.forecasts.dossier import (
 from parley.experiments.forecasts.dossier_page import dossier_html, dossier_markdown
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
-from parley.experiments.report_kit.prose import _html, _inline
+from parley.experiments.report_kit.prose import html_sections, token
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import simulate
@@ -121,13 +122,16 @@ def test_variations_are_those_that_the_study_can_have():
     assert "missing outcomes" not in names(gaussian.with_(site_counts="exact"))
 
 
-def test_the_little_markdown_of_the_template_becomes_escaped_html():
-    assert _inline("*A* 2 * 3 * 4") == "<em>A</em> 2 * 3 * 4"
-    assert _inline("**A.** `x < 1` & b") == "<strong>A.</strong> <code>x &lt; 1</code> &amp; b"
-    made = _html("one\n\n- two\n- three\n\n| a | b |\n|---|---|\n| <i> | 2 |\n\n    parley plan\n", {})
-    assert made.startswith("<p>one</p>\n<ul><li>two</li>\n<li>three</li></ul>")
-    assert "<td>&lt;i&gt;</td>" in made
-    assert made.endswith("<pre><code>parley plan</code></pre>")
+def test_markdown_becomes_escaped_html_with_tables_of_numbers_and_captions():
+    words = "*A* 2 * 3, `x < 1` & <b>\n\n**Table 1.** Of <i>\n\n- two\n- three\n"
+    words += "\n| a | b |\n|---|---|\n| <i> | 2 |\n\n    plan\n"
+    (_, made), (_, second) = html_sections(f"## 1\n{words}\n## 2\none\n\n{token('b')}\n", {("b", 0): Markup("<hr>")})
+    assert made.startswith("<p><em>A</em> 2 * 3, <code>x &lt; 1</code> &amp; &lt;b&gt;</p>")
+    assert '<p class="caption"><strong>Table 1.</strong> Of &lt;i&gt;</p>' in made
+    assert "<ul>\n<li>two</li>\n<li>three</li>\n</ul>" in made
+    assert '<td>&lt;i&gt;</td><td class="num">2</td>' in made
+    assert made.endswith("<pre><code>plan\n</code></pre>")
+    assert second == "<p>one</p>\n<hr>"
 
 
 @pytest.mark.parametrize(

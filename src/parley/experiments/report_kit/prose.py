@@ -6,16 +6,22 @@ either rendering.
 """
 
 import re
+from collections.abc import Sequence
 
-from markupsafe import Markup, escape
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
 
 from parley.experiments.report_kit.tables import Table
 from parley.text.formatting import printable
 from parley.text.translation import gettext
 
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")  # a_b is no emphasis
+# What Markdown would read as a mark; a_b is no emphasis, and -0.5 no list.
+SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\A[-+=](?=[-= ]|\Z))")
+NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # would begin a list
 
 Block = Table | Markup | tuple[Markup, str]  # the last: on a page, and in Markdown
 Blocks = dict[tuple[str, int], Block]
@@ -33,8 +39,10 @@ def as_text(words: str) -> str:
     ('\\\\<b\\\\> \\\\*A\\\\*', Markup('<p>&lt;b&gt; **A**</p>'))
     >>> print(as_text("_not_ ~~so~~ &lt; a_b"), html_sections("## 1\\n" + as_text("_not_ ~~so~~ a_b \\\\_"), {})[0][1])
     \\_not\\_ \\~\\~so\\~\\~ \\&lt; a_b <p>_not_ ~~so~~ a_b \\_</p>
+    >>> as_text("1. A"), as_text("- B"), as_text("-0.5")
+    ('1\\\\. A', '\\\\- B', '-0.5')
     """
-    return SPECIAL.sub(r"\\\1", printable(" ".join(words.split())))
+    return NUMBERED.sub(r"\1\\", SPECIAL.sub(r"\\\1", printable(" ".join(words.split()))))
 
 
 def html_sections(text: str, blocks: Blocks) -> list[tuple[str, Markup]]:
@@ -57,48 +65,42 @@ def markdown_text(title: str, text: str, blocks: Blocks) -> str:
 
 
 def _html(text: str, blocks: Blocks) -> Markup:
-    parts, items = [], list[Markup]()
-    for part in re.split(r"\n\s*\n|\n(?=- )", text.strip("\n")):
-        if part.startswith("- "):
-            items.append(Markup("<li>{}</li>").format(_inline(part[2:])))
-            continue
-        if items:
-            parts.append(Markup("<ul>{}</ul>").format(Markup("\n").join(items)))
-            items = []
-        parts.append(_part(part, blocks))
-    if items:
-        parts.append(Markup("<ul>{}</ul>").format(Markup("\n").join(items)))
-    return Markup("\n").join(parts)
+    parts = TOKEN.split(text)  # words, then the name and the place of a block, and so on
+    html = [_rendered(parts[0])]
+    for name, place, words in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        block = blocks.get((name, int(place)), Markup(""))
+        html += [block.html() if isinstance(block, Table) else block[0] if isinstance(block, tuple) else block]
+        html += [_rendered(words)]
+    return Markup("\n").join(part for part in html if part)
 
 
-def _part(part: str, blocks: Blocks) -> Markup:
-    found = TOKEN.fullmatch(part.strip())
-    if found:
-        block = blocks.get((found[1], int(found[2])), Markup(""))
-        return block.html() if isinstance(block, Table) else block[0] if isinstance(block, tuple) else block
-    if part.lstrip().startswith("|"):
-        lines = (_plain(line.strip()[2:-2].replace(" | ", "\0")).split("\0") for line in part.split("\n") if line)
-        head, _, *rows = ([cell.strip() for cell in line] for line in lines)
-        return Table.of_text("", head, rows).html()
-    if part.startswith("    "):
-        return Markup("<pre><code>{}</code></pre>").format("\n".join(line[4:] for line in part.splitlines()))
-    if part.startswith("### "):
-        return Markup("<h3>{}</h3>").format(_inline(part[4:]))
-    kind = Markup(' class="caption"') if part.startswith(("**Table ", "**Figure ")) else ""
-    return Markup("<p{}>{}</p>").format(kind, _inline(part.strip())) if part.strip() else Markup("")
+def _rendered(text: str) -> Markup:
+    """Markdown as HTML: no raw HTML, captions with a class, tables as all others are."""
+    tokens, parts, begun = MARKDOWN.parse(text), list[Markup](), 0
+    for place, one in enumerate(tokens):
+        if one.type == "paragraph_open" and tokens[place + 1].content.startswith(("**Table ", "**Figure ")):
+            one.attrSet("class", "caption")
+        if one.type == "table_open":
+            parts.append(_render(tokens[begun:place]))
+            begun = place
+        if one.type == "table_close":
+            parts.append(_table(tokens[begun:place]))
+            begun = place + 1
+    return Markup("").join([*parts, _render(tokens[begun:])]).strip()
 
 
-def _inline(text: str) -> Markup:
-    """Escaped, with `code`, **stress** and *emphasis*, and what `as_text` marked as it was."""
-    shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", str(escape(text)))
-    shown = re.sub(r"(?<![\\*])\*(?=\S)([^*]+)(?<![\\\s])\*(?!\*)", r"<em>\1</em>", shown)
-    shown = re.sub(r"(?<!\\)`([^`]+)`", r"<code>\1</code>", shown)
-    return Markup(_plain(shown))
+def _render(tokens: Sequence[Token]) -> Markup:
+    return Markup(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
 
 
-def _plain(text: str) -> str:
-    """Without the marks of `as_text`."""
-    return re.sub(r"\\([^\w\s]|_)", r"\1", text)
+def _table(tokens: Sequence[Token]) -> Markup:
+    rows: list[list[Markup]] = []
+    for one in tokens:
+        if one.type == "tr_open":
+            rows.append([])
+        if one.type == "inline":
+            rows[-1].append(_render([one]))
+    return Table.of_text("", rows[0], rows[1:]).html()
 
 
 def words_of_reader() -> dict[str, str]:

@@ -27,8 +27,8 @@ EDGES = 3  # of a column: a space on either side, and a line
 
 
 def plain(value: Any) -> str:
-    """As it is; nothing for None."""
-    return "" if value is None else str(value)
+    """As it is; nothing for None. Markup stays markup."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def fixed(places: int) -> Format:
