@@ -2,10 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Three steps into one environment, so that nobody waits for what is not needed.
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# Steps into one environment, so that nobody waits for what is not needed: nothing compiles what it does not import, and
+# a layer of the tests installs what it alone needs. A stamp in the environment stands for each step.
 LIGHT := $(VENV)/.installed-light
-STAMP := $(VENV)/.installed
+QUICK := $(VENV)/.installed-test
+SERVERS := $(VENV)/.installed-test-servers
+ENGINES := $(VENV)/.installed-test-engines
+BROWSER := $(VENV)/.installed-test-browser
+STAMP := $(VENV)/.installed-dev
 SITE := $(VENV)/.installed-docs
 # What is imported is compiled once, also where the environment says otherwise: the tests start many processes, and each
 # would compile NumPy and SciPy anew. One thread a process: arrays are small, and threads would wait for each other.
@@ -22,15 +27,23 @@ setup: $(STAMP)  ## create .venv with everything in it (make demo takes less)
 $(LIGHT): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Parley needs Python 3.11 or newer, found " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile --editable .
+	$(PIP) --editable .
 	@touch $(LIGHT)
 
-$(STAMP): $(LIGHT)
+$(QUICK): $(LIGHT)
+	$(PIP) --editable '.[test,lint]'
+	@touch $(QUICK)
+
+$(SERVERS) $(ENGINES) $(BROWSER): $(QUICK)
+	$(PIP) --editable '.[$(@:$(VENV)/.installed-%=%)]'
+	@touch $@
+
+$(STAMP): $(SERVERS) $(ENGINES) $(BROWSER)
 	$(PIP) --editable '.[dev]'
 	@touch $(STAMP)
 
 $(SITE): $(LIGHT)
-	$(PIP) --no-compile --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	@touch $(SITE)
 
 demo: $(LIGHT)   ## the main job, end to end, on the paper's instance; writes an HTML report
@@ -41,45 +54,48 @@ LAYERS := simulations servers kills mutants engines browser
 RULES := not simulations and not servers and not kills and not mutants and not engines and not browser
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
 
-test: setup      ## linters, types, import directions, doctests and every quick test (minutes)
+test: $(QUICK)   ## linters, types, import directions, doctests and every quick test (minutes)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@# Types beside the tests, on what they leave of two cores: a minute where nothing is cached. What is said comes last.
 	@$(MAKE) --no-print-directory types > $(VENV)/.types 2>&1 & types=$$!; \
 	$(PYTEST) -m "$(RULES)"; rules=$$?; wait $$types; types=$$?; cat $(VENV)/.types; exit $$((rules || types))
 
-test-simulations: setup ## studies by the hundred: errors at ties, plans, tables of the paper, random walks
-test-servers: setup ## real server processes, PostgreSQL too, hostile connections, whole trials over HTTP
-test-kills: setup ## processes killed at every point, power loss, restarts of PostgreSQL
-test-mutants: setup ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work
-test-engines: setup ## sweeps on pools of processes, Dask and Ray, with workers killed
-test-browser: setup ## the pages in Chromium
+test-simulations: $(QUICK) ## studies by the hundred: errors at ties, plans, tables of the paper, random walks
+test-servers: $(SERVERS) ## real server processes, PostgreSQL too, hostile connections, whole trials over HTTP
+test-kills: $(SERVERS) ## processes killed at every point, power loss, restarts of PostgreSQL
+test-mutants: $(SERVERS) ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work
+test-engines: $(ENGINES) ## sweeps on pools of processes, Dask and Ray, with workers killed
+test-browser: $(BROWSER) ## the pages in Chromium
 $(LAYERS:%=test-%):
 	$(PYTEST) -m $(@:test-%=%) tests
 
-again: setup     ## the tests of a layer that failed in its last run, one by one: make again LAYER=browser
-	$(BIN)/pytest --last-failed --last-failed-no-failures none -m $(LAYER) tests
+# What needed a second try is noted: .ci/run names it in its last lines, so that it is mended.
+SECOND := $(VENV)/.second-try
+again: $(QUICK)  ## the tests of a layer that failed in its last run, one by one: make again LAYER=browser
+	$(BIN)/python -m tools.second_try $(SECOND)
+	$(BIN)/pytest --last-failed --last-failed-no-failures none --randomly-dont-reorganize -m $(LAYER) tests
 
-quick: setup     ## the quick tests of one room: make quick ROOM=policies
+quick: $(QUICK)  ## the quick tests of one room: make quick ROOM=policies
 	@test -n "$(ROOM)" || { echo "which room? make quick ROOM=policies"; exit 2; }
 	$(BIN)/ruff check
 	$(BIN)/pytest -q -m "$(RULES)" $(or $(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/parley/$(ROOM) src/parley/$(ROOM).py),$(error no room $(ROOM): a folder or module of src/parley or tests, such as policies, dashboard/pages or study))
 
-installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
+installs: $(SERVERS) ## wheel, sdist and every extra, each tried in a fresh environment
 	$(BIN)/python -m tools.packaging.installs
 
-bare: setup      ## numeric and protocol tests as on a machine without a server's packages
+bare: $(QUICK)      ## numeric and protocol tests as on a machine without a server's packages
 	$(BIN)/python -m tools.packaging.without_server
 
-sbom: setup      ## wheel, sdist and the CycloneDX list of what users install, into dist
+sbom: $(SERVERS) ## wheel, sdist and the CycloneDX list of what users install, into dist
 	$(BIN)/python -m tools.packaging.sbom
 
-lint: setup      ## the linters alone
+lint: $(QUICK)      ## the linters alone
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@$(MAKE) --no-print-directory types
 
-types: setup     ## types and import directions alone
+types: $(QUICK)     ## types and import directions alone
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

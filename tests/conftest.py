@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -16,6 +17,22 @@ if os.environ.get("PARLEY_TEST_MUTANT"):  # promise 13 runs other tests against 
     from tools.chaos.mutants import apply_chosen
 
     apply_chosen()
+
+# Modules of one layer that import what only that layer installs (the extras test-LAYER of pyproject.toml).
+NEEDS = {
+    "browser": ("browser", "playwright"),
+    "site/test_openfeature.py": ("servers", "openfeature"),
+    "agent/test_warehouse.py": ("servers", "duckdb"),
+}
+MISSING = {path: layer for path, (layer, package) in NEEDS.items() if importlib.util.find_spec(package) is None}
+collect_ignore = list(MISSING)
+
+
+def pytest_configure(config):
+    """A layer is not run without some of its tests: it is not run."""
+    for path, layer in MISSING.items():
+        if config.option.markexpr == layer:
+            raise pytest.UsageError(f"tests/{path} needs more packages: make test-{layer} installs them")
 
 
 @pytest.fixture(scope="session")

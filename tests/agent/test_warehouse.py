@@ -18,6 +18,7 @@ from parley.coordinator.record import initialise, open_storage
 from parley.errors import InvalidInput
 from parley.totals import Totals
 
+pytestmark = pytest.mark.servers
 ROWS = [("x", 0.1), ("y", 1e16), ("x", 0.2), ("x", 1 / 3), ("y", -1e16), ("x", 1e-9)]
 QUERY = "SELECT id, arm, reward FROM outcomes WHERE site = :agent ORDER BY id"
 SECRET = "s3cret-of-the-warehouse"
@@ -220,7 +221,6 @@ def test_a_query_that_takes_too_long_is_stopped(tmp_path):
         make(configured(tmp_path, "duckdb://", endless, timeout=0.2))(plan())
 
 
-@pytest.mark.servers
 def test_postgresql(tmp_path, postgres, monkeypatch):
     name = "warehouse"
     postgres.psql(f"CREATE DATABASE {name}")

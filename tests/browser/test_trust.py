@@ -109,7 +109,7 @@ def test_tokens_are_issued_rotated_and_revoked(visit, server):
     page = visit(server, server.token).page
     page.goto("/tokens")
     page.get_by_label("Role").select_option("analyst")
-    page.get_by_label("Name").fill("statistics")
+    page.get_by_label("Name", exact=True).fill("statistics")
     page.get_by_role("button", name="Issue").click()
     first = page.locator("#secret").inner_text()
     assert re.fullmatch(r"parley_[0-9a-f]{16}_[\w-]{43}", first)

@@ -49,6 +49,7 @@ def results(folder):
     return load_results(folder)
 
 
+@pytest.mark.engines
 def test_pandas_and_polars_hold_the_same_rows(results):
     frame = results.pandas()
     assert len(frame) == 9 * 60
