@@ -224,8 +224,8 @@ def estimates(
     lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
     rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
     low, high = _widened(problem.noise.interval(every, line), rounding)
-    if problem.noise.low is not None and problem.noise.high is not None:
-        low, high = np.maximum(low, problem.noise.low), np.minimum(high, problem.noise.high)
+    smallest, largest = problem.noise.ends
+    low, high = np.maximum(low, smallest), np.minimum(high, largest)
     return Estimates(
         problem=problem,
         agents=problem.agents[some],

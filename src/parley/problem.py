@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.errors import InvalidInput, TiedArms
 from parley.rewards import Gaussian, RewardModel
-from parley.rewards.base import checked_scale, fitting
+from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
 from parley.system.once import once
 from parley.text.formatting import plural
@@ -226,9 +226,8 @@ class Drift:
         if self.step:
             moved += self.step * np.sum([each.standard_normal((count, agents)) for each in steps] or [0.0], axis=0)
         moved += self.season * np.sin(2 * np.pi * len(steps) / self.season_phases)
-        if noise.low is not None and noise.high is not None:
-            moved = np.clip(moved, noise.low - means.min(axis=-2), noise.high - means.max(axis=-2))
-        return moved[:, None, :]
+        low, high = noise.ends
+        return np.asarray(np.clip(moved, low - means.min(axis=-2), high - means.max(axis=-2)))[:, None, :]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

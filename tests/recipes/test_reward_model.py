@@ -12,9 +12,9 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 from parley.rewards import sampling
-from parley.rewards.base import SCALE, Scale
 from parley.rewards.gaussian import Scaled
 from parley.rewards.sampling import Sampler, TiltedLaw
+from parley.rewards.scales import SCALE, Scale
 from parley.settings import Key
 
 __all__ = ["Coin"]

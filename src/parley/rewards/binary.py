@@ -8,18 +8,19 @@ opponent first, `shares` signed; a mixture of stakes is the last axis.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from parley.errors import InvalidInput
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
-from parley.rewards.base import RewardModel, Scale, no_scale
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
+from parley.rewards.known_variance import KnownVariance
 from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
+from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, number
@@ -38,7 +39,7 @@ ROUNDING = 4e-16  # taken off per draw: logarithms of factors near 1 are rounded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Binary(RewardModel):
+class Binary(KnownVariance):
     """Yes or no. `rate` is about how often it is yes, if that is known.
 
     It sizes the first phase and is the base rate of truths to plan for; the guarantee does not rest on it.
@@ -49,6 +50,7 @@ class Binary(RewardModel):
 
     kind: ClassVar[str] = "binary"
     description: ClassVar[str] = "0 or 1"
+    observed: ClassVar[str] = "yes or no (1 or 0)"
     keys: ClassVar[Mapping[str, Key]] = {
         "rate": Key(
             kinds=NUMBER,
@@ -71,7 +73,7 @@ class Binary(RewardModel):
     values: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     means_are_rates: ClassVar[bool] = True
     rate_bounds: ClassVar[bool] = True
-    takes_noise: ClassVar[bool] = True
+    private_form: ClassVar[str] = 'kind "binary"'
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     rate: float | None = None
@@ -123,6 +125,14 @@ class Binary(RewardModel):
     @property
     def usual_mean(self) -> float:
         return self._usual_rate
+
+    def other_guesses(self) -> list[tuple[str, str, Self]]:
+        if self.rate is None:
+            return []
+        return [
+            ("guess of the rate", f"{factor:g} times", replace(self, rate=min(factor * self.rate, 0.99)))
+            for factor in (0.5, 1.5)
+        ]
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
         return two_valued_flaw(count, total, square)

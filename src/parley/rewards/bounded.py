@@ -6,14 +6,15 @@ from typing import Any, ClassVar, Self
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import GUESS, RewardModel, Scale, no_scale
+from parley.rewards.known_variance import KnownVariance
 from parley.rewards.sampling import Sampler
+from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
 from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounded(RewardModel):
+class Bounded(KnownVariance):
     """Rewards in [low, high].
 
     >>> Bounded(low=-1, high=3).variance
@@ -22,6 +23,7 @@ class Bounded(RewardModel):
 
     kind: ClassVar[str] = "bounded"
     description: ClassVar[str] = "rewards between low and high"
+    observed: ClassVar[str] = "a number in a known range"
     keys: ClassVar[Mapping[str, Key]] = {
         "guess": GUESS,
         "method": Key(
@@ -34,7 +36,7 @@ class Bounded(RewardModel):
     }
     study_defaults: ClassVar[Mapping[str, Any]] = {"method": "variance"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"method": ("variance", "hoeffding")}
-    takes_noise: ClassVar[bool] = True
+    private_form: ClassVar[str] = 'kind "bounded" with method "hoeffding"'
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
 
@@ -48,7 +50,7 @@ class Bounded(RewardModel):
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:
         if "scale" in keys:
-            found = f"{keys['scale']} with kind 'bounded'"
+            found = f"{keys['scale']} with kind {cls.kind!r}"
             raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
         return super().from_keys(keys)
 

@@ -45,7 +45,7 @@ class BoundedVariance(Bounded):
 
     chosen: ClassVar[Mapping[str, str]] = {"method": "variance"}
     needs_squares: ClassVar[bool] = True
-    takes_noise: ClassVar[bool] = False
+    private_form: ClassVar[str] = ""
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     guess: float | None = None

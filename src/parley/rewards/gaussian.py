@@ -8,10 +8,11 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import GUESS, SCALE, RewardModel, Scale, checked_scale, fitting, squared_scale
 from parley.rewards.bets import Bets, log_bet, log_boost, log_final_payoff
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
+from parley.rewards.known_variance import KnownVariance
 from parley.rewards.sampling import Sampler, TiltedLaw
+from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, squared_scale
 from parley.settings import Key
 from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
@@ -24,7 +25,7 @@ CLIP = Key(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaled(RewardModel):
+class Scaled(KnownVariance):
     """What models with a stated scale share."""
 
     scale: Scale = 1.0
@@ -65,6 +66,7 @@ class SubGaussian(Scaled):
 
     kind: ClassVar[str] = "subgaussian"
     description: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
+    observed: ClassVar[str] = "a number, with errors whose tails are no heavier than a Gaussian's"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}
 
 
@@ -80,6 +82,7 @@ class Gaussian(Scaled):
 
     kind: ClassVar[str] = "gaussian"
     description: ClassVar[str] = "of known or unknown scale"
+    observed: ClassVar[str] = "a number, with Gaussian errors"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS, "clip": CLIP}
     study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}
     boosted: ClassVar[bool] = True
@@ -115,7 +118,8 @@ class ClippedGaussian(Scaled):
     """
 
     kind: ClassVar[str] = "gaussian"
-    takes_noise: ClassVar[bool] = True
+    observed: ClassVar[str] = "a number, with Gaussian errors"
+    private_form: ClassVar[str] = 'kind "gaussian" with clip and a scale'
     clip: tuple[float, float]
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ class TiltedLaw:
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
+    width: float = 0.0  # how far apart rewards are whose odds a tilt changes; 0 where any tilt is as good
 
 
 def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
@@ -80,7 +81,7 @@ def tilted_two_valued(means: FloatArray, low: FloatArray | float, high: FloatArr
         each = tilt * low + np.log1p(rates * np.expm1(tilt * width))
         return np.asarray((counts * each).sum(axis=(-2, -1)))
 
-    return TiltedLaw(draw=draw, cumulant=cumulant)
+    return TiltedLaw(draw=draw, cumulant=cumulant, width=float(np.max(width)))
 
 
 def uniform(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:

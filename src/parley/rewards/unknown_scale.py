@@ -13,7 +13,7 @@ from scipy.special import log_ndtr, ndtri, stdtr
 
 from parley.errors import InvalidInput
 from parley.rewards import intervals, sampling
-from parley.rewards.base import RewardModel, Scale, squared_scale
+from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
     LOG_SHARES,
     NOTHING,
@@ -28,7 +28,8 @@ from parley.rewards.bets import (
 )
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import LEVEL, largest_variance
-from parley.rewards.sampling import Sampler
+from parley.rewards.sampling import Sampler, TiltedLaw
+from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, positive
 
@@ -60,11 +61,11 @@ class UnknownScale(RewardModel):
     """
 
     kind: ClassVar[str] = "gaussian"
+    observed: ClassVar[str] = "a number, with Gaussian errors"
     boosted: ClassVar[bool] = True
     assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
-    knows_scale: ClassVar[bool] = False
     scale: str = "unknown"
     guess: float = 1.0
 
@@ -85,16 +86,6 @@ class UnknownScale(RewardModel):
             allowed=f"a known scale (a number, a row or a matrix): {who} has intervals of known width",
             hint='State the scale under [noise], or use the policy "evidence"',
         )
-
-    @property
-    def variance(self) -> float:
-        """There is none: code that needs a known scale gets an error."""
-        self.require_scale("this policy")
-        raise AssertionError  # never reached
-
-    @property
-    def largest_scale(self) -> float:
-        return float(np.sqrt(self.variance))
 
     @property
     def first_variance(self) -> float:
@@ -208,6 +199,12 @@ class UnknownScale(RewardModel):
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         true = np.array(self.guess if scale is None else scale)
         return {"gaussian": lambda: sampling.gaussian(means, float(true) if true.ndim == 0 else true)}
+
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+        return sampling.gaussian(means, scale)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        return sampling.tilted_gaussian(means, self.true_variances(means, scale))
 
 
 def _pooled(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:

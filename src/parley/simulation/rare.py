@@ -131,7 +131,8 @@ def _run(
         shifts = moved(phase=phase)
         means, phase = instance.means if shifts is None else instance.means + shifts[runs], phase + 1
         law = noise.tilted_law(means, instance.scale)
-        bet = _bet(policy, instance, state, quotas, members, agent, noise.true_variances(means, instance.scale))
+        variances = noise.true_variances(means, instance.scale)
+        bet = _bet(policy, instance, state, quotas, members, agent, variances, law.width)
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
         fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
@@ -195,8 +196,11 @@ def _bet(
     members: IntArray,
     agent: int,
     variances: FloatArray,
+    width: float,
 ) -> _Bet:
-    """The bet that makes an error rare, as a tilt; `variances (..., arm, agent)` are the true ones of the rewards."""
+    """The bet that makes an error rare, as a tilt; `variances (..., arm, agent)` are the true ones of the rewards, and
+    `width` is what tilts are limited by.
+    """
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
     slot, arm = _slot(instance, contrasts, members, agent)
@@ -224,8 +228,8 @@ def _bet(
         # However much a boosted bet stakes, it reaches the line at a score of about the quantile of what is missing.
         score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
-    if noise.low is not None and noise.high is not None:
-        steepest = np.abs(direction).max(axis=(-2, -1)) * (noise.high - noise.low)
+    if width:
+        steepest = np.abs(direction).max(axis=(-2, -1)) * width
         stakes = np.minimum(stakes, LARGEST_TILT / np.maximum(steepest, 1e-300)[:, None])
     return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
 
@@ -255,8 +259,8 @@ def hardest_ties(problem: Problem) -> list[Tie]:
     """
     model, top = problem.noise, problem.top
     centre, step = model.usual_mean, problem.largest_gap / 2
-    if model.low is not None and model.high is not None:
-        step = min(step, (centre - model.low) / 2, (model.high - centre) / 2)
+    low, high = model.ends
+    step = min(step, (centre - low) / 2, (high - centre) / 2)
     levels = np.full(problem.arm_count, centre - step)
     levels[: top - 1], levels[top - 1 : top + 1] = centre + step, centre
     kinds = {marked("two arms tie"): levels}

@@ -408,14 +408,11 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
         for shift in (-0.05, 0.05):
             moved = np.clip(truth.means + shift, 0.001, 0.999)
             made.append(("all rates", f"{100 * shift:+.0f} points", replace(truth, means=moved), problem))
-        if getattr(noise, "rate", None) is not None:
-            for factor in (0.5, 1.5):
-                guessed = replace(noise, rate=min(factor * noise.rate, 0.99))  # type: ignore[attr-defined,call-arg]
-                made.append(("guess of the rate", f"{factor:g} times", truth, problem.with_(noise=guessed)))
-    elif noise.low is None:
+    elif noise.free_scale:
         scale = np.sqrt(np.broadcast_to(instance.cell_variances, instance.means.shape))
         for factor in (0.7, 1.4):
             made.append(("true scale", f"{factor:g} times", replace(truth, scale=factor * scale), problem))
+    made += [(name, value, truth, problem.with_(noise=guessed)) for name, value, guessed in noise.other_guesses()]
     changed: list[tuple[str, str, dict[str, Any]]] = []
     if most is not None:
         changed += [("largest size", number(size), {"max_samples": size}) for size in (most * 4 // 5, most * 5 // 4)]

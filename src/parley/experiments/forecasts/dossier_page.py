@@ -42,12 +42,6 @@ from parley.weights import alphas_of
 
 MOST_COLUMNS = 8  # agents that a table has beside each other
 MOST_NAMED = 12
-OBSERVED = {
-    "binary": "yes or no (1 or 0)",
-    "bounded": "a number in a known range",
-    "gaussian": "a number, with Gaussian errors",
-    "subgaussian": "a number, with errors whose tails are no heavier than a Gaussian's",
-}
 
 
 def dossier_html(dossier: Dossier, command: str) -> str:
@@ -153,7 +147,7 @@ FILTERS: dict[str, Callable[..., str]] = {
 def _observed(dossier: Dossier) -> str:
     """The kind of rewards, and what the study file says of them."""
     noise = dossier.problem.noise
-    kind = OBSERVED.get(noise.kind) or noise.description
+    kind = noise.observed or noise.description
     stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
     return f"{kind}; `[noise]` states {stated}" if stated else kind
 

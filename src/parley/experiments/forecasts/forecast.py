@@ -89,8 +89,7 @@ def simulate_rest(
     if problem.rho is not None:
         errors = np.hypot(errors, np.sqrt(problem.noise_variance * state.phase) / np.maximum(state.counts, 1))
     truths = plausible_means(state.means, np.broadcast_to(errors, problem.shape), generator, continuations)
-    if problem.noise.low is not None and problem.noise.high is not None:
-        truths = _reflected(truths, problem.noise.low, problem.noise.high)
+    truths = _reflected(truths, *problem.noise.ends)
     draw = problem.noise.forecast_sampler(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
     ends = isinstance(problem.horizon, int)  # by itself, however long it takes

@@ -96,8 +96,8 @@ def prior_scenario(
     ):
         if not allowed:
             raise InvalidInput(key, found=value, allowed="above 0 (heterogeneity: between 0 and 1)")
-    low, high, centre = problem.noise.low, problem.noise.high, problem.noise.usual_mean
-    room = np.inf if low is None or high is None else 2 * min(centre - low, high - centre)
+    (low, high), centre = problem.noise.ends, problem.noise.usual_mean
+    room = 2 * min(centre - low, high - centre)
     if spread > room:
         within = f"at most {room:g}: means lie between {low:g} and {high:g}"
         raise InvalidInput("spread", found=f"{spread:g} around {centre:g}", allowed=within)

@@ -137,7 +137,7 @@ def _first_gap(problem: Problem) -> float:
     noise = problem.noise
     if problem.horizon is not None:
         return problem.largest_gap
-    width = math.sqrt(np.max(noise.first_variance)) if noise.low is None else noise.usual_gap
+    width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
 
 

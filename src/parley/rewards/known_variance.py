@@ -1,0 +1,77 @@
+"""What follows where rewards are sub-Gaussian with a variance that is known before the first draw.
+
+A model that states `variance`, its keys and its samplers is complete: contrasts have known variances, bets on them and
+intervals have closed forms, and lower bounds are those of Gaussian rewards. In a range, what is simulated lies at its
+ends, which scatters most.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from parley.rewards import intervals, sampling
+from parley.rewards.base import RewardModel
+from parley.rewards.bets import Bets, at_bets, contrast_payoff
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
+from parley.rewards.sampling import Sampler, TiltedLaw
+from parley.rewards.scales import Scale
+from parley.totals import Totals
+from parley.validation.checks import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownVariance(RewardModel):
+    """Sub-Gaussian rewards: all that is missing is `variance`, keys and samplers."""
+
+    knows_scale: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def variance(self) -> FloatArray | float:
+        """The square of the sub-Gaussian scale: one for all, or what broadcasts to `(arm, agent)`."""
+
+    @property
+    def first_variance(self) -> FloatArray | float:
+        return self.variance
+
+    def cell_variances(self, past: Totals) -> FloatArray | float:  # noqa: ARG002
+        return self.variance
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        lost = self.mixed_rounding(bets.fresh, bets.weights)
+        if lost is not None:
+            bets = replace(bets, contrast=bets.contrast - sum(at_bets(bets, lost, lost)))
+        return contrast_payoff(bets, boosted=self.boosted)
+
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        return intervals.known_variance_bound(self.rounded_down(phase), signal, information)
+
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return intervals.gaussian_interval(summary, line)
+
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
+        return None if self.in_range else np.broadcast_to(self.variance, past.counts.shape)
+
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        return self.variance
+
+    @property
+    def bound_note(self) -> str:
+        return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
+
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
+        """As at the ends of the range; without one, those of the bounds."""
+        if self.low is None or self.high is None:
+            return super().true_variances(means, scale)
+        return np.asarray((means - self.low) * (self.high - means))
+
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+        return sampling.gaussian(means, scale)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        """Right for samplers that are Gaussian, or two-valued in a range; a model with another has its own."""
+        if self.low is None or self.high is None:
+            return sampling.tilted_gaussian(means, self.true_variances(means, scale))
+        return sampling.tilted_two_valued(means, self.low, self.high)
