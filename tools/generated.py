@@ -23,7 +23,7 @@ GOLDEN = (
     "tests.protocol.test_golden_endings",
     "tests.protocol.test_deviations",
     "tests.protocol.test_held",
-    "tests.cli.test_qualify",
+    "tests.edges.qualification.test_qualify",
 )
 
 
@@ -184,7 +184,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "docs/api.md": api,
     "docs/production.md": production,
     "docs/mutants.md": mutants,
-    "src/parley/cli/qualification/promises.json": promises,
+    "src/parley/edges/qualification/promises.json": promises,
 }
 
 

@@ -1,7 +1,7 @@
 """Each promise of the docs with its tests and its mutants, and who may do what: what `parley qualify` ships.
 
 From the tests' own docstrings, the tables of mutants, docs/threat-model.md and docs/api.md, so that nothing is said
-twice. `make generated` writes it to src/parley/cli/qualification/promises.json.
+twice. `make generated` writes it to src/parley/edges/qualification/promises.json.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from sqlalchemy import create_engine, text
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.agent.client import Client
-from parley.cli.qualify_checks import receipts_of, rewritten, tampered
 from parley.coordinator.record import open_for_reading, open_storage, parse_url
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup
 from parley.errors import Conflict, Unreachable
 from parley.protocol import Receipt, read_log, verify_log
+from parley.testing.forgeries import receipts_of, rewritten, tampered
 
 
 @pytest.fixture(scope="module")

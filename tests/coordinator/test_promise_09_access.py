@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse
 from tests.coordinator.support import study_message
 from tools.promises import access_table
 
-from parley.cli.qualify_live import BODIES, ROLES, access_mistakes, call
 from parley.coordinator.access.tokens import Role
 from parley.coordinator.http.guard import Asked, Operation
 from parley.coordinator.http.operations import OPERATIONS
 from parley.coordinator.problems import Refusal
 from parley.errors import NotAllowed
+from parley.testing.access import BODIES, ROLES, access_mistakes, call
 
 PUBLIC = {operation.name for operation in OPERATIONS if operation.public}
 

@@ -14,19 +14,18 @@ ENTRIES = {
     *(page.__name__ for page in PAGES),
     *COMMANDS.values(),
 }
-REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migrations.")
+# An edge keeps apart what is imported only when it is used: its way in is imported at every start.
+REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migrations.", "parley.edges.")
 # The reason why each other one stands alone. A module whose only importer is in a higher room is that room's way in:
 # the import directions keep the two apart.
 REASONS = {
     "parley.bounds.bernoulli": "exact bounds for 0/1 rewards: a proof of its own beside the paper's",
     "parley.cli.admin_changes": "the half of `parley admin` that changes running studies",
-    "parley.cli.qualify_live": "what `parley qualify` tries with real servers",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
     "parley.policies.evidence.joint": "one answer of all agents: a proof of its own",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
     "parley.service.forecasts": "the operations that simulate, apart from the process that serves them",
-    "parley.site.flags": "feature flags: another protocol's words, apart from the site's own API",
     "parley.site.pages": "the pages of a site, apart from its API",
 }
 

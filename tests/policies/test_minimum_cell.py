@@ -5,7 +5,6 @@ import pytest
 from tests.support import random_instance
 
 from parley.bounds import Guarantee
-from parley.experiments.paper.discrepancies import CappedWcpe
 from parley.policies import make_policy
 from parley.policies.wcpe import make_threshold, radius
 from parley.problem import Instance, Problem
@@ -54,11 +53,6 @@ def test_data_that_outrun_the_proxy_gaps_leave_no_phase_without_draws(name, scal
         assert quotas.any(), f"phase {phase + 1}"
         state = policy.update(state, Totals(counts=quotas, sums=quotas * np.array([[gap, gap], [0.0, 0.0]])))
     assert state.active.all()
-
-
-def test_a_policy_that_caps_its_draws_is_raised_too():
-    policy = CappedWcpe(problem=Problem(arms=2, weights=[[1.0]], minimum_cell=50), cap=3)
-    assert (policy.plan(policy.start()) == 50).all()
 
 
 def test_a_cell_that_nobody_needs_stays_empty():

@@ -18,8 +18,8 @@ import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, table
 from tools.correctness.near_ties import allowance
 
+from parley.edges.reproduction.reproduction import paper_instance
 from parley.experiments.forecasts.designs import TextbookDesign
-from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance
 from parley.problem import FloatArray, Instance, Problem

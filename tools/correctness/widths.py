@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
+from parley.edges.reproduction.reproduction import paper_instance
 from parley.estimates import Estimates, estimates, fixed_quantile, joint_line
-from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model

@@ -31,7 +31,7 @@ TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 PAGE = "tests/agent/test_site_page.py::"
-FLAGS = "tests/site/test_flags.py::"
+FLAGS = "tests/edges/flags/test_flags.py::"
 WAREHOUSE = "tests/agent/test_warehouse.py::"
 NETWORK = "tests/agent/test_network.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
@@ -323,11 +323,11 @@ MUTANTS = [
     ),
     *_of(
         "feature flags",
-        ("an evaluation draws anew for a visitor who has an arm", "site/flags.py", "self._given(participant, ",
+        ("an evaluation draws anew for a visitor who has an arm", "edges/flags/flags.py", "self._given(participant, ",
          "self._given(f'{participant} {len(self._site.people.persons)}', ", FLAGS + "test_a_flag_is_the_arm_that_the_api_gives_whoever_asks_first"),
         ("an arm is answered that is not in the journal", "agent/site.py", "write(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))",
          "self.people.take(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))", FLAGS + "test_what_is_answered_is_in_the_journal_and_nothing_else_of_the_context"),
-        ("an ETag is looked at before the visitor is assigned", "site/flags.py", 'answer = Evaluations(flags=[await self._evaluated(request)])',
+        ("an ETag is looked at before the visitor is assigned", "edges/flags/flags.py", 'answer = Evaluations(flags=[await self._evaluated(request)])',
          'answer = Evaluations(flags=[] if "if-none-match" in request.headers else [await self._evaluated(request)])', FLAGS + "test_in_bulk_with_an_etag_that_is_asked_for_only_after_the_arm_is_given"),
         ("of many outcomes one person may have two", "agent/site.py", "if key in seen:", "if False:",
          "tests/site/test_api.py::test_of_many_outcomes_each_is_taken_or_refused_with_the_reason"),

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from parley.errors import InvalidInput, Unreachable, needs
 from parley.experiments.report_kit.tables import Table
+from parley.hooks import edges
 from parley.policies import POLICIES
 from parley.system.files import SECRET, write_whole
 from parley.text.formatting import printable
@@ -55,6 +56,26 @@ def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return click.option(
         "--output", default=default, show_default=True, type=click.Path(dir_okay=False), help="Where the page goes."
     )
+
+
+def edge_options(name: str) -> Callable[[C], C]:
+    """Add the options that edges have for a command; its function gets their values as the dictionary `edges`."""
+
+    def add(command: C) -> C:
+        options = [option for edge in edges() for option in edge.options(name)]
+        called = command.callback
+        assert called is not None
+        command.params.extend(options)
+
+        @functools.wraps(called)
+        def gathered(*arguments: Any, **values: Any) -> Any:
+            chosen = {option.name: values.pop(option.name) for option in options if option.name is not None}
+            return called(*arguments, edges=chosen, **values)
+
+        command.callback = gathered
+        return command
+
+    return add
 
 
 def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -140,6 +161,7 @@ TOO_FAST = "urn:parley:problem:too-fast"
 PAUSE = 1.0  # seconds; the least that a coordinator asks for
 
 Answer = TypeVar("Answer")
+C = TypeVar("C", bound=click.Command)
 
 reason_option = click.option("--reason", required=True, help="The reason; the log keeps it.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

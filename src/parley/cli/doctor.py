@@ -15,12 +15,14 @@ from packaging.requirements import Requirement
 from parley import __version__
 from parley.cli.console import chosen_network, json_option, network_options, print_json, say, show_table
 from parley.errors import InvalidInput, NotAllowed, ParleyError, needs
+from parley.hooks import edges, own_edges
 from parley.study import json_schema
 from parley.text.formatting import plural
 
-# What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
+# What a user may add, and what for; edges add theirs. Those for developers (test, lint, docs, judge) are the
+# Makefile's business.
 EXTRAS = {
-    "": "bounds, simulate, plan, demo, reproduce, audit-policy, verify FILE",
+    "": "bounds, simulate, plan, demo, audit-policy, verify FILE",
     "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
     "agent": "agent, the rest of admin, verify --server",
     "site": "site",
@@ -30,8 +32,6 @@ EXTRAS = {
     "oidc": "sign-in to the dashboard by a provider: serve --oidc-issuer",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
-    "ray": "sweep --engine ray",
-    "dask": "sweep --engine dask",
 }
 DEFAULT_DB = "parley.db"
 
@@ -95,8 +95,29 @@ def _coordinator(server: str) -> dict[str, Any]:
     return answer | {"answers": True}
 
 
+def extras() -> dict[str, str]:
+    """Every extra of Parley that a user may add, and what for."""
+    return EXTRAS | {extra: words for edge in own_edges() for extra, words in edge.extras}
+
+
+def _edges() -> tuple[list[dict[str, Any]], str]:
+    """Every edge, whether its packages are there, and the problem that keeps edges from being loaded."""
+    try:
+        found = edges()
+    except InvalidInput as error:
+        return [], str(error)
+    own = own_edges()
+    rows = []
+    for edge in found:
+        missing = {extra: list(unmet("parley", extra)) for extra, _ in edge.extras} if edge in own else {}
+        incomplete = [extra for extra, lack in missing.items() if lack]
+        rows.append({"name": edge.name, "summary": edge.summary, "own": edge in own, "missing_extras": incomplete})
+    return rows, ""
+
+
 def _examine(db: str | None, server: str | None) -> dict[str, Any]:
-    missing = {extra: list(unmet("parley", extra)) for extra in EXTRAS}
+    missing = {extra: list(unmet("parley", extra)) for extra in extras()}
+    rows, problem = _edges()
     database = None
     if db is not None:
         try:
@@ -111,9 +132,11 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
         "environment": sys.prefix,
         "packages": {"complete": not missing[""], "missing": missing[""]},
         "extras": {name: {"complete": not lack, "missing": lack} for name, lack in missing.items() if name},
+        "edges": rows,
+        "edges_problem": problem,
         "database": database,
         "coordinator": coordinator,
-        "well": not missing[""] and not any(one and one["problem"] for one in (database, coordinator)),
+        "well": not (missing[""] or problem or any(one and one["problem"] for one in (database, coordinator))),
     }
 
 
@@ -127,8 +150,9 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
 def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:
     """Show what is installed, which extras are missing, and whether database and coordinator answer.
 
-    It changes nothing. The exit status is 1 if a package that every command needs is missing or too old, or if the
-    database or the coordinator does not answer or is not ready; a missing extra is no failure.
+    Edges are the features that the rest can do without; one that is not listed is not installed. It changes nothing.
+    The exit status is 1 if a package that every command needs is missing or too old, if an edge cannot be loaded, or
+    if the database or the coordinator does not answer or is not ready; a missing extra is no failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None), server)
     if as_json:
@@ -136,18 +160,27 @@ def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:
         return 0 if found["well"] else 1
     say(f"Parley {found['parley']}, Python {found['python']}, {found['system']}")
     say(f"installed in {found['environment']}\n")
+    words = extras()
     rows = [
-        (name or "(always)", EXTRAS[name], "complete" if part["complete"] else "missing: " + ", ".join(part["missing"]))
+        (name or "(always)", words[name], "complete" if part["complete"] else "missing: " + ", ".join(part["missing"]))
         for name, part in {"": found["packages"], **found["extras"]}.items()
     ]
     show_table("", ("extra", "commands", "state"), rows)
     lacking = [name for name, part in found["extras"].items() if not part["complete"]]
     if lacking:
         say(f"To add one, in the clone: pip install '.[{lacking[0]}]'")
+    show_table("", ("edge", "what it brings", "state"), [_edge_row(one) for one in found["edges"]])
+    if found["edges_problem"]:
+        say(f"Edges: {found['edges_problem']}")
     say(_database_sentence(found["database"]))
     if coordinator := found["coordinator"]:
         say(_coordinator_sentence(coordinator))
     return 0 if found["well"] else 1
+
+
+def _edge_row(one: dict[str, Any]) -> tuple[str, str, str]:
+    missing = [f"install the extra {extra}" for extra in one["missing_extras"]]
+    return one["name"], one["summary"], "; ".join(missing) or ("complete" if one["own"] else "of another package")
 
 
 def _coordinator_sentence(found: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from rich.text import Text
 from parley import __version__
 from parley.cli.console import errors
 from parley.errors import InvalidInput, ParleyError
+from parley.hooks import commands_of_edges, edges
 
 # What `parley --help` lists, in the order in which a user meets them. A command's module is imported when it is called.
 PARTS = {
@@ -35,12 +36,10 @@ PARTS = {
     "Experiments": {
         "sweep": "Run a policy over many settings, and keep the results.",
         "report": "Summarise a sweep: tables, figures, a page.",
-        "reproduce": "Reproduce the paper's tables.",
         "audit-policy": "Measure error probabilities too small to count.",
     },
     "This machine": {
         "doctor": "Check what is installed and whether the database answers.",
-        "qualify": "Try here what Parley promises, and write a signed report.",
         "completion": "Print the completion script of a shell.",
         "schema": "Print the JSON Schema of the study file, for editors.",
     },
@@ -58,25 +57,35 @@ COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.valu
 
 
 class Commands(click.Group):
-    """Loads commands by name from `COMMANDS`: `parley demo` is the function `demo_command` of its module."""
+    """Loads commands by name: `parley demo` is the function `demo_command` of its module; edges name theirs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted(COMMANDS)
+        return sorted({*COMMANDS, *commands_of_edges()})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        for title, part in PARTS.items():
+        parts = {title: dict(part) for title, part in PARTS.items()}
+        for name, command in commands_of_edges().items():
+            parts.setdefault(command.part, {})[name] = command.help
+        for title, part in parts.items():
             with formatter.section(title):
                 formatter.write_dl(list(part.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            near = get_close_matches(cmd_name, COMMANDS, n=1, cutoff=0.7)
-            if near:
-                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?", ctx)
-            return None
-        module = importlib.import_module(COMMANDS[cmd_name])
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
-        return command
+        if cmd_name in COMMANDS:
+            module = importlib.import_module(COMMANDS[cmd_name])
+            command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+            return command
+        further = commands_of_edges()
+        if cmd_name in further:
+            return further[cmd_name].load()
+        near = get_close_matches(cmd_name, (*COMMANDS, *further), n=1, cutoff=0.7)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Edges that bring commands: {_bringing()} (parley doctor)."
+        raise click.UsageError(f"No such command {cmd_name!r}. {hint}", ctx)
+
+
+def _bringing() -> str:
+    """The edges that bring commands: whoever misses one sees what is not there."""
+    return ", ".join(edge.name for edge in edges() if edge.commands) or "none"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

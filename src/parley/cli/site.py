@@ -16,7 +16,17 @@ import click
 from click.core import ParameterSource
 
 from parley.agent.journal import Opened, read_entry
-from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
+from parley.cli.console import (
+    attention,
+    connect,
+    edge_options,
+    errors,
+    json_option,
+    outbox_option,
+    print_json,
+    remote_options,
+    say,
+)
 from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
 from parley.protocol import Report
 from parley.protocol.codec import read_json
@@ -133,6 +143,7 @@ def _open_site(
             yield _OpenSite(site, client, outbox)
 
 
+@edge_options("site")
 @click.group(invoke_without_command=True)
 @_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where the service listens.")
@@ -141,9 +152,6 @@ def _open_site(
 @click.option("--tls-cert", default="", help="Certificate, for addresses beyond this machine.")
 @click.option("--tls-key", default="", help="Its key.")
 @click.option("--plain-http", is_flag=True, help="Serve other machines without TLS: only behind a TLS proxy.")
-@click.option(
-    "--flag", default="", help="Key of the feature flag that OpenFeature clients ask for; default: the study."
-)
 @click.pass_context
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
@@ -151,7 +159,8 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     Without a command below it serves a page and an API for the site, on this machine only unless --host says otherwise.
     Participants' keys and single rewards stay in a journal on this machine; the coordinator gets totals.
     """
-    served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http", "flag")}
+    served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
+    served["options"] = options.pop("edges")
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
         return

@@ -11,7 +11,7 @@ import click
 
 from parley.cli.console import errors, json_option, print_json, progress_bar, say, show_table, write_page
 from parley.errors import InvalidInput, need
-from parley.experiments.sweeps.engines import ENGINES, Engine
+from parley.experiments.sweeps.engines import Engine, engines
 from parley.experiments.sweeps.sweep import load_sweep
 from parley.text.formatting import plural, real, typed
 
@@ -29,7 +29,7 @@ LEVEL = 0.95  # of the intervals of a report, unless another is asked for
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the results; default: parley-results/ and the sweep's file name.",
 )
-@click.option("--engine", default="local", show_default=True, metavar="NAME", help=f"One of {', '.join(ENGINES)}.")
+@click.option("--engine", default="local", show_default=True, metavar="NAME", help=f"One of {', '.join(engines())}.")
 @click.option("--workers", type=int, help="Processes or cluster workers to use; default: all there are.")
 @click.option("--address", help="Address of a Ray or Dask cluster that is running; default: start one here.")
 @click.option("--extend", is_flag=True, help="Add cells to a folder whose sweep had fewer values on its axes.")

@@ -1,10 +1,11 @@
-"""The service: an API for the site's own programs, feature flags, and the page. The journal does it all (`agent.site`).
+"""The service: an API for the site's own programs, and the page. The journal does it all (`agent.site`).
 
-`operations` has the table of operations. Routing, guard and OpenAPI (`/v1/openapi.json`) come from it.
+`operations` has the table of operations, and edges add theirs. Routing, guard and OpenAPI (`/v1/openapi.json`) come
+from it.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar
 
@@ -20,13 +21,13 @@ from starlette.staticfiles import StaticFiles
 
 from parley import __version__
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment
+from parley.agent.site import LONGEST_KEY, Assignment, Site
 from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
+from parley.hooks import edges
 from parley.protocol.codec import Count, Model, described
 from parley.site.access import COOKIE, Access, Refused
-from parley.site.flags import Evaluation, EvaluationFailure, EvaluationRequest, Evaluations, Flags
 from parley.site.pages import HERE, Pages
 from parley.system.killpoints import reached
 from parley.validation.checks import is_loopback
@@ -78,10 +79,11 @@ def status_of(error: Exception) -> int:
 Key = Annotated[str, msgspec.Meta(description=f"A participant's key, 1 to {LONGEST_KEY} printable characters.")]
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What the path of an operation may name."""
+@dataclass(frozen=True, kw_only=True)
+class SiteOperation(Endpoint):
+    """An operation of a site; `refused` makes the answer of a refusal, where it is no problem document."""
 
-    key: Annotated[str, described("The key of the flag.")] = ""
+    refused: Refuse = lambda _, status, error: problem(status, str(error))
 
 
 class Participant(Model):
@@ -284,7 +286,7 @@ DOCUMENT = Service(
     title="Parley site",
     version=__version__,
     description="""Gives people who come one by one an arm at once, and takes their outcomes. What is acknowledged is on
-the disk. Every refusal is `application/problem+json` (RFC 9457), but those of feature flags are as OFREP has them.""",
+the disk. Refusals are `application/problem+json` (RFC 9457), unless the operation says otherwise.""",
     security={
         "code": {"type": "http", "scheme": "bearer", "description": "The site's code, where it asks for one."},
         "session": {
@@ -295,24 +297,28 @@ the disk. Every refusal is `application/problem+json` (RFC 9457), but those of f
         },
     },
     problem=Problem,
-    place=Place,
 )
 
 
-def operations(api: Api, flags: Flags) -> tuple[Endpoint, ...]:
+@dataclass(frozen=True, kw_only=True)
+class SiteParts:
+    """What operations of edges work with: the site, who comes in, and how the site's own API assigns."""
+
+    site: Site
+    access: Access
+    given: Callable[..., Awaitable[Assignment]]  # participant, somebody_else: in the journal before it returns
+    options: Mapping[str, Any]  # of `parley site`, that edges added
+
+
+def operations(api: Api) -> tuple[SiteOperation, ...]:
     """The table of operations."""
 
-    def row(method: str, path: str, handler: Handler, **more: Any) -> Endpoint:
-        return Endpoint(method=method, path=path, handler=handler, **more)
+    def row(method: str, path: str, handler: Handler, **more: Any) -> SiteOperation:
+        return SiteOperation(method=method, path=path, handler=handler, **more)
 
     people = {"tag": "people"}
-    ofrep = {"tag": "feature flags", "body": EvaluationRequest, "failure": EvaluationFailure}
     new = {"status": 201, "also": {200: "The same arm as before."}}
     silent = {503: "No answer of the coordinator for two minutes."}
-    tagged = {
-        "headers": {"If-None-Match": "ETags of answers that the client has."},
-        "also": {304: "What the client has still holds."},
-    }
     return (
         row("POST", "/v1/assignments", api.assign, **people, body=Newcomer, answer=Assignment, **new),
         row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),
@@ -321,9 +327,12 @@ def operations(api: Api, flags: Flags) -> tuple[Endpoint, ...]:
         row("GET", "/v1/status", api.get_status, tag="site", answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),
-        row("POST", "/ofrep/v1/evaluate/flags/{key}", flags.evaluate_flag, **ofrep, answer=Evaluation),
-        row("POST", "/ofrep/v1/evaluate/flags", flags.evaluate_flags, **ofrep, answer=Evaluations, **tagged),
     )
+
+
+def all_operations(api: Api, parts: SiteParts) -> tuple[SiteOperation, ...]:
+    """The table with the operations of edges."""
+    return (*operations(api), *(row for edge in edges() for row in edge.site_operations(parts)))
 
 
 async def _elsewhere(_: Request, error: Exception) -> Response:
@@ -332,10 +341,10 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
     return problem(error.status_code, error.detail)
 
 
-def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starlette:
-    """The application; `access` decides who comes in, `flag` is the key of its feature flag, or else the study's id."""
+def create_app(runtime: SiteRuntime, access: Access, options: Mapping[str, Any] | None = None) -> Starlette:
+    """The application; `access` decides who comes in, `options` are those of edges."""
     api, pages = Api(runtime, access), Pages(runtime, access)
-    flags = Flags(api.given, access, flag=flag or runtime.site.study, site=runtime.site)
+    parts = SiteParts(site=runtime.site, access=access, given=api.given, options=options or {})
 
     def guarded(handler: Handler, refuse: Refuse) -> Handler:
         async def endpoint(request: Request) -> Response:
@@ -351,21 +360,20 @@ def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starl
 
         return endpoint
 
-    def route(row: Endpoint) -> Route:
+    def route(row: SiteOperation) -> Route:
         async def known(request: Request) -> Response:
             if not row.public and not access.knows(request):
                 raise Refused(401, "send the site's code as a bearer token")
             answer: Response = await row.handler(request)
             return answer
 
-        refuse = flags.refused if row.failure else lambda _, status, error: problem(status, str(error))
-        return Route(row.path, guarded(known, refuse), methods=[row.method], name=row.name)
+        return Route(row.path, guarded(known, row.refused), methods=[row.method], name=row.name)
 
     def page(path: str, handler: Handler) -> Route:
         shown = guarded(handler, lambda request, status, error: pages.refused(request, status, str(error)))
         return Route(path, shown, methods=["GET", "POST"])
 
-    table = operations(api, flags)
+    table = all_operations(api, parts)
     app = Starlette(
         routes=[
             *map(route, table),
@@ -394,7 +402,7 @@ class SiteSettings:
     tls_cert: str = ""
     tls_key: str = ""
     plain_http: bool = False
-    flag: str = ""  # the key of its feature flag; empty: the study's id
+    options: Mapping[str, Any] = field(default_factory=dict)  # of edges
 
     def __post_init__(self) -> None:
         if self.code and len(self.code) < SHORTEST_CODE:
@@ -420,7 +428,7 @@ def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str]
         access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
         limits = ConnectionLimits(connections=min(CONNECTIONS, affordable_connections()))
         config = uvicorn.Config(
-            create_app(runtime, access, flag=settings.flag),
+            create_app(runtime, access, settings.options),
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
             **limits.uvicorn(partial(problem, 431)),

@@ -20,6 +20,7 @@ class Endpoint:
     handler: Callable[[Any], Awaitable[Any]]
     tag: str = ""
     public: bool = False  # nobody is asked who they are
+    place: type[msgspec.Struct] | None = None  # what its path names, where the service's own does not
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     answer: type[msgspec.Struct] | None = None  # None: a stream, or no JSON
@@ -44,7 +45,7 @@ class Service:
     description: str
     security: Mapping[str, Mapping[str, str]]  # the ways to say who asks
     problem: type[msgspec.Struct]
-    place: type[msgspec.Struct]  # what a path may name
+    place: type[msgspec.Struct] | None = None  # what a path may name, unless the operation says otherwise
 
     def document(self, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         """The OpenAPI document of these operations."""
@@ -90,7 +91,8 @@ class Service:
         return described
 
     def _parameters(self, endpoint: Endpoint) -> Iterable[dict[str, Any]]:
-        place = _parameters_of(self.place)
+        named = endpoint.place or self.place
+        place = _parameters_of(named) if named else {}
         for name in re.findall(r"\{(\w+)\}", endpoint.path):
             schema = {key: value for key, value in place[name].items() if key != "default"}
             yield {"name": name, "in": "path", "required": True, "schema": schema}

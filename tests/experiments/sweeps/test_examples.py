@@ -10,7 +10,7 @@ from benchmarks.reproduction_page import PAGE, refreshed
 from tests.support import first_quick
 
 from parley.cli.main import COMMANDS
-from parley.experiments.sweeps.engines import ENGINES
+from parley.experiments.sweeps.engines import engines
 from parley.experiments.sweeps.sweep import AXES, KEYS, load_sweep, parse_sweep, run_cell
 from parley.policies import make_policy
 from parley.simulation import simulate
@@ -50,7 +50,7 @@ def test_examples_name_commands_that_exist(path):
 
 def test_the_page_on_experiments_names_every_axis_engine_and_key():
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    for name in (*AXES, *ENGINES, "environment", "max_samples"):
+    for name in (*AXES, *engines(), "environment", "max_samples"):
         assert f"`{name}`" in page
     block = re.search(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     document = tomllib.loads(block[1])

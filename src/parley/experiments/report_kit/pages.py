@@ -1,6 +1,7 @@
 """Static pages: one shell, light and dark, tables, figures as SVG. No script of ours, nothing from another host.
 
-A page is a Jinja template in `templates/` that extends `page.html`. Tables stand in it by name, figures as `picture`s.
+A page is a Jinja template in `templates/`, here or of another package, that extends `page.html`. Tables stand in it by
+name, figures as `picture`s.
 """
 
 import base64
@@ -10,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -21,22 +22,28 @@ from parley.text.formatting import gap, number, plural, real, size_text, status_
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 
 
-def render(template: str, *, title: str, command: str, **values: Any) -> str:
-    """A whole page; `command` is what made it. All values are escaped but for tables, pictures and `Markup`."""
-    return _environment().get_template(f"{template}.html").render(title=title, command=command, **values)
+KIT = "parley.experiments.report_kit"
 
 
-def render_text(template: str, *, filters: Mapping[str, Callable[..., str]], **values: Any) -> str:
-    """A template in Markdown; nothing is escaped."""
-    environment = _environment().overlay(autoescape=False)
+def render(template: str, *, title: str, command: str, package: str = KIT, **values: Any) -> str:
+    """A whole page; `command` is what made it, `package` has the template.
+
+    All values are escaped but for tables, pictures and `Markup`.
+    """
+    return _environment(package).get_template(f"{template}.html").render(title=title, command=command, **values)
+
+
+def render_text(template: str, *, filters: Mapping[str, Callable[..., str]], package: str = KIT, **values: Any) -> str:
+    """A template of a package in Markdown; nothing is escaped."""
+    environment = _environment(package).overlay(autoescape=False)
     environment.filters = environment.filters | dict(filters)
     return environment.get_template(f"{template}.md").render(**values)
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     made = Environment(
-        loader=PackageLoader("parley.experiments.report_kit"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(KIT)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

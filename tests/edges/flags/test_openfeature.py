@@ -18,7 +18,7 @@ from tests.browser.live import Server
 from tests.browser.ward import Ward
 
 pytestmark = pytest.mark.servers
-EXAMPLE = Path(__file__).parents[2] / "examples" / "feature_flag.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "feature_flag.py"
 CODE = "open-sesame-42"
 STUDY = """\
 name = "Checkout"

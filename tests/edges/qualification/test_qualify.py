@@ -14,12 +14,13 @@ from tools.mutants.run import ROOT, SOURCE, patched
 from tools.mutants.table import MUTANTS
 from tools.promises import promises
 
-from parley.cli import qualify, qualify_checks
 from parley.cli.main import main
-from parley.cli.qualify_checks import CHECKS, Bench, Check, Flaw, references
+from parley.edges.qualification import checks as qualify_checks
+from parley.edges.qualification import command as qualify
+from parley.edges.qualification.checks import CHECKS, Bench, Check, Flaw, references
 from parley.errors import InvalidInput
 
-FOLDER = SOURCE / "cli" / "qualification"
+FOLDER = SOURCE / "edges" / "qualification"
 # One of each: the solver, the policy, checks of reports, the chain, access; and the check that must be red with it.
 FLAWS = {
     "an allocation is a hundredth too small": "solver",

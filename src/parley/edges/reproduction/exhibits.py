@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from parley.experiments.paper.discrepancies import ITERATIONS, CappedWcpe, Search, searches
-from parley.experiments.paper.published import CITATION, REGRET_CITATION, REGRET_INSTANCES, REGRET_RUNS
-from parley.experiments.paper.reproduction import ALGORITHMS, Row, paper_instance
+from parley.edges.reproduction.discrepancies import ITERATIONS, CappedWcpe, Search, searches
+from parley.edges.reproduction.published import CITATION, REGRET_CITATION, REGRET_INSTANCES, REGRET_RUNS
+from parley.edges.reproduction.reproduction import ALGORITHMS, Row, paper_instance
 from parley.experiments.report_kit.tables import Column, Table, fixed, share, whole
 
 PLAIN, ENHANCED = ALGORITHMS["pf-ucb"], ALGORITHMS["pf-ucb-enhanced"]

@@ -15,6 +15,7 @@ from parley.agent.site import Assignment, Site, checked_key
 from parley.errors import InvalidInput, NotNow
 from parley.protocol.codec import Model, described, sha256
 from parley.site.access import Access, Refused
+from parley.site.app import SiteOperation, SiteParts
 
 
 class EvaluationRequest(Model, forbid_unknown_fields=False):
@@ -113,3 +114,27 @@ class Flags:
             return checked_key(key)
         except InvalidInput as error:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What the path of an operation may name."""
+
+    key: Annotated[str, described("The key of the flag.")] = ""
+
+
+def operations(site: SiteParts) -> tuple[SiteOperation, ...]:
+    """One flag by its key, and all of them; the key is the study's id unless the option says another."""
+    flags = Flags(site.given, site.access, flag=site.options.get("flag") or site.site.study, site=site.site)
+    ofrep: dict[str, Any] = {"tag": "feature flags", "method": "POST", "place": Place}
+    ofrep |= {"body": EvaluationRequest, "failure": EvaluationFailure, "refused": flags.refused}
+    return (
+        SiteOperation(path="/ofrep/v1/evaluate/flags/{key}", handler=flags.evaluate_flag, **ofrep, answer=Evaluation),
+        SiteOperation(
+            path="/ofrep/v1/evaluate/flags",
+            handler=flags.evaluate_flags,
+            **ofrep,
+            answer=Evaluations,
+            headers={"If-None-Match": "ETags of answers that the client has."},
+            also={304: "What the client has still holds."},
+        ),
+    )

@@ -19,10 +19,10 @@ from typing import Any
 import click
 
 from parley import __version__
-from parley.cli import qualify_live  # noqa: F401 - its checks
 from parley.cli.console import checked_output, json_option, print_json, progress_bar, say, show_table
 from parley.cli.doctor import unmet
-from parley.cli.qualify_checks import CHECKS, Bench, Check, stored
+from parley.edges.qualification import live  # noqa: F401 - its checks
+from parley.edges.qualification.checks import CHECKS, Bench, Check, stored
 from parley.errors import InvalidInput, ParleyError, needs
 from parley.experiments.report_kit.pages import render
 from parley.system.files import write_whole
@@ -189,8 +189,9 @@ def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
         "record": f"{beside.name}, SHA-256 {digest}",
         "signature": f"ssh-keygen, namespace {NAMESPACE}, in {beside.name}.sig" if key else "none: no key was named",
     }
-    title, shown = f"Qualification of Parley {document['parley']}", {"verdict": _verdict(document), "facts": facts}
-    write_whole(page, render("qualification", title=title, command="parley qualify", **shown, **document))
+    shown: dict[str, Any] = {"title": f"Qualification of Parley {document['parley']}", "command": "parley qualify"}
+    shown |= {"package": "parley.edges.qualification", "verdict": _verdict(document), "facts": facts}
+    write_whole(page, render("qualification", **shown, **document))
     written = [page, beside]
     for file in (page, beside) if key is not None else ():
         signature = file.with_name(file.name + ".sig")

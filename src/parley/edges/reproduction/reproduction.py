@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from parley.bounds import bai, expected_samples, regret
-from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.paper.published import (
+from parley.edges.reproduction.discrepancies import CappedWcpe, LocalMeansPfUcb
+from parley.edges.reproduction.published import (
     ALPHAS,
     DELTAS,
     PUBLISHED_RUNS,

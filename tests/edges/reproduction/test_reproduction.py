@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from parley.cli.main import main
-from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.paper.exhibits import EXHIBITS
-from parley.experiments.paper.published import TABLE1, TABLE2
-from parley.experiments.paper.reproduction import jobs, measure_all, measured, paper_instance
+from parley.edges.reproduction.discrepancies import CappedWcpe, LocalMeansPfUcb
+from parley.edges.reproduction.exhibits import EXHIBITS
+from parley.edges.reproduction.published import TABLE1, TABLE2
+from parley.edges.reproduction.reproduction import jobs, measure_all, measured, paper_instance
+from parley.problem import Problem
 from parley.simulation import simulate
 
 pytestmark = pytest.mark.simulations
@@ -191,3 +192,8 @@ def test_people_get_tables_and_words(tmp_path):
 def test_one_replication_has_no_spread(tmp_path):
     result = CliRunner().invoke(main, ["reproduce", "table1", "--replications", "1", "--out", str(tmp_path)])
     assert "at least 2" in str(result.exception)
+
+
+def test_a_policy_that_caps_its_draws_is_raised_to_the_minimum_cell():
+    policy = CappedWcpe(problem=Problem(arms=2, weights=[[1.0]], minimum_cell=50), cap=3)
+    assert (policy.plan(policy.start()) == 50).all()

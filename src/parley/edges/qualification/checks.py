@@ -1,6 +1,6 @@
 """What `parley qualify` tries, a function a check: each returns what it found, or raises `Flaw` with what is wrong.
 
-Numbers are compared with `qualification/references.json`, which was written once and is not rewritten. `qualify_live`
+Numbers are compared with `references.json`, which was written once and is not rewritten. `live`
 has the checks that need a server.
 """
 
@@ -32,7 +32,6 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import Instance
 from parley.protocol import (
     Plan,
-    Receipt,
     Record,
     Report,
     StudyMessage,
@@ -45,10 +44,11 @@ from parley.protocol.events import ReportAccepted
 from parley.simulation import phases, simulate
 from parley.simulation.rare import ruled_out_probability
 from parley.study import parse_study, read_toml
+from parley.testing.forgeries import receipts_of, tampered
 from parley.text.formatting import plural
 from parley.totals import Totals
 
-FOLDER = files("parley.cli") / "qualification"
+FOLDER = files("parley.edges.qualification")
 CLOSE = 1e-6  # of numbers: another machine's rounding, and no more
 SIMILAR = 0.01  # of simulated studies: one draw more, where a plan was rounded otherwise
 CHANCE = 1e-6  # that a right program shows so many errors at a tie
@@ -297,50 +297,6 @@ def verify(_: Bench) -> str:
         noticed += 1
     again = plural(found.phases, "decision")
     return f"{plural(len(records), 'record')} sound, {again} taken again; {noticed} forgeries noticed"
-
-
-def receipts_of(records: Sequence[Record]) -> list[Receipt]:
-    """What the agents of a log hold."""
-    accepted = [record for record in records if record.kind == "report-accepted"]
-    return [
-        Receipt.of(Report.from_json(record.payload["report"]), sequence=record.sequence, head=record.hash)
-        for record in accepted
-    ]
-
-
-def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """Every record changed, removed and moved; the log cut before its last report, and wholly rewritten."""
-    for place, record in enumerate(records):
-        changes = {
-            "actor": replace(record, actor="somebody else"),
-            "time": replace(record, at="2001-01-01T00:00:00Z"),
-            "payload": replace(record, payload={**record.payload, "extra": 1}),
-            "hash": replace(record, hash="0" * 64),
-            "kind": replace(record, kind="paused"),
-        }
-        for what, other in changes.items():
-            yield f"{what} of record {place + 1}", [*records[:place], other, *records[place + 1 :]]
-        if place < len(records) - 1:
-            yield f"record {place + 1} removed", [*records[:place], *records[place + 1 :]]
-            moved = [*records[:place], records[place + 1], record, *records[place + 2 :]]
-            yield f"record {place + 1} moved", moved
-    last = max(record.sequence for record in records if record.kind == "report-accepted")
-    for end in range(1, last):
-        yield f"cut after record {end}", list(records[:end])
-    yield "rewritten with other numbers and new hashes", rewritten(records)
-
-
-def rewritten(records: Sequence[Record]) -> list[Record]:
-    """A consistent chain with other squares, as an operator could write it: only the receipts do not fit."""
-    forged: list[Record] = []
-    for record in records:
-        payload = dict(record.payload)
-        if record.kind == "report-accepted":
-            report = dict(payload["report"])
-            payload["report"] = report | {"squares": [value * 1.5 for value in report["squares"]]}
-        words = {"stream": record.stream, "at": record.at, "actor": record.actor, "kind": record.kind}
-        forged.append(Record.after(forged[-1] if forged else None, **words, payload=payload))
-    return forged
 
 
 @check(

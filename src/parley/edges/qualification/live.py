@@ -1,45 +1,28 @@
 """What `parley qualify` tries with real servers: kills, and who may do what.
 
-Who may do what is compared with docs/api.md, as `qualification/promises.json` has it: what is expected never comes from
+Who may do what is compared with docs/api.md, as `promises.json` has it: what is expected never comes from
 the code that is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from parley.cli.demo import administrator, serving
-from parley.cli.qualify_checks import Bench, Flaw, check, require, stored
+from parley.edges.qualification.checks import Bench, Flaw, check, require, stored
 from parley.errors import Unreachable
 from parley.protocol import Receipt, StudyMessage, Verification
 from parley.study import parse_study
+from parley.testing.access import ROLES, access_mistakes, call
 from parley.text.formatting import plural
 from parley.totals import Totals
 
 # Where a server dies, one after the other: within the transaction of a report, and after it, before the answer.
 DEATHS = ("report-looked-up", "report-inserted", "step-computed", "before-commit", "after-commit")
 PATIENCE = 60  # rounds until a study of two agents must be over
-ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
-ENDLESS = ("follow_study", "follow_studies")
-REASON = {"reason": "x"}
-BODIES: dict[str, Any] = {
-    "create_study": {"study": {}},
-    "estimate_study": {"study": {}},
-    "put_report": {},
-    "pause_study": REASON,
-    "resume_study": REASON,
-    "cancel_study": REASON,
-    "freeze_agent": REASON | {"preview": "0" * 64},
-    "close_early": REASON | {"preview": "0" * 64},
-    "amend_report": REASON | {"report": {}},
-    "issue_token": {"role": "viewer", "name": "x"},
-}
 
 
 def _serving(bench: Bench, database: str, **variables: str) -> AbstractContextManager[str]:
@@ -168,79 +151,3 @@ def access(bench: Bench) -> str:
             )
     require(not wrong, "; ".join(wrong[:5]))
     return f"{tried:,} requests, each allowed or denied as documented"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """One request of the matrix."""
-
-    operation: str
-    method: str
-    path: str  # with its parameters in braces
-    role: str | None
-    study: str
-    agent: str
-    public: bool
-
-    @property
-    def place(self) -> dict[str, str]:
-        """Values of the path's parameters."""
-        known = {"phase": "1", "kid": "0" * 16, "arm": "arm 1", "webhook": "wh_0"}
-        known |= {"study": self.study, "agent": self.agent}
-        return {key: value for key, value in known.items() if f"{{{key}}}" in self.path}
-
-
-def call(http: Any, tokens: Mapping[str | None, str], asked: Asked) -> int:
-    """The status of the answer over HTTP."""
-    address = asked.path
-    for key, value in asked.place.items():
-        address = address.replace(f"{{{key}}}", quote(value))
-    headers = {"Authorization": f"Bearer {tokens[asked.role]}"} if asked.role else {}
-    body = {"json": BODIES[asked.operation]} if asked.operation in BODIES else {}
-    with http.stream(asked.method, address, headers=headers, **body) as response:
-        if asked.operation not in ENDLESS:
-            response.read()
-        status: int = response.status_code
-        return status
-
-
-def access_mistakes(
-    document: Mapping[str, Any],
-    table: Mapping[str, Mapping[str, str]],
-    agents: Sequence[str],
-    ask: Callable[[Asked], int],
-) -> tuple[list[str], int]:
-    """What was allowed or denied against the table, and how much was asked; `agents[0]` of study "mine" asks."""
-    wrong, tried = [], 0
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            row = table.get(f"{method.upper()} {path}")
-            if row is None:
-                wrong.append(f"{method.upper()} {path} has no row in docs/api.md, “Who may call what”")
-                continue
-            for role in (None, *ROLES):
-                for study in ("mine", "other") if "{study}" in path else ("mine",):
-                    for agent in agents[:2] if "{agent}" in path else agents[:1]:
-                        asked = Asked(operation=operation["operationId"], method=method.upper(), path=path, role=role,
-                                      study=study, agent=agent, public=not operation["security"])  # fmt: skip
-                        status, expected = ask(asked), _expected(row, asked, agents[0])
-                        tried += 1
-                        if {401: "no token", 403: "denied"}.get(status, "allowed") != expected or status >= 500:
-                            who = f"{role or 'nobody'} in study {study!r} for {agent!r}"
-                            wrong.append(f"{asked.method} {path} by {who}: {status}, expected: {expected}")
-    return wrong, tried
-
-
-def _expected(row: Mapping[str, str], asked: Asked, own: str) -> str:
-    if asked.public:
-        return "allowed"
-    if asked.role is None:
-        return "no token"
-    cell = row[asked.role]
-    if not cell or (cell == "its own" and asked.agent != own):
-        return "denied"
-    if asked.role == "administrator":
-        return "allowed"
-    if asked.operation == "get_server_log":
-        return "denied"  # these tokens are bound to a study
-    return "allowed" if asked.study == "mine" else "denied"

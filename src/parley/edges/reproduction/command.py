@@ -15,9 +15,9 @@ from parley.cli.console import (
     screen,
     seed_option,
 )
+from parley.edges.reproduction.exhibits import EXHIBITS, Exhibit
+from parley.edges.reproduction.reproduction import jobs, measure_all, rows_of
 from parley.errors import InvalidInput
-from parley.experiments.paper.exhibits import EXHIBITS, Exhibit
-from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
 
 FOLDER = "parley-reproduction"
 
@@ -69,7 +69,7 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
 
 def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
     """The exhibit as files; returns what was written."""
-    from parley.experiments.paper.figures import draw_exhibit  # brings the drawing library along
+    from parley.edges.reproduction.figures import draw_exhibit  # brings the drawing library along
     from parley.experiments.report_kit.charts import save_figure
 
     files = []

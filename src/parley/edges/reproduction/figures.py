@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.experiments.paper.exhibits import Exhibit
-from parley.experiments.paper.reproduction import Row
+from parley.edges.reproduction.exhibits import Exhibit
+from parley.edges.reproduction.reproduction import Row
 from parley.experiments.report_kit.charts import Theme, canvas, delta_axis, legend_below, sample_axis
 
 # Series -> place of its colour, marker: the same algorithm looks the same in every picture.

@@ -1,0 +1,21 @@
+"""Reproduction of the paper: its tables and figures again, and where the published numbers come from."""
+
+from parley.hooks import Command, Edge
+
+
+class Reproduction(Edge):
+    """A command."""
+
+    name = "reproduction"
+    summary = "the paper's tables again: reproduce"
+    commands = (
+        Command(
+            name="reproduce",
+            target="parley.edges.reproduction.command:reproduce_command",
+            help="Reproduce the paper's tables.",
+            part="Experiments",
+        ),
+    )
+
+
+edge = Reproduction()

@@ -1,1 +1,0 @@
-"""The tables of the paper again: as printed, as written, and what explains the difference."""

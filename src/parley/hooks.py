@@ -1,0 +1,127 @@
+"""Hooks: where a feature that the rest can do without is attached. Such a feature is an edge.
+
+An edge is a subclass of `Edge` and overrides the hooks that it needs; the docstring of each hook is its contract. The
+rest of Parley calls hooks and never names an edge, so whoever deletes an edge deletes its folder. Parley's own edges
+are the folders of `parley/edges`, each with an instance called `edge`. Other packages offer theirs as entry points:
+
+    [project.entry-points."parley.edges"]
+    bells = "your_package:edge"
+
+The module of an edge is imported at every start of `parley`, so it is light: commands are named by their place, and a
+hook imports what it returns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from parley.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import click
+
+    from parley.experiments.sweeps.engines import Crew, Engine
+    from parley.site.app import SiteOperation, SiteParts
+
+GROUP = "parley.edges"  # of entry points
+FOLDER = Path(__file__).parent / "edges"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command: its line in `--help`, and where it is. The module is imported when the command is called."""
+
+    name: str  # "qualify" is `parley qualify`, "admin bells" is `parley admin bells`
+    target: str  # "package.module:function"
+    help: str
+    part: str = "More commands"  # the heading of `parley --help` under which it stands
+
+    def load(self) -> click.Command:
+        """Import it."""
+        module, _, name = self.target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+class Edge:
+    """A feature that the rest can do without. Every method is a hook; what it does here is nothing."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # what a user has of it, for `parley doctor`
+    # Extras of Parley with the packages that it needs, and what for. The edge is there without them too: it says what
+    # is missing when it is used, as `parley.errors.need` does.
+    extras: ClassVar[tuple[tuple[str, str], ...]] = ()
+    commands: ClassVar[tuple[Command, ...]] = ()
+
+    def options(self, command: str) -> Sequence[click.Option]:
+        """Options of one of Parley's own commands: `site`. Their values come with the hook that is named there.
+
+        `site`: the values are the `options` of `site_operations`.
+        """
+        return ()
+
+    def site_operations(self, site: SiteParts) -> Sequence[SiteOperation]:
+        """Operations of a site's API, once for each site that is served. They have its guard and are in its OpenAPI."""
+        return ()
+
+    def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
+        """Engines of sweeps by name: a function that opens one, leaves on the stack what ends it, and returns the crew.
+
+        Results must not depend on the engine: a cell brings all that it needs.
+        """
+        return {}
+
+
+@cache
+def edges() -> tuple[Edge, ...]:
+    """Every edge: Parley's own in the order of their names, then those of installed packages. Read once a process.
+
+    >>> all(isinstance(one, Edge) for one in edges())
+    True
+    """
+    found = [*own_edges(), *map(_loaded, sorted(entry_points(group=GROUP), key=lambda point: point.name))]
+    names = [one.name for one in found]
+    for one in found:
+        if names.count(one.name) > 1:
+            # Whichever won, somebody would get another feature than the one that was meant.
+            raise InvalidInput("edge", found=f"{one.name} twice", allowed="a name that one package offers")
+    return tuple(found)
+
+
+def commands_of_edges(group: str = "") -> dict[str, Command]:
+    """The commands that edges add to `parley`, or to one of its groups (`admin`), by name."""
+    found = {}
+    for edge in edges():
+        for command in edge.commands:
+            above, _, last = command.name.rpartition(" ")
+            if above == group:
+                found[last] = command
+    return found
+
+
+@cache
+def own_edges() -> tuple[Edge, ...]:
+    """Parley's own, in the order of their names."""
+    names = sorted(one.name for one in pkgutil.iter_modules([str(FOLDER)]))
+    return tuple(importlib.import_module(f"parley.edges.{name}").edge for name in names)
+
+
+def _loaded(point: EntryPoint) -> Edge:
+    where = f"{point.name} ({point.value})" + (f" of the package {point.dist.name}" if point.dist else "")
+    try:
+        found = point.load()
+    except Exception as error:  # anything can happen while a module of others is imported
+        reason = f"{where}, which cannot be imported: {type(error).__name__}: {error}"
+        raise InvalidInput("edge", found=reason, allowed="a package that can be imported") from error
+    if not isinstance(found, Edge) or getattr(found, "name", None) != point.name:
+        allowed = f"an instance of a subclass of parley.hooks.Edge with the name {point.name}"
+        raise InvalidInput("edge", found=f"{where}, which is {found!r}", allowed=allowed)
+    return found

@@ -1,0 +1,51 @@
+"""Every way to tamper with a log: `parley verify` must notice each."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from parley.protocol import Receipt, Record, Report
+
+
+def receipts_of(records: Sequence[Record]) -> list[Receipt]:
+    """What the agents of a log hold."""
+    accepted = [record for record in records if record.kind == "report-accepted"]
+    return [
+        Receipt.of(Report.from_json(record.payload["report"]), sequence=record.sequence, head=record.hash)
+        for record in accepted
+    ]
+
+
+def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
+    """Every record changed, removed and moved; the log cut before its last report, and wholly rewritten."""
+    for place, record in enumerate(records):
+        changes = {
+            "actor": replace(record, actor="somebody else"),
+            "time": replace(record, at="2001-01-01T00:00:00Z"),
+            "payload": replace(record, payload={**record.payload, "extra": 1}),
+            "hash": replace(record, hash="0" * 64),
+            "kind": replace(record, kind="paused"),
+        }
+        for what, other in changes.items():
+            yield f"{what} of record {place + 1}", [*records[:place], other, *records[place + 1 :]]
+        if place < len(records) - 1:
+            yield f"record {place + 1} removed", [*records[:place], *records[place + 1 :]]
+            moved = [*records[:place], records[place + 1], record, *records[place + 2 :]]
+            yield f"record {place + 1} moved", moved
+    last = max(record.sequence for record in records if record.kind == "report-accepted")
+    for end in range(1, last):
+        yield f"cut after record {end}", list(records[:end])
+    yield "rewritten with other numbers and new hashes", rewritten(records)
+
+
+def rewritten(records: Sequence[Record]) -> list[Record]:
+    """A consistent chain with other squares, as an operator could write it: only the receipts do not fit."""
+    forged: list[Record] = []
+    for record in records:
+        payload = dict(record.payload)
+        if record.kind == "report-accepted":
+            report = dict(payload["report"])
+            payload["report"] = report | {"squares": [value * 1.5 for value in report["squares"]]}
+        words = {"stream": record.stream, "at": record.at, "actor": record.actor, "kind": record.kind}
+        forged.append(Record.after(forged[-1] if forged else None, **words, payload=payload))
+    return forged
