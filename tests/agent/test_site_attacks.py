@@ -54,6 +54,12 @@ class Service:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4096
 
     @property
+    def computed(self):
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
@@ -84,15 +90,17 @@ ENDLESS = {
     "headers": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
     "a header": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b"y" * 1000),
     "an address": (b"GET /", b"y" * 1000),
+    "short header lines": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X:y\r\n" * 200),
     "trailers": (CHUNKED + b"\r\n2\r\n{}\r\n0\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
     "a body": (CHUNKED + f"Authorization: Bearer {CODE}\r\n\r\n".encode(), b"3e8\r\n" + b"y" * 1000 + b"\r\n"),
+    "chunks of a byte": (CHUNKED + b"\r\n", b"1\r\n.\r\n" * 200),
 }
 
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_never_ends_is_cut_off_and_takes_no_memory(service, name):
     begin, more = ENDLESS[name]
-    before, sent = service.memory, 0
+    before, used, sent = service.memory, service.computed, 0
     with service.connect() as connection:
         connection.sendall(begin)
         with suppress(ConnectionError):
@@ -100,7 +108,19 @@ def test_what_never_ends_is_cut_off_and_takes_no_memory(service, name):
                 connection.sendall(more * 64)
                 sent += len(more) * 64
     assert sent < MOST / 4, "it is cut off"
+    assert service.computed - used < 2.0, "it is not parsed"
     assert service.memory - before < MOST / 2
+    assert well(service)
+
+
+def test_a_body_that_does_not_state_its_length_gets_411(service):
+    with service.connect() as connection:
+        connection.sendall(CHUNKED + b"\r\n2\r\n{}\r\n0\r\n\r\n")
+        said = b""
+        while part := connection.recv(65536):
+            said += part
+    assert said.startswith(b"HTTP/1.1 411")
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["title"] == "The body must state its length"
     assert well(service)
 
 

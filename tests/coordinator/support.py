@@ -17,7 +17,7 @@ from tools.chaos import mutants
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import Role, issue_token
 from parley.coordinator.settings import ServerSettings
-from parley.service.server import create_service, refuse_head
+from parley.service.server import create_service, refuse_request
 from parley.web.connections import ConnectionLimits
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
@@ -55,7 +55,7 @@ class House:
         options = {"clock": clock} if clock else {}
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
         self.app = create_service(storage, ServerSettings(**chosen), **options)
-        self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn(refuse_head))
+        self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn(refuse_request))
         self.thread = self.application.thread
         self.token = admin or bootstrap(storage)
         self.clients, self.tokens = [], {}

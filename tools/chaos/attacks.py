@@ -185,6 +185,9 @@ def long_lists(good):
 
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKS = [b"1\r\n.\r\n" * 10_000] * 110  # 6.6 MB
+LINES = HEAD + b"X:y\r\n" * 40_000 + b"\r\n"
 LOG = b"GET /v1/studies/large/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n"
 JUNK = b'{"study": {"rows": [' + b",".join([b"[" + b"0.12345678901234567," * 999 + b"1]"] * 1_500) + b"]}}"
 FORMS = {  # refused before a database is asked for more than who it is
@@ -202,6 +205,12 @@ FORMS = {  # refused before a database is asked for more than who it is
 NAMELESS = {  # without a token: the server has nobody to count
     "endless headers": raw(HEAD, *[b"X: " + b"y" * 1000 + b"\r\n"] * 2_000),
     "endless addresses": raw(b"GET /", *[b"a" * 100_000] * 20),
+    "chunks of a byte": raw(CHUNKED, *CHUNKS),
+    "chunks of a byte, by GET": raw(CHUNKED.replace(b"POST", b"GET"), *CHUNKS),
+    "40,000 short headers at once": raw(*[LINES] * 20),
+    "headers one by one": raw(HEAD, *[b"X: y\r\n"] * 2_000),
+    "segments of a byte": raw(*(bytes([byte]) for byte in LINES[:5_000])),
+    "pipelined requests": raw(*[(HEAD + b"\r\n") * 1_000] * 10),
     "half-sent requests": raw(HEAD, hold=300),
     "nothing sent at all": raw(hold=300),
 }

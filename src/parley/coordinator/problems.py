@@ -44,6 +44,7 @@ PROBLEMS: dict[str, Kind] = {
     "already-exists": Kind(409, "The name is taken"),
     "changed-meanwhile": Kind(409, "The study has changed meanwhile"),
     "too-many-tokens": Kind(409, "The principal has two live tokens already"),
+    "length-required": Kind(411, "The body must state its length"),
     "too-large": Kind(413, "The body is too large"),
     "unsupported-media-type": Kind(415, "The body must be JSON"),
     "head-too-large": Kind(431, "The line and the headers of a request are too long"),

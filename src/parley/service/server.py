@@ -29,6 +29,7 @@ SWITCH = 0.0005  # seconds
 GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
 ARENA_MAX, ARENAS = -8, 2  # as malloc.h names it; of memory that threads share
 MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block is given back as soon as it is free
+UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
@@ -61,9 +62,9 @@ class _Orderly(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def refuse_head(words: str) -> JSONResponse:
-    """The answer to a request whose line and headers are too long."""
-    return Refusal("head-too-large", words).response()
+def refuse_request(status: int, words: str) -> JSONResponse:
+    """The answer to what is no request that can be read."""
+    return Refusal(UNREADABLE[status], words).response()
 
 
 def _leave(*_: object) -> None:
@@ -91,7 +92,7 @@ def serve(
                 ssl_keyfile=settings.tls_key or None,
                 ssl_ca_certs=settings.tls_client_ca or None,
                 ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca else ssl.CERT_NONE,
-                **limits.uvicorn(refuse_head),
+                **limits.uvicorn(refuse_request),
             )
             settle_memory()
             announce(address(listener, settings.host, secure=bool(settings.tls_cert)))

@@ -43,10 +43,17 @@ TITLES = {
     403: "Not allowed",
     404: "Not there",
     405: "Another method",
+    409: "Not now",
+    411: "The body must state its length",
+    413: "Too large",
+    415: "JSON is asked for",
+    421: "Another service",
+    422: "Cannot be taken",
+    429: "Too many wrong codes",
+    431: "The line and the headers of a request are too long",
+    500: "A fault of ours",
+    507: "No room on the disk",
 }
-TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}
-TITLES |= {429: "Too many wrong codes", 431: "The line and the headers of a request are too long"}
-TITLES |= {500: "A fault of ours", 507: "No room on the disk"}
 
 
 class Problem(Model):
@@ -431,7 +438,7 @@ def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str]
             create_app(runtime, access, settings.options),
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
-            **limits.uvicorn(partial(problem, 431)),
+            **limits.uvicorn(problem),
         )
         announce(address(listener, settings.host, secure=secure))
         runtime.start()

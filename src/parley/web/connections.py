@@ -1,15 +1,19 @@
 """How a service listens, what a connection may do before anybody knows who it is, and how long it may take.
 
-h11 bounds what is not whole yet: the line and headers of a request, a chunk's length, the trailers. It knows no time,
-and uvicorn keeps an answer in memory until it is read. Here a request that does not end in time is cut off, and so is
-a connection that does not read what it asked for. Where there are too many connections, those go first that have
-waited longest in the middle of a request. A reverse proxy does the same; a server without one survives too. The
-coordinator and the service of a site share all this.
+h11 parses in Python, and makes an event of every chunk of a body and a pair of every header line: a megabyte of small
+ones would keep all others waiting for seconds. So a head is measured before it is parsed, and a body states its length:
+a request with `Transfer-Encoding` gets 411 as soon as its head is there, and nothing of its body is parsed.
+
+h11 knows no time, and uvicorn keeps an answer in memory until it is read. Here a request that does not end in time is
+cut off, and so is a connection that does not read what it asked for. Where there are too many connections, those go
+first that have waited longest in the middle of a request. A reverse proxy does the same; a server without one survives
+too. The coordinator and the service of a site share all this.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from collections import OrderedDict
@@ -18,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from parley.errors import InvalidInput
@@ -28,7 +32,8 @@ try:
 except ModuleNotFoundError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-Refuse = Callable[[str], ASGIApp]  # from words to an answer
+Refuse = Callable[[int, str], Response]  # from a status (400, 411, 431) and words to an answer
+END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
@@ -70,17 +75,18 @@ def affordable_connections() -> int:
 class ConnectionLimits:
     """What one connection may do, and all together."""
 
-    head: int = 32 * 1024  # bytes of a request's line and headers, or of its trailers
+    head: int = 32 * 1024  # bytes of a request's line and headers
     headers: int = 100
     head_seconds: float = 10.0  # to send them, from the first byte; and from the connection to the first byte
     body_seconds: float = 60.0  # to send the body, once the headers are there
-    spilled: int = 4 * 1024 * 1024  # bytes of a body that still come after the answer to it
+    spilled: int = 4 * 1024 * 1024  # bytes that still come after a refusal
+    linger_seconds: float = 2.0  # to hear of a refusal before the connection ends
     read_seconds: float = 60.0  # to read an answer, once the transport asks for patience
     unread: int = 64 * 1024 * 1024  # bytes of answers that nobody reads, all together
     connections: int = 2048
 
     def uvicorn(self, refuse: Refuse) -> dict[str, Any]:
-        """The options of a `uvicorn.Config` under which these limits hold; `refuse` answers a head that is too long."""
+        """The options of a `uvicorn.Config` under which these limits hold; `refuse` answers what is no request."""
         own = {"limits": self, "waiting": Waiting(), "refuse": staticmethod(refuse)}
         return {
             "http": type("ServerConnection", (LimitedConnection,), own),
@@ -103,20 +109,75 @@ class Waiting:
     count: int = 0
 
 
+class LimitedParser(h11.Connection):
+    """h11, which is given no head that is too long and no body that does not state its length."""
+
+    limits: ConnectionLimits
+    refusal: tuple[int, str] = (400, "this is no HTTP request")
+    method = b""  # of the last request
+
+    @classmethod
+    def of(cls, limits: ConnectionLimits) -> LimitedParser:
+        """The server's side of a new connection."""
+        made = cls(h11.SERVER, limits.head)
+        made.limits = limits
+        return made
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """The next event; what is refused raises as what h11 itself cannot read."""
+        if self.their_state is h11.IDLE and self.our_state is h11.IDLE:
+            self._measure_head()
+        try:
+            event = super().next_event()
+        except h11.RemoteProtocolError as error:
+            if error.error_status_hint == 431:  # a head whose end has not come yet
+                self.refusal = 431, self._allowed
+            elif error.error_status_hint == 501:  # an encoding that h11 does not know
+                self._require_length()
+            raise
+        if isinstance(event, h11.Request):
+            self.method = event.method
+            if any(name == b"transfer-encoding" for name, _ in event.headers):
+                self._require_length()
+        return event
+
+    @property
+    def _allowed(self) -> str:
+        return f"allowed are {self.limits.headers} headers and {self.limits.head} bytes"
+
+    def _measure_head(self) -> None:
+        """h11 bounds the length of a head whose end has not come, and nothing else."""
+        data, most = self.trailing_data[0], self.limits.headers + 1  # and the line of the request
+        if len(data) <= self.limits.head and data.count(b"\n") <= most:
+            return
+        end = END_OF_HEAD.search(data, 0, self.limits.head)
+        if data.count(b"\n", 0, end.start() + 1 if end else self.limits.head) > most or (
+            end is None and len(data) > self.limits.head
+        ):
+            self.refusal = 431, self._allowed
+            raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+
+    def _require_length(self) -> None:
+        self.refusal = 411, "a body states its length: send Content-Length, and no Transfer-Encoding"
+        raise h11.RemoteProtocolError("a body without its length", error_status_hint=411)
+
+
 class LimitedConnection(H11Protocol):
     """A connection that is watched until its request is whole, and while its answer is not read."""
 
+    conn: LimitedParser
     limits: ConnectionLimits
     waiting: Waiting
     refuse: Refuse
-    _spilled = 0  # bytes of a body since it was answered
+    _spilled = 0  # bytes since the request was refused
+    _refused = False  # the connection ends: nothing more is parsed
     _part: object = None  # of the request that the timer is for
     _timer: asyncio.TimerHandle | None = None
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app = LimitedHeads(self.app, self.limits, self.refuse)
+        self.conn = LimitedParser.of(self.limits)
         self.waiting.count += 1
         self._watch(h11.IDLE, self.limits.head_seconds)
         if self.waiting.count > self.limits.connections:
@@ -129,12 +190,31 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
+        if self._refused or (self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY):
             self._spilled += len(data)  # the request is answered: what comes now is read for nothing
             if self._spilled > self.limits.spilled:
-                self.transport.close()
-        if not self.transport.is_closing():
+                self.transport.abort()
+        if not self._refused and not self.transport.is_closing():
             super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Refuse what cannot be parsed, or is not to be, with a problem document, and end the connection.
+
+        What was sent meanwhile is read and dropped for a moment: a socket that is closed on unread bytes resets the
+        connection, and the client would not hear why.
+        """
+        status, words = self.conn.refusal
+        answer = self.refuse(status, words)
+        headers = [*answer.raw_headers, (b"connection", b"close")]
+        self._send(h11.Response(status_code=answer.status_code, headers=headers))
+        if self.conn.method != b"HEAD":
+            self._send(h11.Data(data=bytes(answer.body)))
+        self._send(h11.EndOfMessage())
+        self._settle()
+        self._refused = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._watch(h11.MUST_CLOSE, self.limits.linger_seconds)
 
     def handle_events(self) -> None:
         """Parse what came, and see where the request is then. uvicorn calls this for pipelined requests too."""
@@ -143,6 +223,8 @@ class LimitedConnection(H11Protocol):
         except h11.LocalProtocolError:  # not HTTP, and its answer is on the way already
             self.transport.abort()
             return
+        if self._refused:
+            return
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             self._watch(state, self.limits.body_seconds)
@@ -150,6 +232,9 @@ class LimitedConnection(H11Protocol):
             self._watch(state, self.limits.head_seconds)
         else:
             self._settle()
+
+    def _send(self, event: h11.Event) -> None:
+        self.transport.write(self.conn.send(event) or b"")
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -184,23 +269,6 @@ class LimitedConnection(H11Protocol):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-
-
-class LimitedHeads:
-    """An application that refuses long heads: h11 bounds only those that come in several pieces."""
-
-    def __init__(self, app: ASGIApp, limits: ConnectionLimits, refuse: Refuse) -> None:
-        self.app, self.limits, self._refuse = app, limits, refuse
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            size = len(scope["raw_path"]) + len(scope["query_string"])
-            size += sum(len(name) + len(value) for name, value in scope["headers"])
-            if len(scope["headers"]) > self.limits.headers or size > self.limits.head:
-                allowed = f"allowed are {self.limits.headers} headers and {self.limits.head} bytes"
-                await self._refuse(allowed)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
 
 
 class Buckets:

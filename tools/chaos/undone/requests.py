@@ -32,6 +32,30 @@ def take_any_number_of_headers():
 
 
 @MENDS.undone(
+    "takes a body that does not state its length",
+    point=3,
+    test=f"{CONNECTIONS}test_a_body_that_does_not_state_its_length_gets_411_and_the_connection_ends[/v1/tokens-POST]",
+    words=("HTTP/1.1 411",),
+)
+def take_chunks():
+    from parley.web.connections import LimitedParser
+
+    change(LimitedParser, "_require_length", lambda _: None)
+
+
+@MENDS.undone(
+    "parses any number of short headers",
+    point=3,
+    test=f"{CONNECTIONS}test_small_pieces_cost_little_and_are_cut_off[short header lines]",
+    words=("it is cut off", "process_time"),
+)
+def parse_any_number_of_headers():
+    from parley.web.connections import LimitedParser
+
+    change(LimitedParser, "_measure_head", lambda _: None)
+
+
+@MENDS.undone(
     "waits long for a request that does not come",
     point=3,
     test=f"{CONNECTIONS}test_a_request_that_does_not_come_is_not_waited_for[half a line]",

@@ -179,30 +179,23 @@ def encoded(answer: Any) -> bytes:
 
 
 def cost_of(request: Request, limit: int) -> float:
-    """What a request takes from the bucket: one, and one more for every 64 KiB of its body.
+    """What a request takes from the bucket: one, and one more for every 64 KiB of its body."""
+    return 1.0 + min(announced_length(request), limit) / USUAL
 
-    A body that does not say how large it is counts as the largest.
-    """
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and len(announced) < 16:
-        return 1.0 + min(int(announced), limit) / USUAL
-    return 1.0 + (limit / USUAL if "transfer-encoding" in request.headers else 0.0)
+
+def announced_length(request: Request) -> int:
+    """Bytes of the body; h11 reads neither more nor less, and 411 answers a body that does not say (`connections`)."""
+    announced = request.headers.get("content-length", "0")
+    return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
 
 
 async def read_body(request: Request, limit: int) -> bytearray:
-    """The body, refused if it announces too many bytes, and cut off while reading if it lied or did not say.
-
-    Of tens of megabytes there is one copy.
-    """
-    announced, body = request.headers.get("content-length", "0"), bytearray()
-    fits = announced.isdigit() and int(announced) <= limit
-    if fits:
-        async for part in request.stream():
-            body += part
-            if not (fits := len(body) <= limit):
-                break
-    if not fits:
+    """The body, refused before it is read if it is too large. Of tens of megabytes there is one copy."""
+    body = bytearray()
+    if announced_length(request) > limit:
         raise Refusal("too-large", f"the body may have up to {limit} bytes")
+    async for part in request.stream():
+        body += part
     return body
 
 
