@@ -22,9 +22,10 @@ from parley.dashboard import pages
 from parley.dashboard.session import STUDY
 from parley.experiments.forecasts import forecast
 from parley.protocol import StudyMessage
-from parley.service.server import create_service
+from parley.service.server import create_service, refuse_request
 from parley.study import parse_study
 from parley.totals import Totals
+from parley.web.connections import ConnectionLimits
 
 TWO = """
 name = "Two sites"
@@ -147,7 +148,8 @@ def site(folder, *, db=None, **settings):
     storage = open_storage(db)
     chosen = ServerSettings(**{"rate": 1000.0, "burst": 5000, **settings})
     app = create_service(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
+    options = ConnectionLimits().uvicorn(refuse_request) | {"port": 0, "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

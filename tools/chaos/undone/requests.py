@@ -5,7 +5,7 @@ from tools.chaos.mutations import change, rewrite
 
 MENDS = Mends()
 HERE = "no_request_stops_the_server.py::"
-CONNECTIONS = "web/connections.py::"
+CONNECTIONS = "connections.py::"
 TURNS = "everybody_in_turn.py::"
 LIMITS = f"{CONNECTIONS}test_lines_and_headers_have_limits"
 UNREAD = f"{CONNECTIONS}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
