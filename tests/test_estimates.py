@@ -343,3 +343,17 @@ def test_a_certificate_has_them_and_a_log_that_claims_narrower_ones_is_refused()
     assert agent["arms"][0]["to_control"]["low"] < 0.7 / 3 < agent["arms"][0]["to_control"]["high"]
     agent["arms"][0]["mean"]["low"] += 0.01
     assert same_certificate(new, issue_certificate(trial, **known, phases=phases)) == ["evidence"]
+
+
+@pytest.mark.parametrize("model", ["binary", "bounded"])
+def test_what_is_told_lies_in_the_range_of_the_rewards(model):
+    """Of few draws: a difference of rates was told as -173 to 32 points, and a rate as 80 to 101 per cent."""
+    problem = Problem(arms=2, weights=[[1.0]], noise=make_model(**MODELS[model]), control="arm 1")
+    few = Totals(counts=np.array([[6], [5]]), sums=np.array([[5.0], [1.0]]), squares=np.array([[5.0], [1.0]]))
+    found = estimates(problem, [few, few]).document()["agents"][0]["arms"]
+    ends = {(kind, end): [arm[kind][end] for arm in found] for kind in ("mean", "to_leader", "to_control")
+            for end in ("estimate", "low", "high", "fixed_low", "fixed_high")}  # fmt: skip
+    for (kind, end), values in ends.items():
+        assert min(values) >= (0 if kind == "mean" else -1), (kind, end, values)
+        assert max(values) <= 1, (kind, end, values)
+    assert ends["mean", "fixed_high"][0] == 1.0, "a telling example: the usual interval would reach beyond"

@@ -37,15 +37,29 @@ class Estimate:
     low: FloatArray  # the interval that holds jointly and at all phases; infinite without data
     high: FloatArray
     error: FloatArray  # the usual standard error, for fixed-time intervals
+    least: float = -math.inf  # what it can be, by the range of the rewards
+    most: float = math.inf
+
+    def __post_init__(self) -> None:
+        # An interval loses nothing with the values that cannot be: the truth is not among them.
+        for name in ("low", "high"):
+            object.__setattr__(self, name, self.possible(getattr(self, name)))
+
+    def possible(self, values: FloatArray) -> FloatArray:
+        """The nearest values that the rewards allow. Noise of private sums takes an estimate out of them, and an
+        approximation the usual interval."""
+        return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
         """Per arm and agent, ready for JSON: None where there are no data."""
+        known = np.isfinite(self.error)
+        spread = np.where(known, quantile * self.error, 0.0)
         numbers = {
-            "estimate": np.where(np.isfinite(self.error), self.value, np.nan),
+            "estimate": np.where(known, self.possible(self.value), np.nan),
             "low": self.low,
             "high": self.high,
-            "fixed_low": self.value - quantile * self.error,
-            "fixed_high": self.value + quantile * self.error,
+            "fixed_low": np.where(known, self.possible(self.value - spread), np.nan),
+            "fixed_high": np.where(known, self.possible(self.value + spread), np.nan),
         }
         rows = finite(np.stack(list(numbers.values()), axis=-1))
         return [[dict(zip(numbers, cell, strict=True)) for cell in row] for row in rows]
@@ -119,6 +133,8 @@ class Estimates:
             low=np.where(itself, 0.0, low),
             high=np.where(itself, 0.0, high),
             error=np.where(itself, 0.0, np.where(first > 0, np.sqrt(squares) / information, np.inf)),
+            least=-self.mean.most + self.mean.least,
+            most=self.mean.most - self.mean.least,
         )
 
     @once
@@ -224,13 +240,12 @@ def estimates(
     lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
     rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
     low, high = _widened(problem.noise.interval(every, line), rounding)
-    smallest, largest = problem.noise.ends
-    low, high = np.maximum(low, smallest), np.minimum(high, largest)
+    least, most = problem.noise.ends
     return Estimates(
         problem=problem,
         agents=problem.agents[some],
         leader=leader,
-        mean=Estimate(value=value, low=low, high=high, error=np.sqrt(variance)),
+        mean=Estimate(value=value, low=low, high=high, error=np.sqrt(variance), least=least, most=most),
         every=every,
         scatter=np.stack([problem.mixed_variances(fresh.counts, cells)[..., some] for fresh in phases]),
         rounding=rounding,

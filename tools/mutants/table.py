@@ -51,6 +51,7 @@ SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 REPORT = "tests/dashboard/test_report.py::"
+RENDERED = "tests/dashboard/test_everything_renders.py::test_a_study_to_which_much_happened"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
 DIFFERENCE_END = "ends = np.where(found, centre + sign * out, sign * np.inf)"
@@ -449,6 +450,10 @@ MUTANTS = [
     ),
     *_of(
         "pages",
+        ("a page names what a certificate may leave out", "dashboard/pages/answer.py", "dict.fromkeys(Certificate.known_keys()) | found", "found", RENDERED),
+        ("the final report shows markup", "dashboard/pages/report.py", "str(page).replace(", "page.replace(", RENDERED),
+        ("an interval holds what cannot be", "estimates.py", "return np.clip(values, self.least, self.most)", "return values",
+         "tests/test_estimates.py::test_what_is_told_lies_in_the_range_of_the_rewards[binary]"),
         ("what users wrote is markup in the final report", "experiments/report_kit/prose.py", "block.markdown(as_text)", "block.markdown()",
          REPORT + "test_it_says_who_decided_what_and_why"),
         ("draws of a phase that is not decided count", "coordinator/reading/progress.py", 'flow["undecided"][:, place] += ', 'flow["counted"][:, place] += ',

@@ -335,13 +335,15 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
     found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
     past = "" if soft == "ink" else " past"
     chosen, words = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
-    if arm["arm"] == to or found["estimate"] is None or found["low"] is None:
+    # An arm that few drew may have an interval and no estimate yet, or the other way round.
+    known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
+    if not known:
         words = "0, by definition" if arm["arm"] == to else "no data"
     drawn = [
         text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else ""), soft),
         text(FOREST, top + 16, words, soft, "end"),
     ]
-    if arm["arm"] != to and found["low"] is not None:
+    if known:
         low, high, middle = x(found["low"]), x(found["high"]), top + 30
         drawn += [
             line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),

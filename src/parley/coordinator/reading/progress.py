@@ -248,7 +248,7 @@ def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: sli
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one
     return answers.Explained(
-        mixed_means=finite(np.where(undrawn, np.nan, shown.mixed_means[:, columns])),
+        mixed_means=finite(np.where(undrawn, np.nan, mean.possible(shown.mixed_means[:, columns]))),
         low=finite(mean.low),
         high=finite(mean.high),
         score=finite(shown.score[:, columns]),

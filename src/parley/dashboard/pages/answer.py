@@ -20,6 +20,7 @@ from parley.dashboard.pages.access import lead_on, provider_cookie
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.errors import InvalidInput
+from parley.protocol import Certificate
 from parley.protocol.codec import read_json
 from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.text.status import ArmStatus, OutcomeStatus
@@ -34,7 +35,11 @@ HEAD = (
 
 
 async def certificate_of(shown: Page) -> dict[str, Any] | None:
-    """The certificate, or None where there is none yet or the reader may not see it."""
+    """The certificate, or None where there is none yet or the reader may not see it.
+
+    A stored certificate leaves out what it has nothing to say about. Here those keys are None: a template that names
+    one would fail otherwise, and only for the studies that lack it.
+    """
     try:
         text = await shown.call(studies.get_certificate)
     except Refusal as refusal:
@@ -42,7 +47,7 @@ async def certificate_of(shown: Page) -> dict[str, Any] | None:
             return None
         raise
     found: dict[str, Any] = await anyio.to_thread.run_sync(read_json, text)
-    return found
+    return dict.fromkeys(Certificate.known_keys()) | found
 
 
 def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
@@ -77,7 +82,7 @@ def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> di
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
     known = bounds and all(bound is not None for bound in bounds)
-    end = (certificate.get("ends") or {}).get(name)
+    end = (certificate["ends"] or {}).get(name)
     return {
         "agent": name,
         "arms": certificate["answers"][name],

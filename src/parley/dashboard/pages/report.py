@@ -161,7 +161,9 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         single["other_weights"] = page, f"{_plain(words)}\n\n{_other_weights(sensitivity, w).markdown(as_text)}"
     if known["reread"]:
         page = render_part("macros.html", "corrections", known["corrected"], known["reread"], False, **known)
-        single["corrections"] = Markup(page.replace("<details>", "<details open>")), _corrections(known)
+        # `replace` of Markup would escape what it puts in.
+        opened = Markup(str(page).replace("<details>", "<details open>"))
+        single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
     agents = study.agents[:WHOLE]
     weights = [[f"{value:.3g}" for value in row[:WHOLE]] for row in study.weights[:WHOLE]]
@@ -301,7 +303,7 @@ def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
 
 
 def _answers_table(known: Mapping[str, Any]) -> Table:
-    ends = bool(known["certificate"].get("ends"))
+    ends = bool(known["certificate"]["ends"])
     head = (known["w"]["agent"], "Best" if known["certificate"]["complete"] else "Best, or candidates")
     rows = [
         (one["agent"], ", ".join(one["arms"]), *([_ended(one["end"])] if ends else []), _proven(one["margin"], known))
@@ -382,9 +384,9 @@ def _certificate(known: Mapping[str, Any]) -> Table:
     ]
     if status.settings["horizon"] is None:
         rows.append(("error probability", error_bound(certificate["guarantee"], certificate["delta"])))
-    if certificate.get("frozen"):
+    if certificate["frozen"]:
         rows.append((gettext("Frozen agents"), ", ".join(certificate["frozen"])))
-    rows += [("warning", retold(words)) for words in certificate.get("warnings", ())]
+    rows += [("warning", retold(words)) for words in certificate["warnings"] or ()]
     return _table("Certificate", ("Digest of, or what", "Value"), rows)
 
 
