@@ -451,6 +451,8 @@ MUTANTS = [
     *_of(
         "pages",
         ("a page names what a certificate may leave out", "dashboard/pages/answer.py", "dict.fromkeys(Certificate.known_keys()) | found", "found", RENDERED),
+        ("a direction that so few studies cannot tell", "experiments/forecasts/dossier_page.py", "<= 2 * error", "<= 0 * error",
+         "tests/experiments/forecasts/test_dossier.py::test_a_direction_is_that_of_the_table_and_only_where_so_many_studies_can_tell"),
         ("the final report shows markup", "dashboard/pages/report.py", "str(page).replace(", "page.replace(", RENDERED),
         ("an interval holds what cannot be", "estimates.py", "return np.clip(values, self.least, self.most)", "return values",
          "tests/test_estimates.py::test_what_is_told_lies_in_the_range_of_the_rewards[binary]"),

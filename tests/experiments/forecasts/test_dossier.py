@@ -8,6 +8,7 @@ import pytest
 from markupsafe import Markup
 
 from parley.cli.main import main
+from parley.costs import StudyCosts
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.dossier import (
     best_along,
@@ -17,8 +18,8 @@ from parley.experiments.forecasts.dossier import (
     variations,
     watch,
 )
-from parley.experiments.forecasts.dossier_page import dossier_html, dossier_markdown
-from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.dossier_page import direction, dossier_html, dossier_markdown, span
+from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
 from parley.experiments.report_kit.prose import html_sections, token
 from parley.policies import make_policy
@@ -148,6 +149,26 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_simulated(words, 
         main(["plan", *words])
 
 
+def costs(right, studies=400, size=None):
+    """Studies of which some share gets right answers."""
+    correct = np.arange(studies) < right * studies
+    samples = np.full(studies, 100)
+    return ScenarioCost(
+        scenario="x", study_costs=StudyCosts(samples=samples), rounds=samples, per_agent=np.ones(1), correct=correct,
+        mistaken=~correct, truths=1, unfinished=0, largest_size=size,
+    )  # fmt: skip
+
+
+def test_a_direction_is_that_of_the_table_and_only_where_so_many_studies_can_tell():
+    assert direction(costs(0.8), costs(0.9)) == "lower"
+    assert direction(costs(0.95), costs(0.85)) == "higher"
+    assert direction(costs(0.89), costs(0.9)) == "about the same"
+
+
+def test_the_same_number_twice_is_no_range():
+    assert (span(14, 14), span(14, 30)) == ("14", "14 to 30")
+
+
 def numbers_of(text):
     return re.findall(r"\d[\d,.]*", re.sub(r"<[^>]+>", " ", text))
 
@@ -177,6 +198,15 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
         made.planned.fixed.samples
     }, "a textbook's design is sized once"
     assert len(made.beyond) == 2
+    rows = [cost for *_, cost in made.what_if] + [cost for _, cost in made.by_weights]
+    assert {cost.largest_size for cost in rows} > {2400}, "another size in some rows, which say so"
+    assert all(cost.samples.max() <= cost.largest_size for cost in rows)
+    said = [(value, direction(cost, made.planned.study)) for what, value, cost in made.what_if if "missing" in what]
+    assert "the power is " + ", ".join(f"{words} at {value}" for value, words in said) in text
+    for one in made.what_if:
+        assert f"| {one[0]} | {one[1]} |" in text
+        assert f"| {one[2].largest_size:,} |" in text
+    assert not re.search(r"(?<![\d.,])([\d.,]+) to \1(?![\d.,])", text), "no range from a number to itself"
 
 
 @pytest.mark.simulations

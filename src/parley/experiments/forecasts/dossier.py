@@ -49,6 +49,7 @@ DESIGN_RUNS = 10_000  # of the textbook's designs
 TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
 OWN_BEST, AGAINST = "each has a best of its own, by {:.3g}", "{} against all others, by {:.3g}"  # where agents differ
+MISSING = "missing outcomes"
 FINE = 1001  # values of alpha at which the truth's best arm is looked up
 
 
@@ -420,7 +421,7 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
         changed += [("recruitment", f"{share:g} times", {"rate": share * problem.rate}) for share in (0.5, 2.0)]
         changed += [("delay of outcomes", f"{days} days", {"delay": float(days)}) for days in (30, 90)]
     if "site_counts" in policy.supports and problem.site_counts != "exact":
-        changed += [("missing outcomes", f"{100 * share:.0f} %", {"dropout": share}) for share in (0.1, 0.3)]
+        changed += [(MISSING, f"{100 * share:.0f} %", {"dropout": share}) for share in (0.1, 0.3)]
     made += [(what, value, truth, problem.with_(**keys)) for what, value, keys in changed]
     drift = {"random walk between looks": Drift(step=step), "season of four looks": Drift(season=step)}
     for name, moves in drift.items():

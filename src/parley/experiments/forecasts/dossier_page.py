@@ -6,7 +6,7 @@ are on the page alone: tables say the same.
 
 import math
 import platform
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -18,8 +18,10 @@ from matplotlib.figure import Figure
 from parley import __version__
 from parley.costs import phase_days
 from parley.experiments.forecasts.designs import LOOKS, DesignSize
-from parley.experiments.forecasts.dossier import Dossier
+from parley.experiments.forecasts.dossier import MISSING, Dossier
 from parley.experiments.forecasts.plan_page import mean_text, operating_figure, right_text, wrong_text
+from parley.experiments.forecasts.planning import ScenarioCost
+from parley.experiments.forecasts.power import Characteristic
 from parley.experiments.forecasts.scenarios import CONFIDENCE, upper_bound
 from parley.experiments.report_kit.charts import canvas, elimination_timeline, sample_axis
 from parley.experiments.report_kit.pages import picture, render, render_text
@@ -93,6 +95,12 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
             design_days=lambda design, looks: _design_days(problem, design, looks),
             evidence=isinstance(policy, EvidenceRacing),
+            missing=_missing_text(dossier),
+            alone=known[0].alone.largest_size,
+            hardest=_hardest(known),
+            worst=max(dossier.errors, key=lambda one: one.outcome.mistaken.mean(), default=None),
+            most_biased=max(dossier.watched[0].estimates, key=lambda row: abs(row.bias), default=None),
+            tilted=_most_tilted(dossier),
             approximate=problem.noise.document().get("inference") == "normal",
             observed=_observed(dossier),
             truth=_truth_text(dossier),
@@ -140,8 +148,48 @@ FILTERS: dict[str, Callable[..., str]] = {
     "mean": mean_text,
     "share": share_text,
     "real": lambda value: real(value, 4),
+    "span": lambda ends, form="%g": span(*ends, form),
     "percent": lambda share, digits=1: f"{100 * share:.{digits}f} %",
 }
+
+
+def _missing_text(dossier: Dossier) -> str:
+    """What missing outcomes do to the power, by the table: "lower at 10 %, about the same at 30 %"."""
+    rows = [(value, cost) for what, value, cost in dossier.what_if if what == MISSING]
+    return ", ".join(f"{direction(cost, dossier.planned.study)} at {value}" for value, cost in rows)
+
+
+def direction(one: ScenarioCost, other: ScenarioCost) -> str:
+    """Whether the power of some studies is another than that of others, as far as so many can tell."""
+    error = math.hypot(*(cost.standard_error(cost.correct) for cost in (one, other)))
+    if abs(one.power - other.power) <= 2 * error:
+        return "about the same"
+    return "higher" if one.power > other.power else "lower"
+
+
+def _hardest(known: Sequence[Characteristic]) -> dict[str, str]:
+    """The truths of a table with the least power, and with the largest mean size."""
+    weakest = min(known, key=lambda one: one.study.power)
+    dearest = max(known, key=lambda one: one.study.samples.mean())
+    return {"power": weakest.study.scenario, "size": dearest.study.scenario}
+
+
+def _most_tilted(dossier: Dossier) -> float:
+    """The probability that a tied best arm is ruled out for some agent, at most: of all ties the largest sum."""
+    sums = defaultdict[str, float](float)
+    for one in dossier.tilted:
+        sums[one.tie.words] += one.found.probability
+    return max(sums.values(), default=0.0)
+
+
+def span(low: float, high: float, form: str = "%g") -> str:
+    """From one number to another, or the number that both are.
+
+    >>> span(14, 14), span(3, 14.5)
+    ('14', '3 to 14.5')
+    """
+    ends = form % low, form % high
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _observed(dossier: Dossier) -> str:

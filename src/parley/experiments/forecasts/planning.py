@@ -40,6 +40,7 @@ class ScenarioCost:
     mistaken: BoolArray  # some agent lost one of its top arms
     truths: int  # the scenario's; each has the same number of studies, in this order
     unfinished: int  # stopped by the cap: their samples are a lower bound
+    largest_size: int | None = None  # the most samples that the policy takes, whatever the truth; None without a limit
 
     @property
     def power(self) -> float:
@@ -82,6 +83,7 @@ class ScenarioCost:
             "power": self.power,
             "power_error": self.standard_error(self.correct),
             "unfinished": self.unfinished,
+            "largest_size": self.largest_size,
         }
 
     @property
@@ -116,8 +118,9 @@ class Planner:
 
         `planned` is the problem as the policy sees it, where costs are counted by another one.
         """
+        policy = make_policy(self.policy, planned or problem, self.options)
         outcomes = simulate_truths(
-            make_policy(self.policy, planned or problem, self.options),
+            policy,
             scenario.instances(problem),
             replications=self.replications,
             seed=self.seed,
@@ -133,6 +136,7 @@ class Planner:
             mistaken=np.concatenate([outcome.mistaken for outcome in outcomes]),
             truths=len(outcomes),
             unfinished=sum(int((~outcome.finished).sum()) for outcome in outcomes),
+            largest_size=policy.largest_size,
         )
 
     def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
