@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from parley.problem import Instance, Problem
-from parley.rewards import Noise
+from parley.problem import Instance
 from parley.study import Study, parse_study
+from parley.testing.conformance import random_instance, random_weights
+
+__all__ = ["awaited", "first_quick", "instances", "paper_study", "random_instance", "random_weights"]
 
 
 def paper_study(alpha: float = 0.5, **changes: object) -> Study:
@@ -23,27 +24,6 @@ def paper_study(alpha: float = 0.5, **changes: object) -> Study:
         "truth": {"generate": "paper"},
     }
     return parse_study(document | changes)
-
-
-def random_weights(rng: np.random.Generator, agents: int) -> np.ndarray:
-    """Column-stochastic and asymmetric, with some zeros: a symmetric matrix would hide a transposition."""
-    weights = rng.dirichlet(np.full(agents, 0.7), size=agents).T
-    weights[rng.random(weights.shape) < 0.2] = 0
-    weights[np.arange(agents), np.arange(agents)] += 0.05
-    return weights / weights.sum(axis=0)
-
-
-def random_instance(
-    seed: int, *, arms: int, agents: int, top: int = 1, min_gap: float = 0.02, delta: float = 0.05, scale: float = 1.0
-) -> Instance:
-    rng = np.random.default_rng(seed)
-    while True:
-        problem = Problem(
-            arms=arms, weights=random_weights(rng, agents), top=top, delta=delta, noise=Noise(scale=scale)
-        )
-        instance = Instance(problem=problem, means=rng.uniform(0, 1, (arms, agents)))
-        if instance.smallest_gap >= min_gap:
-            return instance
 
 
 @st.composite

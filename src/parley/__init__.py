@@ -15,7 +15,7 @@ from parley.errors import InvalidInput, InvalidStudy, NotConverged, ParleyError,
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, Status, proven_gap, solve
 from parley.policies import POLICIES, Elimination, Policy, State, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Noise
+from parley.rewards import Noise, RewardModel
 from parley.simulation import Outcome, phases, simulate
 from parley.study import Study, load_study, parse_study
 from parley.totals import Totals
@@ -39,6 +39,7 @@ __all__ = [
     "ParleyError",
     "Policy",
     "Problem",
+    "RewardModel",
     "Solution",
     "State",
     "Status",

@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.problem import Drift, Instance, Problem, top_gaps
-from parley.rewards import noise_keys, study_model
+from parley.rewards import noise_keys, section_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
 from parley.validation.checks import LARGEST_SCALE, FloatArray, number, whole
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
@@ -207,7 +207,8 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
             raise InvalidInput(key, found="nothing", allowed="a whole number or a list of names")
     inner = {name: document.get(name, {}) if name else document for name in SECTIONS}
     for name in filter(None, SECTIONS):
-        check_section(name, inner[name], SECTIONS[name], open_to_others=name == "policy")
+        known = section_keys(inner[name]) if name == "noise" else SECTIONS[name]
+        check_section(name, inner[name], known, open_to_others=name == "policy")
     counts = {key: given if isinstance(given := document[key], int) else len(given) for key in ("agents", "arms")}
     for key, most in (("agents", MOST_AGENTS), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:

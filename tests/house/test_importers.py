@@ -19,6 +19,7 @@ REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migr
 # The reason why each other one stands alone. A module whose only importer is in a higher room is that room's way in:
 # the import directions keep the two apart.
 REASONS = {
+    "parley.testing.conformance.installed": "pytest collects it: the suites over what is installed",
     "parley.bounds.bernoulli": "exact bounds for 0/1 rewards: a proof of its own beside the paper's",
     "parley.cli.admin_changes": "the half of `parley admin` that changes running studies",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",

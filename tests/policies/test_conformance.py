@@ -1,324 +1,52 @@
-"""One suite over every policy: a new one is tested by adding its name to the registry."""
-
-import itertools
-import json
-from dataclasses import fields
+"""The suite of `parley.testing.conformance` over every policy, and what only some of them owe."""
 
 import numpy as np
 import pytest
-from tests.support import paper_study, random_instance
+from tests.support import paper_study
 
 from parley.errors import InvalidInput, UnknownName
-from parley.policies import Policy, State, make_policy, policy_class, policy_names
-from parley.policies.playing import Playing
+from parley.policies import make_policy, policy_names
 from parley.problem import Instance, Problem
-from parley.rewards import Gaussian, Noise
+from parley.rewards import Gaussian
 from parley.simulation import simulate
+from parley.testing.conformance import PolicySuite, random_instance
+from parley.testing.conformance.policies import (
+    HORIZON,
+    course,
+    drops_that_a_common_move_changes,
+    noise_for,
+    policy_for,
+    until,
+)
 from parley.totals import Totals
 
-MOST_PHASES = 60
-HORIZON = 20_000
-every_policy = pytest.mark.parametrize("name", policy_names())  # also those of packages that are installed beside it
-SEEDS = [
-    pytest.param((1,), id="one"),
-    pytest.param(range(2, 9), id="more", marks=pytest.mark.simulations),
-]
 PERSONALIZED = {"pf-ucb-bai", "pf-ucb", "pf-ucb-enhanced"}  # who knows personalized weights and best arms only
-general_policy = pytest.mark.parametrize("name", sorted(set(policy_names()) - PERSONALIZED))
 
 
-def law(holds):
-    """A law of every policy: of one study quickly, of more with the simulations."""
-
-    def test(name, seeds):
-        for seed in seeds:
-            holds(name, seed)
-
-    return every_policy(pytest.mark.parametrize("seeds", SEEDS)(test))
-
-
-def plays(name: str) -> bool:
-    """Whether it plays until a horizon instead of stopping with its answers."""
-    return issubclass(policy_class(name), Playing)
-
-
-def problem_for(name: str, seed: int = 0, top: int = 1, horizon: int = HORIZON) -> Instance:
+def problem_for(name: str, seed: int = 0, horizon: int = HORIZON) -> Instance:
     """PF-UCB knows personalized weights only; everyone else gets a general, asymmetric matrix."""
-    if name in PERSONALIZED:
-        alpha = 0.3 + 0.4 * np.random.default_rng(seed).random()
-        instance = paper_study(float(alpha), truth={"generate": "paper", "seed": seed, "min_gap": 0.1}).instance
-    else:
-        instance = random_instance(seed, arms=5, agents=3, top=top, min_gap=0.1, delta=0.1)
-    return until(horizon, name, instance)
+    if name not in PERSONALIZED:
+        return PolicySuite().instance(name, seed, horizon)
+    alpha = 0.3 + 0.4 * np.random.default_rng(seed).random()
+    truth = {"generate": "paper", "seed": seed, "min_gap": 0.1}
+    return until(horizon, name, paper_study(float(alpha), truth=truth).instance)
 
 
-def found(policy: Policy, state: State) -> np.ndarray:
-    """`(..., arm, agent)`: the answers; of who plays, what it would go on playing."""
-    return policy.leaders(state) if isinstance(policy, Playing) else state.answers
+class TestEveryPolicy(PolicySuite):
+    names = policy_names()  # also those of packages that are installed beside it
+    general = sorted(set(policy_names()) - PERSONALIZED)
+    # Of one study quickly, of more with the simulations.
+    seeds = (1, *(pytest.param(seed, marks=pytest.mark.simulations) for seed in range(2, 9)))
 
-
-def until(horizon: int, name: str, instance: Instance) -> Instance:
-    """The same instance with a horizon, for policies that need one."""
-    if not plays(name):
-        return instance
-    return Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
-
-
-def policy_for(name: str, instance: Instance, **options: object) -> Policy:
-    return make_policy(name, instance.problem, options, instance)
-
-
-def rewards(instance: Instance, quotas: np.ndarray, noise: np.ndarray) -> Totals:
-    scale = instance.problem.noise.largest_scale
-    return Totals(counts=quotas, sums=quotas * instance.means + scale * np.sqrt(quotas) * noise)
-
-
-def course(policy: Policy, instance: Instance, noises: np.ndarray, state: State | None = None) -> list[State]:
-    """The states of a run fed with given noise, `(phase, ..., arm, agent)`."""
-    batch = noises.shape[1:-2]
-    states = [policy.start(batch) if state is None else state]
-    for noise in noises:
-        if states[-1].finished.all():
-            break
-        states.append(policy.update(states[-1], rewards(instance, policy.plan(states[-1]), noise)))
-    return states
-
-
-def noise_for(instance: Instance, seed: int, *batch: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((MOST_PHASES, *batch, *instance.problem.shape))
-
-
-def assert_same(first: State, second: State) -> None:
-    for field in fields(first):
-        a, b = getattr(first, field.name), getattr(second, field.name)
-        if a is None:
-            assert b is None, field.name
-        elif a.dtype == np.float64:
-            assert a == pytest.approx(b, rel=1e-9, abs=1e-9), field.name
-        else:
-            assert (a == b).all(), field.name
-
-
-@law
-def test_it_stops_with_n_arms_each_and_the_right_ones_nearly_always(name, seed):
-    instance = problem_for(name, seed % 5)
-    policy = policy_for(name, instance)
-    last = course(policy, instance, noise_for(instance, seed, 20))[-1]
-    assert last.finished.all()
-    assert (found(policy, last).sum(axis=-2) == instance.problem.top).all()
-    wrong = (found(policy, last) & ~instance.best).any(axis=(-2, -1))
-    assert wrong.mean() <= 0.45  # delta is 0.1; 9 or more errors in 20 have a chance below 1e-4
-
-
-@law
-def test_a_batch_is_its_runs_one_by_one(name, seed):
-    instance = problem_for(name, seed % 5)
-    policy, noise = policy_for(name, instance), noise_for(instance, seed, 4)
-    together = course(policy, instance, noise)[-1]
-    for run in range(4):
-        alone = course(policy, instance, noise[:, run])[-1]
-        assert_same(together.take(np.array(run)), alone)
-
-
-@law
-def test_renaming_arms_and_agents_renames_the_course(name, seed):
-    instance = problem_for(name, seed % 5)
-    rng = np.random.default_rng(seed)
-    k, m = rng.permutation(instance.problem.arm_count), rng.permutation(instance.problem.agent_count)
-    problem = instance.problem.with_(weights=instance.problem.weights[np.ix_(m, m)])
-    renamed = Instance(problem=problem, means=instance.means[np.ix_(k, m)])
-    noise = noise_for(instance, seed)
-    before = course(policy_for(name, instance), instance, noise)
-    after = course(policy_for(name, renamed), renamed, noise[:, k][:, :, m])
-    # The order of sums may change the last bits of an allocation, and so, very rarely, a count by one.
-    assert len(before) == len(after)
-    assert (before[-1].answers[np.ix_(k, m)] == after[-1].answers).all()
-    assert after[-1].counts == pytest.approx(before[-1].counts[np.ix_(k, m)], abs=2)
-
-
-@law
-def test_a_state_written_as_json_in_mid_run_goes_on_identically(name, seed):
-    instance = problem_for(name, seed % 5)
-    policy, noise = policy_for(name, instance), noise_for(instance, seed)
-    whole = course(policy, instance, noise)
-    cut = min(seed % 4, len(whole) - 1)
-    written = json.dumps(whole[cut].to_json(), allow_nan=False)
-    read = policy.restore(json.loads(written))
-    resumed = course(policy, instance, noise[cut:], read)
-    assert len(resumed) == len(whole) - cut
-    assert resumed[-1].to_json() == whole[-1].to_json(), "to the last bit"
-
-
-@law
-def test_what_holds_in_every_phase(name, seed):
-    instance = problem_for(name, seed % 5)
-    policy, noises = policy_for(name, instance), noise_for(instance, seed, 3)
-    state, drawn = policy.start((3,)), 0
-    for noise in noises:
-        if state.finished.all():
-            break
-        quotas = policy.plan(state)
-        assert quotas.dtype == np.int64
-        assert (quotas >= 0).all()
-        assert (quotas[state.finished] == 0).all()
-        assert (quotas[~state.finished].sum(axis=(-2, -1)) > 0).all(), "a live phase asks for something"
-        assert (policy.plan(state) == quotas).all(), "a plan is a function of the state"
-        after = policy.update(state, rewards(instance, quotas, noise))
-        drawn += quotas.sum()
-        assert (after.counts == state.counts + quotas).all()
-        assert (after.phase == state.phase + ~state.finished).all()
-        assert (after.active <= state.active).all(), "what is out stays out"
-        assert (after.active.sum(axis=-2) >= instance.problem.top).all()
-        assert ((after.dropped_in > 0) == ~after.active).all()
-        if plays(name):
-            played = after.counts.sum(axis=-2)
-            assert (played == played[..., :1]).all(), "nobody waits"
-            assert (after.finished == (played == HORIZON).all(axis=-1)).all(), "until the horizon, to the draw"
-        else:
-            assert (after.finished == (after.active.sum(axis=-2) == instance.problem.top).all(axis=-1)).all()
-        case = policy.explain(after)
-        for value in (case.mixed_means, case.score):
-            assert value.shape == after.counts.shape
-            assert np.isfinite(value).all()
-        state = after
-    assert state.counts.sum() == drawn
-
-
-def drops_that_a_common_move_changes(name: str, seed: int) -> int:
-    """Phases in which another arm would go if all arms of a site had moved alike, each site by itself."""
-    instance, chance = problem_for(name, seed % 5), np.random.default_rng(seed)
-    policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
-    states = course(policy, instance, noises)
-    changed = 0
-    for state, after in itertools.pairwise(states):
-        counts = after.counts - state.counts
-        shift = 5.0 * chance.standard_normal((20, 1, instance.problem.agent_count))
-        moved = policy.update(state, Totals(counts=counts, sums=after.sums - state.sums + shift * counts))
-        changed += int((moved.active != after.active).any())
-    return changed
-
-
-@law
-def test_who_allows_drift_rules_out_the_same_arms_wherever_a_site_has_moved(name, seed):
-    if policy_class(name).allows_drift:
-        assert drops_that_a_common_move_changes(name, seed) == 0
+    def instance(self, name, seed=0, horizon=HORIZON):
+        return problem_for(name, seed, horizon)
 
 
 @pytest.mark.parametrize("name", ["wcpe", "pf-ucb-bai", "pf-ucb", "pf-ucb-enhanced"])
 def test_who_adds_up_the_rewards_of_phases_says_that_drift_leaves_no_guarantee(name):
-    assert drops_that_a_common_move_changes(name, seed=1) > 0
-    instance = problem_for(name)
+    instance = problem_for(name, 1)
+    assert drops_that_a_common_move_changes(name, instance, seed=1) > 0
     assert policy_for(name, instance).drift.startswith("none if means move between phases")
-
-
-def asking(instance: Instance, cell: int) -> Instance:
-    """The same instance with a minimum cell."""
-    return Instance(problem=instance.problem.with_(minimum_cell=cell), means=instance.means)
-
-
-@law
-def test_with_a_minimum_cell_every_cell_of_every_phase_is_none_or_enough(name, seed):
-    cell = [2, 20, 137, 5_000, 5][seed % 5]
-    plain = problem_for(name, seed % 5, horizon=10 * HORIZON)
-    instance = asking(plain, cell)
-    policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
-    first, without = policy.plan(policy.start()), policy_for(name, plain).plan(policy.start())
-    assert plays(name) or (first >= without).all()  # who plays has only so much time: more here is less there
-    assert ((first == 0) == (without == 0)).all(), "who is asked for nothing stays so"
-    state = policy.start((20,))
-    for noise in noises:
-        if state.finished.all():
-            break
-        quotas = policy.plan(state)
-        assert ((quotas == 0) | (quotas >= cell)).all()
-        assert (quotas[state.finished] == 0).all()
-        assert (quotas[~state.finished].sum(axis=(-2, -1)) > 0).all(), "a live phase asks for something"
-        after = policy.update(state, rewards(instance, quotas, noise))
-        assert (after.counts == state.counts + quotas).all(), "what counts is what was drawn"
-        state = after
-    assert state.finished.all()
-    wrong = (found(policy, state) & ~instance.best).any(axis=(-2, -1))
-    assert wrong.mean() <= 0.45  # delta is 0.1; 9 or more errors in 20 have a chance below 1e-4
-
-
-@law
-def test_with_a_minimum_cell_a_batch_is_still_its_runs_one_by_one(name, seed):
-    instance = asking(problem_for(name, seed % 5), [5, 137][seed % 2])
-    policy, noise = policy_for(name, instance), noise_for(instance, seed, 3)
-    together = course(policy, instance, noise)[-1]
-    for run in range(3):
-        assert_same(together.take(np.array(run)), course(policy, instance, noise[:, run])[-1])
-
-
-@every_policy
-def test_a_minimum_cell_of_one_is_none_to_the_last_bit(name):
-    plain = problem_for(name)
-    noise = noise_for(plain, 9, 6)
-    asked, unasked = asking(plain, 1), policy_for(name, plain)
-    first, second = course(policy_for(name, asked), asked, noise), course(unasked, plain, noise)
-    assert [state.to_json() for state in first] == [state.to_json() for state in second]
-    assert all((unasked.plan(state) == unasked.wanted(state)).all() for state in second)
-
-
-@every_policy
-def test_nobody_is_ruled_out_without_data(name):
-    instance = problem_for(name, horizon=10**9)
-    policy = policy_for(name, instance)
-    state = policy.start()
-    nothing = Totals(counts=np.zeros_like(state.counts), sums=np.zeros_like(state.sums))
-    after = policy.update(state, nothing)
-    assert after.active.all()
-    assert not after.finished
-    # Much data of one arm, none of the others: nobody can be told apart yet.
-    counts, sums = np.zeros_like(state.counts), np.zeros_like(state.sums)
-    counts[0], sums[0] = 10**6, 10.0**7
-    for _ in range(9):
-        after = policy.update(after, Totals(counts=counts, sums=sums))
-        assert after.active.all()
-
-
-@every_policy
-def test_a_finished_run_stays_as_it_is(name):
-    instance = problem_for(name)
-    policy = policy_for(name, instance)
-    last = course(policy, instance, noise_for(instance, 3))[-1]
-    assert (policy.plan(last) == 0).all()
-    more = Totals(counts=np.full_like(last.counts, 5), sums=np.full_like(last.sums, 1e3))
-    assert_same(policy.update(last, more), last)
-
-
-@every_policy
-def test_states_of_another_shape_or_with_other_keys_are_refused(name):
-    instance = problem_for(name)
-    policy = policy_for(name, instance)
-    state = policy.start()
-    wrong = np.zeros((2, 2), dtype=np.int64)
-    with pytest.raises(InvalidInput, match="totals: found shape"):
-        policy.update(state, Totals(counts=wrong, sums=wrong.astype(float)))
-    document = state.to_json()
-    document["extra"] = document.pop("phase")
-    with pytest.raises(InvalidInput, match="missing or unknown keys: extra, phase"):
-        policy.restore(document)
-    other = make_policy("uniform", Problem(arms=3, weights=np.eye(2))).start().to_json()
-    with pytest.raises(InvalidInput, match=r"state\.\w+: found shape"):
-        policy.restore({key: other.get(key, value) for key, value in state.to_json().items()})
-    garbage = state.to_json() | {"sums": "none"}
-    with pytest.raises(InvalidInput, match="state"):
-        policy.restore(garbage)
-
-
-@every_policy
-def test_rescaling_rewards_noise_and_largest_gap_together_changes_no_decision(name):
-    instance = problem_for(name)
-    scaled_problem = instance.problem.with_(noise=Noise(scale=8.0), largest_gap=8.0)
-    scaled = Instance(problem=scaled_problem, means=8.0 * instance.means)
-    noise = noise_for(instance, 11, 5)
-    before = course(policy_for(name, instance), instance, noise)
-    after = course(policy_for(name, scaled), scaled, noise)
-    assert len(before) == len(after)
-    for first, second in zip(before, after, strict=True):
-        assert (first.counts == second.counts).all()
-        assert (first.active == second.active).all()
 
 
 @pytest.mark.parametrize("name", sorted(PERSONALIZED))
@@ -328,45 +56,6 @@ def test_who_knows_personalized_weights_only_says_so(name, top):
         policy_for(name, random_instance(1, arms=5, agents=3, top=top))
     with pytest.raises(InvalidInput, match=name):
         policy_for(name, paper_study(top=2).instance)
-
-
-@general_policy
-@pytest.mark.parametrize(("arms", "agents", "top"), [(2, 1, 1), (2, 4, 1), (4, 2, 3), (5, 3, 2)])
-def test_every_size_and_top_ends(name, arms, agents, top):
-    instance = until(HORIZON, name, random_instance(1, arms=arms, agents=agents, top=top, min_gap=0.2))
-    if plays(name) and top > 1:
-        with pytest.raises(InvalidInput, match=r"top: found .* one arm is played at a time"):
-            policy_for(name, instance)
-        return
-    policy = policy_for(name, instance)
-    last = course(policy, instance, noise_for(instance, 5, 8))[-1]
-    assert last.finished.all()
-    assert (found(policy, last).sum(axis=-2) == top).all()
-
-
-@general_policy
-def test_an_agent_nobody_weighs_and_one_without_its_own_weight(name):
-    weights = [[0.0, 0.6, 0.0], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]]
-    instance = Instance(problem=Problem(arms=3, weights=weights), means=[[0.9, 0.1, 0.3], [0.1, 0.9, 0.9], [0, 0, 1.0]])
-    instance = until(HORIZON, name, instance)
-    last = course(policy_for(name, instance), instance, noise_for(instance, 5, 4))[-1]
-    assert last.finished.all()
-    if plays(name):
-        assert (last.counts.sum(axis=-2) == HORIZON).all(), "who is weighed by nobody plays all the same"
-    else:
-        assert (last.counts[:, :, 2] <= 1).all(), "drawn at most once, since nobody's answer depends on it"
-
-
-@every_policy
-def test_options_are_checked_by_name_and_type(name):
-    instance = problem_for(name)
-    with pytest.raises(UnknownName, match=f"option of the policy {name}: found 'speed'"):
-        policy_for(name, instance, speed=3)
-    policy = policy_for(name, instance)
-    for field in fields(policy):
-        if field.type == "float":
-            with pytest.raises(InvalidInput, match=f"policy.{field.name}: found 'fast'; allowed: a number"):
-                policy_for(name, instance, **{field.name: "fast"})
 
 
 @pytest.mark.parametrize("weights", [[[0.0, 1.0], [1.0, 0.0]], [[0.4, 0.6], [0.6, 0.4]], [[0.9, 0.3], [0.1, 0.7]]])
@@ -399,15 +88,6 @@ def test_unknown_policies_are_listed():
 def test_statistics_that_cannot_be_are_refused(counts, sums, says):
     with pytest.raises(InvalidInput, match=says):
         Totals(counts=np.array(counts), sums=np.array(sums))
-
-
-def test_states_are_not_changed_in_place():
-    instance = problem_for("wcpe")
-    policy = policy_for("wcpe", instance)
-    state = policy.start((2,))
-    before = state.to_json()
-    policy.update(state, rewards(instance, policy.plan(state), noise_for(instance, 0, 2)[0]))
-    assert state.to_json() == before
 
 
 @pytest.mark.parametrize("name", ["wcpe", "uniform", "evidence"])

@@ -11,19 +11,21 @@ import pytest
 from tests.cli.test_commands import parley
 from tests.recipes.test_policy import DOUBLING
 
-from parley import policies
+from parley.system import extensions
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "paper.toml")
 
 
-def installed(folder: Path, points: str, *, name: str = "ours", module: str = DOUBLING) -> Path:
+def installed(
+    folder: Path, points: str, *, name: str = "ours", module: str = DOUBLING, group: str = "parley.policies"
+) -> Path:
     """A package as an installer leaves it: a module, and metadata with entry points."""
     (folder / f"{name}.py").write_text(module, encoding="utf-8")
     metadata = folder / f"{name}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
-    (metadata / "entry_points.txt").write_text(f"[parley.policies]\n{points}\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{points}\n", encoding="utf-8")
     return folder
 
 
@@ -44,8 +46,7 @@ def simulate(monkeypatch):
 
     def forget():
         importlib.invalidate_caches()
-        policies._offered.cache_clear()
-        policies._loaded.cache_clear()
+        extensions.forget()
         for name in ("ours", "theirs"):
             sys.modules.pop(name, None)
 
@@ -69,10 +70,10 @@ def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
 @pytest.mark.servers
 def test_the_conformance_suite_runs_over_it(tmp_path):
     beside = installed(tmp_path, "doubling = ours:Doubling")
-    suite = ("tests/policies/test_conformance.py", "-q", "-p", "no:cacheprovider", "-k", "doubling and options")
+    suite = ("--pyargs", "parley.testing.conformance.installed", "-q", "-p", "no:cacheprovider", "-k", "doubling")
     done = run(beside, "pytest", *suite)
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert "19 passed" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,9 @@ def test_two_packages_with_one_name_are_told_apart_by_nobody(tmp_path, simulate)
     assert "of the package ours and of the package theirs" in " ".join((done.stdout + done.stderr).split())
     others = simulate(tmp_path, "uniform")
     assert others.returncode == 0, "what is not asked for does no harm"
+
+
+def test_nothing_but_the_suites_needs_pytest():
+    names = "parley.cli.main, parley.service, parley.site, parley.agent"
+    done = run(Path(), "timeit", "-n1", "-r1", f"import sys, {names}; assert 'pytest' not in sys.modules")
+    assert done.returncode == 0, done.stderr

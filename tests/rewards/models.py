@@ -22,5 +22,4 @@ ROWS: dict[str, dict[str, Any]] = {
     "binary, normal": {"kind": "binary", "inference": "normal"},
 }
 MODELS: dict[str, RewardModel] = {name: make_model(**keys) for name, keys in ROWS.items()}
-EXACT = {name: model for name, model in MODELS.items() if not model.guarantee_note}
-IN_RANGE = {name: model for name, model in MODELS.items() if model.low is not None}
+IN_RANGE = {name: model for name, model in MODELS.items() if model.in_range}

@@ -13,8 +13,6 @@ is installed, and imported when a study asks for it.
 
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
@@ -26,6 +24,7 @@ from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.regret_baselines import ExploreThenCommit, OracleRegret, PfUcb, PfUcbEnhanced
 from parley.policies.wcpe import Uniform, Wcpe
 from parley.problem import Instance, Problem
+from parley.system.extensions import offered, offered_class, origin
 
 __all__ = [
     "POLICIES",
@@ -61,22 +60,13 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 GROUP = "parley.policies"  # of entry points
 
 
-@cache
-def _offered() -> dict[str, list[EntryPoint]]:
-    """What installed packages offer, by name; nothing is imported. Once a process: it reads the metadata of all."""
-    found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=GROUP):
-        found.setdefault(point.name, []).append(point)
-    return found
-
-
 def policy_names() -> list[str]:
     """Parley's own policies, and those that installed packages offer.
 
     >>> set(POLICIES) <= set(policy_names())
     True
     """
-    return sorted({*POLICIES, *_offered()})
+    return sorted({*POLICIES, *offered(GROUP)})
 
 
 def policy_class(name: str) -> type[Policy]:
@@ -85,37 +75,16 @@ def policy_class(name: str) -> type[Policy]:
     >>> policy_class("wcpe").__name__
     'Wcpe'
     """
-    offered = _offered().get(name, [])
-    if not offered and name in POLICIES:
-        return POLICIES[name]
-    if not offered:
+    found: type[Policy] | None = offered_class(GROUP, "policy", name, POLICIES, Policy, "name")
+    if found is None and name not in POLICIES:
         raise UnknownName("policy", name, policy_names())
-    sources = [*(["parley"] if name in POLICIES else []), *sorted(_source(point) for point in offered)]
-    if len(sources) > 1:
-        # Whichever won, somebody would run another policy than the one that was meant.
-        raise InvalidInput("policy", found=f"{name} of {' and of '.join(sources)}", allowed="a name that one offers")
-    return _loaded(offered[0])
-
-
-@cache
-def _loaded(point: EntryPoint) -> type[Policy]:
-    where = f"{point.name} of {_source(point)} ({point.value})"
-    try:
-        found = point.load()
-    except Exception as error:  # anything can happen while a module of others is imported
-        reason = f"{where}, which cannot be imported: {type(error).__name__}: {error}"
-        raise InvalidInput("policy", found=reason, allowed="a package that can be imported") from error
-    if not (isinstance(found, type) and issubclass(found, Policy)) or getattr(found, "name", None) != point.name:
-        allowed = f"a subclass of parley.Policy with the name {point.name}"
-        raise InvalidInput("policy", found=f"{where}, which is {found!r}", allowed=allowed)
+    if found is None:
+        return POLICIES[name]
     odd = [field.name for field in fields(found) if field.name not in NOT_OPTIONS and _kind(field) not in KINDS]
     if odd:
+        where = origin(offered(GROUP)[name][0])
         raise InvalidInput("policy", found=f"{where}, whose option {odd[0]} is none", allowed=", ".join(KINDS))
     return found
-
-
-def _source(point: EntryPoint) -> str:
-    return f"the package {point.dist.name}" if point.dist else "a package without a name"
 
 
 def _kind(field: Field[Any]) -> str:

@@ -1,5 +1,8 @@
 """What rewards are like: one file a model, which owns all that depends on it.
 
+Packages may bring more: a class under `[project.entry-points."parley.rewards"]` is found by its kind once the package
+is installed, and imported when a study asks for it.
+
 >>> make_model(kind="bounded", low=0, high=1).largest_scale, make_model(scale="unknown").guess
 (0.5, 1.0)
 """
@@ -21,8 +24,10 @@ from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.sampling import Sampler
 from parley.rewards.unknown_scale import UnknownScale
 from parley.settings import REQUIRED, Key
+from parley.system.extensions import offered, offered_class, origin
 
 __all__ = [
+    "KINDS",
     "MODELS",
     "Bets",
     "Binary",
@@ -40,7 +45,9 @@ __all__ = [
     "SubGaussian",
     "UnknownScale",
     "make_model",
+    "model_kinds",
     "noise_keys",
+    "section_keys",
     "study_model",
 ]
 
@@ -58,15 +65,38 @@ MODELS: tuple[type[RewardModel], ...] = (
 KINDS = {model.kind: model for model in MODELS}  # by the last of a kind, the general one: it lists the keys
 
 
+GROUP = "parley.rewards"  # of entry points
+
+
+def model_kinds() -> list[str]:
+    """Parley's own kinds of rewards, and those that installed packages offer.
+
+    >>> set(KINDS) <= set(model_kinds())
+    True
+    """
+    return [*KINDS, *sorted(set(offered(GROUP)) - set(KINDS))]
+
+
+def _models_of(kind: Any) -> tuple[type[RewardModel], ...]:
+    """The models of a kind, the general one last; imported if another package offers it."""
+    if not isinstance(kind, str) or kind not in model_kinds():
+        raise UnknownName("noise.kind", kind, model_kinds())
+    found: type[RewardModel] | None = offered_class(GROUP, "noise.kind", kind, KINDS, RewardModel, "kind")
+    if found is None:
+        return tuple(model for model in MODELS if model.kind == kind)
+    if missing := sorted(found.__abstractmethods__):
+        where = f"{origin(offered(GROUP)[kind][0])}, which lacks {', '.join(missing)}"
+        raise InvalidInput("noise.kind", found=where, allowed="a model that has all parts of parley.RewardModel")
+    return (found,)
+
+
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
     """The model that the keys of a study's [noise] describe; a key of another model is an error that says so."""
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UnknownName("noise.kind", kind, KINDS)
-    for key, row in KINDS[kind].keys.items():
+    models = _models_of(kind)
+    for key, row in models[-1].keys.items():
         if row.default == REQUIRED and key not in keys:
             raise InvalidInput(f"noise.{key}", found="nothing", allowed=f"{row.allowed}: {row.plain[0]}")
-    model = next(model for model in MODELS if model.kind == kind and model.describes(keys))
-    return model.from_keys(keys)
+    return next(model for model in models if model.describes(keys)).from_keys(keys)
 
 
 def noise_keys() -> dict[str, Key]:
@@ -83,6 +113,14 @@ def noise_keys() -> dict[str, Key]:
     return made
 
 
+def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
+    """The keys that a [noise] of this kind may have: those of Parley's models, or those of the package's own."""
+    kind, known = section.get("kind"), noise_keys()
+    if not isinstance(kind, str) or kind in KINDS or kind not in model_kinds():
+        return known
+    return {"kind": known["kind"], **_models_of(kind)[-1].keys}
+
+
 def study_model(keys: Mapping[str, Any]) -> RewardModel:
     """The model of a study file's [noise]: where it leaves something open, what assumes least.
 
@@ -91,9 +129,8 @@ def study_model(keys: Mapping[str, Any]) -> RewardModel:
     >>> study_model({}).document(), study_model({"kind": "bounded", "low": 0, "high": 1}).needs_squares
     ({'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}, True)
     """
-    kind = keys.get("kind", Gaussian.kind)
-    defaults = KINDS[kind].study_defaults if kind in KINDS else {}
-    return make_model(**dict(defaults) | dict(keys))
+    general = _models_of(keys.get("kind", Gaussian.kind))[-1]
+    return make_model(**dict(general.study_defaults) | dict(keys))
 
 
 class Noise:

@@ -375,4 +375,4 @@ class Simulation(Estimates):
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModel(Simulation):
-    """How rewards scatter around their mean: all seven parts. `parley.testing` checks that they fit each other."""
+    """How rewards scatter around their mean: all seven parts. `parley.testing.conformance` tests them together."""

@@ -1,1 +1,1 @@
-"""What tests of an installation share: those of this repository, and `parley qualify` where it is installed."""
+"""What tests of an installation share: those of this repository, `parley qualify`, and suites for other packages."""
