@@ -73,6 +73,7 @@ TAKEN = [
     ("between", {"sites": {"between": "leading"}}, "leading"),
     ("grace_hours", {"sites": {"grace_hours": 24}}, 24.0),
     ("contact", {"sites": {"contact": "the trial office"}}, "the trial office"),
+    ("key_pattern", {"sites": {"key_pattern": "BX-###"}}, "BX-###"),
     ("show_answer", {"sites": {"show_answer": True}}, True),
 ]
 
@@ -159,6 +160,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sites": {"between": "any"}}, "sites.between: found 'any'; allowed: "),
         ({"sites": {"grace_hours": -1}}, "sites.grace_hours: found -1.0; allowed: a number from 0 to 720"),
         ({"sites": {"contact": "a\nb"}}, "sites.contact: found 'a.*; allowed: one line of up to 200 characters"),
+        ({"sites": {"key_pattern": "BX-001"}}, "sites.key_pattern: found 'BX-001'; allowed: a key with # for every"),
         ({"sites": {"show_answer": 1}}, "sites.show_answer: found 1; allowed: true or false"),
     ],
 )

@@ -255,6 +255,19 @@ def text(most: int) -> Check:
     return Limited(check, {"maxLength": most})
 
 
+def key_mask(most: int) -> Check:
+    """How keys look: at least one `#` or `@`, which stand for a digit and for a letter; or nothing."""
+
+    def check(key: str, value: Any, arms: Names, agents: Names) -> str:
+        mask: str = text(most)(key, value, arms, agents)
+        if mask and (mask != mask.strip() or not {"#", "@"} & set(mask)):
+            allowed = "a key with # for every digit and @ for every letter that differ, as in BX-###"
+            raise InvalidInput(key, found=repr(mask), allowed=allowed)
+        return mask
+
+    return Limited(check, {"maxLength": most})
+
+
 def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
     """True or false."""
     if not isinstance(value, bool):
@@ -460,6 +473,12 @@ class StudySettings:
         "", (str,), text(200),
         "whom people at a site ask, for instance when an outcome of a reported phase was wrong; their page shows it",
         default="the study's administrator", section="sites", sentence="sites ask {value}",
+    )
+    key_pattern: str = setting(
+        "", (str,), key_mask(100),
+        'how the keys of people look, as in `"BX-###"`: `#` is a digit, `@` a letter, and all else itself; a site '
+        "assigns nobody by another key",
+        default="any key", section="sites", sentence="keys of people look like {value}",
     )
     show_answer: bool = setting(
         False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import Decided, house  # noqa: F401
 from tests.agent.test_worker import plan
@@ -137,7 +138,9 @@ def test_where_the_study_says_nothing_of_delays_nobody_is_overdue(desk):
     assert "assigned " in open_.get()
 
 
-@pytest.mark.parametrize("again", ["bx-001", "B X-001", "\uff22X-001", "Bx\u2011001"])
+@pytest.mark.parametrize(
+    "again", ["bx-001", "B X-001", "\uff22X-001", "Bx\u2011001", "bx 001", "BX_001", "BX.001", "bx001", "B/X\u2019001"]
+)
 def test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned(desk, again):
     open_ = desk()
     first = open_.site.assign("BX-001")
@@ -156,6 +159,27 @@ def test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned
     )
     with pytest.raises(SimilarKey):
         open_.site.assign("bX-00 1")
+
+
+def test_a_key_of_signs_alone_is_compared_by_them(desk):
+    open_ = desk()
+    assert not open_.site.assign("--").again
+    assert not open_.site.assign("++").again
+    with pytest.raises(SimilarKey):
+        open_.site.assign("+\uff0b")
+
+
+def test_a_study_may_say_how_keys_look(desk):
+    open_ = desk(rules=replace(GRACE, key_pattern="BX-@###"))
+    page = open_.post(422, do="assign", participant="bx a001")
+    assert "a key like BX-@### (# is a digit, @ a letter)" in page
+    assert "Did you mean &#39;BX-A001&#39;?" in page
+    assert 'placeholder="BX-@###"' in page
+    assert "Did you mean" not in open_.post(422, do="assign", participant="BX-A01")
+    refused = open_.browser.post("/v1/assignments", json={"participant": "bx a001", "somebody_else": True})
+    assert (refused.status_code, open_.site.status()["assigned"]) == (422, 0)
+    assert not open_.site.assign("BX-A001").again
+    open_.site.outcome("BX-A001", 1.0)
 
 
 def test_an_outcome_of_a_key_that_reads_like_another_names_it(desk):

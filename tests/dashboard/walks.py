@@ -61,6 +61,9 @@ minimum_cell = 2
 """,
     "plain": """policy = { name = "wcpe" }
 largest_gap = 1.0
+[noise]
+kind = "gaussian"
+scale = 1.0
 """,
     "unknown scale": """control = "placebo"
 dormant = ["later"]

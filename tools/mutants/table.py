@@ -451,6 +451,9 @@ MUTANTS = [
     *_of(
         "pages",
         ("a page names what a certificate may leave out", "dashboard/pages/answer.py", "dict.fromkeys(Certificate.known_keys()) | found", "found", RENDERED),
+        ("keys that differ by a point are two people", "agent/people.py", 'return "".join(filter(_is_said, plain)) or plain', "return plain",
+         PAGE + "test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned[BX.001]"),
+        ("a key that no key of the study looks like is assigned", "agent/site.py", "if fits(key, pattern):", "if True:", PAGE + "test_a_study_may_say_how_keys_look"),
         ("a direction that so few studies cannot tell", "experiments/forecasts/dossier_page.py", "<= 2 * error", "<= 0 * error",
          "tests/experiments/forecasts/test_dossier.py::test_a_direction_is_that_of_the_table_and_only_where_so_many_studies_can_tell"),
         ("the final report shows markup", "dashboard/pages/report.py", "str(page).replace(", "page.replace(", RENDERED),

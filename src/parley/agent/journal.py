@@ -49,6 +49,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     delay: float = 0.0  # days from an assignment until its outcome is due; 0: the study does not say
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
     contact: str = ""  # whom people at the site ask
+    key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
 
     def clipped(self, rewards: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
         """The same rewards, within the range that the study clips them to.

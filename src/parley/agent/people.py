@@ -10,7 +10,6 @@ next one. A withdrawn arm is given to nobody; those who were given it before are
 
 import hashlib
 import hmac
-import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -242,14 +241,46 @@ class People:
 
 
 def folded(key: str) -> str:
-    """A key as keys are compared that one person may have typed and another read: case, width, spaces and the kind of
-    hyphen say nothing.
+    """A key as keys are compared that one person may have typed and another read: its letters and digits. Case, width,
+    accents that are typed apart, spaces, hyphens and all other signs say nothing.
 
-    >>> folded("BX‑ 001") == folded("bx-001"), folded("bx-001") == folded("bx-010")
+    >>> folded("BX‑ 001") == folded("bx_001") == folded("ＢＸ.001"), folded("bx-001") == folded("bx-010")
     (True, False)
     """
-    plain = unicodedata.normalize("NFKC", key).casefold()
-    return "".join("-" if unicodedata.category(letter) == "Pd" else letter for letter in re.sub(r"\s", "", plain))
+    # Folding the case may take a letter apart that was whole: it is put together again.
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    return "".join(filter(_is_said, plain)) or plain
+
+
+def _is_said(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "LNM"
+
+
+def fits(key: str, pattern: str) -> bool:
+    """Whether a key looks as a study says that keys look: `#` is a digit, `@` a letter, and all else itself.
+
+    >>> fits("BX-001", "BX-###"), fits("bx-001", "BX-###"), fits("BX-01", "BX-###"), fits("anything", "")
+    (True, False, False, True)
+    """
+    return not pattern or (len(key) == len(pattern) and all(map(_may_be, key, pattern)))
+
+
+def _may_be(letter: str, sign: str) -> bool:
+    if sign == "#":
+        return letter in "0123456789"
+    return letter.isalpha() if sign == "@" else letter == sign
+
+
+def as_pattern(key: str, pattern: str) -> str | None:
+    """The key that fits and reads like this one, if there is one.
+
+    >>> as_pattern("bx 001", "BX-###"), as_pattern("bx 01", "BX-###")
+    ('BX-001', None)
+    """
+    said = iter(filter(_is_said, unicodedata.normalize("NFKC", key).upper()))
+    fitted = "".join((next(said, "") if sign in "#@" or _is_said(sign) else sign) for sign in pattern)
+    alike = folded(fitted) == folded(key) and fits(fitted, pattern)
+    return fitted if alike else None
 
 
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int]) -> tuple[int, Fraction]:

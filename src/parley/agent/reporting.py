@@ -41,6 +41,7 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         delay=float(problem.delay[study.agents.index(agent)]) if agent in study.agents else 0.0,
         grace_hours=problem.grace_hours,
         contact=problem.contact,
+        key_pattern=problem.key_pattern,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.agent import journal
 from parley.agent.outbox import agent_folder
-from parley.agent.people import People, PhaseBook, drawn_arm
+from parley.agent.people import People, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
 from parley.errors import InvalidInput, NotNow, SimilarKey
@@ -113,6 +113,7 @@ class Site:
             again = person is not None
             if person is None:
                 self._require_running()
+                self._require_pattern(key)
                 if (similar := self.people.similar(key)) and not somebody_else:
                     raise SimilarKey(key, similar)
                 book = self._book()
@@ -343,6 +344,15 @@ class Site:
             raise NotNow(because if stage.reason else paused)
         if stage.stage not in ("running", "closing"):
             raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
+
+    def _require_pattern(self, key: str) -> None:
+        pattern = self.people.rules.key_pattern
+        if fits(key, pattern):
+            return
+        allowed = marked("a key like {pattern} (# is a digit, @ a letter)").format(pattern=pattern)
+        likely = as_pattern(key, pattern)
+        hint = marked("Did you mean {key!r}?").format(key=likely) if likely else None
+        raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
 
     def _leading(self, book: PhaseBook) -> int | None:
         """Of the arms that are not closed the one that the plan asks for most, if the study keeps people on it."""
