@@ -10,6 +10,7 @@ import pytest
 import parley
 import parley.policies
 from parley.cli.main import COMMANDS
+from parley.hooks import commands_of_edges
 from parley.policies import POLICIES, make_policy, option_names
 from parley.study import load_study, parse_study
 
@@ -28,10 +29,11 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_are_shown_exist(page):
+    known = {*COMMANDS, *commands_of_edges()}
     for name in re.findall(
         r"\bparley ([a-z-]+)", "\n".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))
     ):
-        assert name in COMMANDS, f"parley {name}"
+        assert name in known, f"parley {name}"
 
 
 def test_the_python_example_of_the_readme_runs(capsys):
@@ -96,7 +98,7 @@ def test_examples_load_and_their_commands_are_right(path):
     make_policy(study.policy, study.problem, study.options, study.instance)
     for line in re.findall(r"^# +(parley .*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
         words = shlex.split(line.partition("  (")[0])
-        assert words[1] in COMMANDS
+        assert words[1] in {*COMMANDS, *commands_of_edges()}
         assert any((ROOT / word).exists() for word in words if word.endswith(".toml"))
 
 

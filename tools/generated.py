@@ -118,11 +118,16 @@ def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
 
 
 def every_answer() -> list[type]:
-    """The struct of every answer."""
+    """The struct of every answer: those of the coordinator, and those of edges."""
     from parley.coordinator import answers
+    from parley.hooks import own_edges
 
-    kinds = [kind for kind in vars(answers).values() if isinstance(kind, type) and kind.__module__ == answers.__name__]
-    return [kind for kind in kinds if issubclass(kind, answers.Answer) and kind is not answers.Answer]
+    places = {answers.__name__} | {
+        row.answer.__module__ for edge in own_edges() for row in edge.operations() if row.answer
+    }
+    kinds = [kind for place in sorted(places) for kind in vars(sys.modules[place]).values() if isinstance(kind, type)]
+    own = [kind for kind in kinds if issubclass(kind, answers.Answer) and kind is not answers.Answer]
+    return [kind for kind in own if kind.__module__ in places]
 
 
 def keys(kind: type) -> list[str]:

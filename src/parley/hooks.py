@@ -28,6 +28,11 @@ from parley.errors import InvalidInput
 if TYPE_CHECKING:
     import click
 
+    from parley.coordinator.http.context import Context, Service
+    from parley.coordinator.http.guard import Operation
+    from parley.coordinator.record.tables import Schema
+    from parley.coordinator.settings import EdgeSettings
+    from parley.dashboard.session import EdgePages
     from parley.experiments.sweeps.engines import Crew, Engine
     from parley.site.app import SiteOperation, SiteParts
 
@@ -60,6 +65,8 @@ class Edge:
     # is missing when it is used, as `parley.errors.need` does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()
     commands: ClassVar[tuple[Command, ...]] = ()
+    # What `parley admin restore` says of it: what is in no backup, and how to have it again.
+    not_restored: ClassVar[str] = ""
 
     def options(self, command: str) -> Sequence[click.Option]:
         """Options of one of Parley's own commands: `site`. Their values come with the hook that is named there.
@@ -67,6 +74,36 @@ class Edge:
         `site`: the values are the `options` of `site_operations`.
         """
         return ()
+
+    def server_settings(self) -> type[EdgeSettings] | None:
+        """Settings of `parley serve`: options, environment variables and rows of its docs. See `EdgeSettings`."""
+        return None
+
+    def tables(self) -> Schema | None:
+        """Tables beside the coordinator's, with migrations of their own; `parley admin init` makes and upgrades them.
+
+        They may refer to the coordinator's tables, never the other way. A database whose edge is gone keeps its tables,
+        and nobody reads them. Only tables that it names are in a backup.
+        """
+        return None
+
+    def operations(self) -> Sequence[Operation]:
+        """Operations of the coordinator's API. They have its guard: nobody may call one unless its row says so."""
+        return ()
+
+    def service(self, context: Context) -> Service | None:
+        """What the edge keeps of one running coordinator, what it does beside requests, and what follows a commit.
+
+        Called once a coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
+        """
+        return None
+
+    def pages(self) -> EdgePages | None:
+        """Pages of the dashboard: routes, the folder of their templates, links of the navigation.
+
+        A page calls operations through their guard, as all pages do.
+        """
+        return None
 
     def site_operations(self, site: SiteParts) -> Sequence[SiteOperation]:
         """Operations of a site's API, once for each site that is served. They have its guard and are in its OpenAPI."""

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from parley.cli.main import COMMANDS, run
+from parley.hooks import commands_of_edges
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -50,7 +51,7 @@ def in_process():
 
 def test_help_lists_every_command_and_each_has_its_own(in_process):
     shown = started("--help").stdout
-    for name in COMMANDS:
+    for name in (*COMMANDS, *commands_of_edges()):
         assert name in shown
         status, out, _ = in_process(name, "--help")
         assert status == 0

@@ -42,7 +42,7 @@ def served(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     db = str(tmp_path / "parley.db")
     out = run("admin", "init", "--db", db, "--token-file", str(tmp_path / "root.token"))
-    assert "from nothing to revision 0002" in out
+    assert "from nothing to revision 0001" in out
     assert (tmp_path / "root.token").stat().st_mode & 0o777 == 0o600
     token = (tmp_path / "root.token").read_text().strip()
     assert token not in out

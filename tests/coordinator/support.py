@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import structlog
 from msgspec.structs import replace
@@ -54,7 +55,7 @@ class House:
         self.storage = storage
         options = {"clock": clock} if clock else {}
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
-        self.app = create_service(storage, ServerSettings(**chosen), **options)
+        self.app = create_service(storage, ServerSettings.read(**chosen), **options)
         self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn(refuse_request))
         self.thread = self.application.thread
         self.token = admin or bootstrap(storage)
@@ -141,3 +142,12 @@ def server_process(db, *, port=0, **variables):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def eventually(what, seconds=20):
+    """What becomes true of itself, soon."""
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+    return found

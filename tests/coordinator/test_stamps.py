@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 from tests.coordinator.authority import Authority, endless_answers
-from tests.coordinator.support import House, report_of, study_message
-from tests.coordinator.test_webhooks import eventually
+from tests.coordinator.support import House, eventually, report_of, study_message
 
 from parley.cli.main import main
 from parley.coordinator.http import app

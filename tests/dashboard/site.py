@@ -146,7 +146,7 @@ def site(folder, *, db=None, **settings):
     token = prepare(db, name="office")[2]
     hours = [0.0]
     storage = open_storage(db)
-    chosen = ServerSettings(**{"rate": 1000.0, "burst": 5000, **settings})
+    chosen = ServerSettings.read(**{"rate": 1000.0, "burst": 5000, **settings})
     app = create_service(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
     options = ConnectionLimits().uvicorn(refuse_request) | {"port": 0, "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(app, **options))

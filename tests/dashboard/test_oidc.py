@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 from tests.coordinator.authority import endless_answers
-from tests.coordinator.support import House, study_message
-from tests.coordinator.test_webhooks import eventually
+from tests.coordinator.support import House, eventually, study_message
 from tests.dashboard.provider import provider_process
 from tests.dashboard.site import form_token
 
@@ -169,11 +168,11 @@ def test_an_id_token_that_does_not_hold_is_refused(here, user):
 def test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked(here):
     with browser(here) as pages:
         sign_in(pages, "ann")
-        assert pages.get("/webhooks").status_code == 200
+        assert pages.get("/tokens").status_code == 200
         here.people.write_text(json.dumps(PEOPLE | {"ann": PEOPLE["ann"] | {"groups": ["staff"]}}))
         with browser(here) as again:
             sign_in(again, "ann")
-        assert pages.get("/webhooks").status_code == 403, "in every session"
+        assert pages.get("/tokens").status_code == 403, "in every session"
         here.people.write_text(json.dumps(PEOPLE))
         tokens = here.house.admin.request("GET", "tokens")["tokens"]
         (kid,) = [one["kid"] for one in tokens if one["principal"] == f"analyst:ann@example.org ({one['kid']})"]

@@ -14,7 +14,6 @@ PAGES = (
     "/",
     "/new",
     "/tokens",
-    "/webhooks",
     "/log",
     "/studies/two",
     "/studies/two/answer.json",

@@ -9,6 +9,7 @@ import pytest
 
 from parley.cli.main import COMMANDS
 from parley.coordinator.problems import PROBLEMS
+from parley.hooks import commands_of_edges
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -26,7 +27,7 @@ def pages():
 
 def test_every_command_is_told_with_its_options(pages):
     text = pages.commands.page()
-    for name in COMMANDS:
+    for name in (*COMMANDS, *commands_of_edges()):
         assert f"## `parley {name}`" in text
     assert "`--replications INTEGER`" in text
     assert "### `parley admin create-study`" in text

@@ -46,7 +46,7 @@ PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 STAMPS = "tests/coordinator/test_stamps.py::"
 OIDC = "tests/dashboard/test_oidc.py::"
-HOOKS = "tests/coordinator/test_webhooks.py::"
+HOOKS = "tests/edges/webhooks/test_webhooks.py::"
 SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
@@ -366,19 +366,19 @@ MUTANTS = [
     ),
     *_of(
         "webhooks",
-        ("only the body is signed", "coordinator/http/webhooks.py", 'f"{message}.{timestamp}.{body}".encode()', "body.encode()",
+        ("only the body is signed", "edges/webhooks/sender.py", 'f"{message}.{timestamp}.{body}".encode()', "body.encode()",
          HOOKS + "test_every_phase_and_the_end_are_told_once_and_in_order"),
-        ("private addresses are called", "coordinator/http/webhooks.py", "if not self._allowed.reaches(address):", "if False:",
+        ("private addresses are called", "edges/webhooks/sender.py", "if not self._allowed.reaches(address):", "if False:",
          HOOKS + "test_a_name_that_leads_to_a_private_address_is_refused"),
-        ("any host is called", "coordinator/access/webhooks.py", "if not allowed.names_host(host):", "if False:",
+        ("any host is called", "edges/webhooks/subscriptions.py", "if not allowed.names_host(host):", "if False:",
          HOOKS + "test_an_address_that_the_operator_does_not_allow_is_refused"),
-        ("redirects are followed", "coordinator/http/webhooks.py", "follow_redirects=False", "follow_redirects=True",
+        ("redirects are followed", "edges/webhooks/sender.py", "follow_redirects=False", "follow_redirects=True",
          HOOKS + "test_a_redirect_is_a_failure_and_is_not_followed"),
-        ("what fails is skipped", "coordinator/access/webhooks.py", "    over = gone or row.attempts", "    if to is not None:\n        _move(transaction, to)\n    over = gone or row.attempts",
+        ("what fails is skipped", "edges/webhooks/subscriptions.py", "    over = gone or row.attempts", "    if to is not None:\n        _move(transaction, to)\n    over = gone or row.attempts",
          HOOKS + "test_what_is_refused_is_sent_again_with_the_same_id_and_what_comes_after_waits"),
-        ("everybody is told of held reports", "coordinator/access/webhooks.py", "if kind is not Telling.HELD", "if kind",
+        ("everybody is told of held reports", "edges/webhooks/subscriptions.py", "if kind is not Telling.HELD", "if kind",
          HOOKS + "test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else"),
-        ("two servers send the same", "coordinator/access/webhooks.py", "webhooks.c.due_at == row.due_at, ", "", HOOKS + "test_of_two_servers_one_sends"),
+        ("two servers send the same", "edges/webhooks/subscriptions.py", "webhooks.c.due_at == row.due_at, ", "", HOOKS + "test_of_two_servers_one_sends"),
     ),
     *_of(
         "network",

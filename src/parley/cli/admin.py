@@ -14,6 +14,7 @@ import click
 
 from parley.cli.admin_changes import CHANGES
 from parley.cli.console import (
+    EdgeGroup,
     hand_over,
     json_option,
     paced,
@@ -27,6 +28,7 @@ from parley.cli.console import (
     write_secret,
 )
 from parley.errors import InvalidInput, needs
+from parley.hooks import edges
 from parley.study import load_study
 from parley.text.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
 from parley.text.status import ArmStatus, OutcomeStatus, overall
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
 
 
-@click.group()
+@click.group(cls=EdgeGroup)
 def admin_command() -> None:
     """Prepare a coordinator's database, and run its studies.
 
@@ -123,79 +125,6 @@ def tokens(client: Client, as_json: bool) -> None:
         return
     rows = [(one["kid"], one["principal"], one["created_at"], one["revoked_at"] or "") for one in found["tokens"]]
     show_table("Tokens", ("kid", "principal", "issued", "revoked"), rows)
-
-
-@admin_command.group()
-def webhooks() -> None:
-    """Notify other programs by signed requests to addresses that the operator allows."""
-
-
-EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")
-
-
-@webhooks.command("add")
-@click.argument("url")
-@click.option(
-    "--event",
-    "events",
-    multiple=True,
-    type=click.Choice(EVENTS),
-    help="What to send; may be repeated. Default: all but report.held, which viewers may not know either.",
-)
-@click.option("--study", help="Only of this study; default: of all.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the secret here instead of to the screen.")
-@with_client
-def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | None, output: str | None) -> None:
-    """Notify URL of what happens from now on. The secret that signs the messages is shown once.
-
-    The operator of the coordinator lists the hosts that are allowed: parley serve --webhook-allow.
-    """
-    made = client.request("POST", "webhooks", json={"url": url, "events": list(events), "study": study})
-    say(f"{made['id']} gets {', '.join(made['events'])} of {made['study'] or 'all studies'}.")
-    hand_over(made["secret"], output, what="Secret", kept="")
-    say(f"Next: parley admin webhooks test {made['id']}")
-
-
-@webhooks.command("list")
-@with_client
-@json_option
-def list_webhooks(client: Client, as_json: bool) -> None:
-    """List every webhook, without its secret, and whether its messages arrive."""
-    found = client.request("GET", "webhooks")
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (one["id"], one["url"], ", ".join(one["events"]), one["study"] or "all", _webhook_state(one))
-        for one in found["webhooks"]
-    ]
-    show_table("Webhooks", ("id", "url", "events", "study", "state"), rows)
-    say(f"Allowed: {', '.join(found['allowed']) or 'nothing (parley serve --webhook-allow)'}.")
-
-
-def _webhook_state(one: dict[str, Any]) -> str:
-    if one["state"] == "live":
-        return f"live, delivered {one['delivered_at']}" if one["delivered_at"] else "live, nothing sent yet"
-    return f"{one['state']} since {one['failing_since']}, {plural(one['attempts'], 'attempt')}: {one['error']}"
-
-
-@webhooks.command("remove")
-@click.argument("webhook")
-@with_client
-def remove_webhook(client: Client, webhook: str) -> None:
-    """Remove WEBHOOK, by its id."""
-    say(f"Removed: {client.request('DELETE', 'webhooks', webhook)['id']}")
-
-
-@webhooks.command("test")
-@click.argument("webhook")
-@with_client
-def test_webhook(client: Client, webhook: str) -> None:
-    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook gets all that it missed."""
-    found = client.request("POST", "webhooks", webhook, "test", timeout=60)
-    if not found["delivered"]:
-        raise click.ClickException(f"not delivered: {found['error']}")
-    say("Delivered.")
 
 
 @admin_command.command()
@@ -292,7 +221,9 @@ def restore(source: str, db: str) -> None:
         from parley.coordinator.record.backup import restore as copy
     made = copy(Path(source), db)
     say(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...")
-    say("Webhooks are in no backup: add them again (parley admin webhooks add URL).")
+    for edge in edges():
+        if edge.not_restored:
+            say(edge.not_restored)
     say("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
     for row in made.live:
         say(f"  {row.kid}  {row.principal}")

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from parley.errors import InvalidInput, Unreachable, needs
 from parley.experiments.report_kit.tables import Table
-from parley.hooks import edges
+from parley.hooks import commands_of_edges, edges
 from parley.policies import POLICIES
 from parley.system.files import SECRET, write_whole
 from parley.text.formatting import printable
@@ -56,6 +56,22 @@ def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return click.option(
         "--output", default=default, show_default=True, type=click.Path(dir_okay=False), help="Where the page goes."
     )
+
+
+class EdgeGroup(click.Group):
+    """A group of commands to which edges may add theirs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *commands_of_edges(self._group)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        further = commands_of_edges(self._group) if own is None else {}
+        return further[cmd_name].load() if cmd_name in further else own
+
+    @property
+    def _group(self) -> str:
+        return (self.name or "").removesuffix("-command")
 
 
 def edge_options(name: str) -> Callable[[C], C]:

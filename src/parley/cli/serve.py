@@ -33,7 +33,7 @@ def serve_command(**settings: Any) -> None:
     for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM: whatever it acknowledged
     is on disk.
     """
-    chosen = ServerSettings(**settings)
+    chosen = ServerSettings.read(**settings)
 
     def announce(address: str) -> None:
         say(f"Parley coordinator at {address}")

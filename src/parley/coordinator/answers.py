@@ -4,7 +4,6 @@ A field is a key of the JSON object, with the same name. What an answer says arm
 (docs/api.md, Blinding).
 """
 
-from enum import StrEnum
 from typing import Any
 
 from parley.protocol.codec import Digest, Model
@@ -632,56 +631,3 @@ class SessionEnd(Answer):
     """Whether there was a session to end."""
 
     ended: bool
-
-
-class Telling(StrEnum):
-    """The kinds of messages that webhooks get."""
-
-    DECIDED = "phase.decided"
-    LATE = "site.late"
-    ENDED = "study.ended"
-    HELD = "report.held"
-
-
-class WebhookLine(Answer):
-    """A webhook as it may be shown: without its secret."""
-
-    id: str
-    url: str
-    events: list[Telling]
-    study: str | None
-    created_at: str
-    created_by: str
-    state: str  # live, failing or disabled
-    attempts: int  # that failed since the last one that did not
-    failing_since: str | None
-    error: str  # of the last attempt
-    delivered_at: str | None
-
-
-class Webhooks(Answer):
-    """Every webhook, and where the operator allows them to go."""
-
-    webhooks: list[WebhookLine]
-    allowed: list[str]
-
-
-class NewWebhook(WebhookLine):
-    """A new webhook, with the secret that signs what it is sent."""
-
-    secret: str
-
-
-class RemovedWebhook(Answer):
-    """A webhook that was removed."""
-
-    id: str
-    removed: bool
-
-
-class TestedWebhook(Answer):
-    """The result of a test message."""
-
-    id: str
-    delivered: bool
-    error: str

@@ -5,74 +5,38 @@ A setting comes from its option, else from its environment variable, else from i
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from parley.errors import InvalidInput, need
+from parley.hooks import edges
 from parley.validation.checks import is_loopback
-
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-HOST_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}")
-TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
 
 PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles of those who sign in
 
 
-def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
+def setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
+    """A setting: its default, a sentence for `--help` and the docs, and the least value of a number."""
     return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllowedHosts:
-    """Names that webhooks may go to, and networks that these may resolve to besides the public Internet.
+class EdgeSettings:
+    """The settings of the server that one edge adds: a frozen dataclass, each field made by `setting`."""
 
-    >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
-    >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")
-    (True, False, True)
-    >>> [allowed.reaches(ipaddress.ip_address(one)) for one in ("8.8.8.8", "10.1.2.3", "10.2.0.1", "::ffff:127.0.0.1")]
-    [True, True, False, False]
-    """
+    def check(self, server: ServerSettings) -> None:
+        """Refuse what does not fit together, in itself or with the server's own settings; called at the start."""
 
-    names: tuple[str, ...]
-    networks: tuple[Network, ...]
 
-    @classmethod
-    def parse(cls, text: str) -> AllowedHosts:
-        """From a setting."""
-        names, networks = [], []
-        for entry in filter(None, (part.strip().lower() for part in text.split(","))):
-            try:
-                networks.append(ipaddress.ip_network(entry))
-            except ValueError:
-                if not HOST_NAME.fullmatch(entry.removeprefix("*.")):
-                    allowed = "names (example.org, *.example.org), addresses and networks (10.1.0.0/16)"
-                    raise InvalidInput("webhook_allow", found=entry, allowed=allowed) from None
-                names.append(entry)
-        return cls(names=tuple(names), networks=tuple(networks))
+E = TypeVar("E", bound=EdgeSettings)
 
-    def names_host(self, host: str) -> bool:
-        """Whether the host of a URL is among them: by its name, or as an address of a network."""
-        try:
-            return self._holds(ipaddress.ip_address(host))
-        except ValueError:
-            return any(host.endswith(one[1:]) if one.startswith("*.") else host == one for one in self.names)
 
-    def reaches(self, address: Address) -> bool:
-        """Whether an address may be connected to: a public one, or one of a network that is named."""
-        if self._holds(address):
-            return True
-        # Addresses of version 6 that lead to one of version 4 would lead around the networks.
-        leads_on = address.version == 6 and any(address in network for network in TRANSITION)
-        return address.is_global and not address.is_multicast and not address.is_reserved and not leads_on
-
-    def _holds(self, address: Address) -> bool:
-        return any(address in network for network in self.networks)
+def setting_kinds() -> list[type[EdgeSettings]]:
+    """The kinds of settings that edges add, in the order of the edges."""
+    return [kind for edge in edges() if (kind := edge.server_settings()) is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,58 +47,55 @@ class ServerSettings:
     (0, True)
     """
 
-    db: str = _setting("parley.db", "Database: a file (SQLite) or postgresql://USER:PASSWORD@HOST/DATABASE.")
-    host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(8642, "Port to listen on; 0 takes a free one.", least=0)
-    tls_cert: str = _setting("", "Certificate file (PEM), to serve HTTPS directly.")
-    tls_key: str = _setting("", "Key file of the certificate (PEM).")
-    tls_client_ca: str = _setting("", "Authorities (PEM) of client certificates: clients without one are refused.")
-    plain_http: bool = _setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
-    rate: float = _setting(50.0, "Requests per second that one token may make on average.", least=0.1)
-    burst: int = _setting(200, "Requests that one token may make at once.", least=1)
-    body_limit: int = _setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
-    study_body_limit: int = _setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
-    max_cells: int = _setting(100_000, "Largest number of arms x agents of a study.", least=2)
-    max_agents: int = _setting(2_000, "Largest number of agents of a study.", least=1)
-    connections: int = _setting(10, "PostgreSQL connections of one server process.", least=1)
-    statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL cancels a statement.", least=0.1)
-    session_hours: float = _setting(12.0, "Hours until a person must sign in again.", least=0.01)
-    no_dashboard: bool = _setting(False, "Serve the API alone, without the web pages.")
-    docs: str = _setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
-    webhook_allow: str = _setting(
-        "",
-        "Where webhooks may go, separated by commas: names (example.org, *.example.org), and private addresses or "
-        "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
-    )
-    public_url: str = _setting(
+    db: str = setting("parley.db", "Database: a file (SQLite) or postgresql://USER:PASSWORD@HOST/DATABASE.")
+    host: str = setting("127.0.0.1", "Address to listen on.")
+    port: int = setting(8642, "Port to listen on; 0 takes a free one.", least=0)
+    tls_cert: str = setting("", "Certificate file (PEM), to serve HTTPS directly.")
+    tls_key: str = setting("", "Key file of the certificate (PEM).")
+    tls_client_ca: str = setting("", "Authorities (PEM) of client certificates: clients without one are refused.")
+    plain_http: bool = setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
+    rate: float = setting(50.0, "Requests per second that one token may make on average.", least=0.1)
+    burst: int = setting(200, "Requests that one token may make at once.", least=1)
+    body_limit: int = setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
+    study_body_limit: int = setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
+    max_cells: int = setting(100_000, "Largest number of arms x agents of a study.", least=2)
+    max_agents: int = setting(2_000, "Largest number of agents of a study.", least=1)
+    connections: int = setting(10, "PostgreSQL connections of one server process.", least=1)
+    statement_timeout: float = setting(30.0, "Seconds after which PostgreSQL cancels a statement.", least=0.1)
+    session_hours: float = setting(12.0, "Hours until a person must sign in again.", least=0.01)
+    no_dashboard: bool = setting(False, "Serve the API alone, without the web pages.")
+    docs: str = setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
+    public_url: str = setting(
         "", "Address at which people open the pages, for links in webhooks; https:// makes cookies secure."
     )
-    oidc_issuer: str = _setting(
+    oidc_issuer: str = setting(
         "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
     )
-    oidc_client_id: str = _setting("", "Client id of this server at the provider.")
-    oidc_secret_file: str = _setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
-    oidc_scope: str = _setting("openid profile email", "Scopes to ask the provider for.")
-    oidc_name: str = _setting("email", "Claim of the ID token by which the log names people; without it: sub.")
-    oidc_claim: str = _setting("groups", "Claim of the ID token that gives the roles, or its path (realm.roles).")
-    oidc_roles: str = _setting(
+    oidc_client_id: str = setting("", "Client id of this server at the provider.")
+    oidc_secret_file: str = setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
+    oidc_scope: str = setting("openid profile email", "Scopes to ask the provider for.")
+    oidc_name: str = setting("email", "Claim of the ID token by which the log names people; without it: sub.")
+    oidc_claim: str = setting("groups", "Claim of the ID token that gives the roles, or its path (realm.roles).")
+    oidc_roles: str = setting(
         "", "Values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first that fits counts."
     )
-    timestamp_authority: str = _setting(
+    timestamp_authority: str = setting(
         "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."
     )
-    log_level: str = _setting("info", "debug, info, warning or error.")
+    log_level: str = setting("info", "debug, info, warning or error.")
+    edges: tuple[EdgeSettings, ...] = ()
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            least, value = entry.metadata["least"], getattr(self, entry.name)
-            if least is not None and not value >= least:
-                raise InvalidInput(entry.name, found=value, allowed=f"at least {least:g}")
+        parts: tuple[ServerSettings | EdgeSettings, ...] = (self, *self.edges)
+        for part in parts:
+            for entry in fields(part):
+                least, value = entry.metadata.get("least"), getattr(part, entry.name)
+                if least is not None and not value >= least:
+                    raise InvalidInput(entry.name, found=value, allowed=f"at least {least:g}")
         if self.port > 65_535:
             raise InvalidInput("port", found=self.port, allowed="0 to 65535")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
-        self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
         for name in ("public_url", "timestamp_authority", "oidc_issuer"):
             if (url := getattr(self, name)) and not url.startswith(("https://", "http://")):
                 raise InvalidInput(name, found=url, allowed="https://HOST")
@@ -150,6 +111,8 @@ class ServerSettings:
                 allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
                 hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
             )
+        for edge in self.edges:
+            edge.check(self)
 
     def _check_provider(self) -> None:
         need("authlib", extra="oidc", purpose="oidc_issuer")
@@ -189,10 +152,21 @@ class ServerSettings:
             if path and not Path(path).is_file():
                 raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM, or the secret of a client)")
 
-    @property
-    def allowed_hosts(self) -> AllowedHosts:
-        """Where webhooks may go."""
-        return AllowedHosts.parse(self.webhook_allow)
+    def of(self, kind: type[E]) -> E:
+        """The settings of an edge."""
+        return next((one for one in self.edges if isinstance(one, kind)), kind())
+
+    @classmethod
+    def read(cls, **values: Any) -> ServerSettings:
+        """From values by name, those of edges among them.
+
+        >>> ServerSettings.read(port=0).port
+        0
+        """
+        parts = []
+        for kind in setting_kinds():
+            parts.append(kind(**{one.name: values.pop(one.name) for one in fields(kind) if one.name in values}))
+        return cls(**values, edges=tuple(parts))
 
     @property
     def is_loopback(self) -> bool:
@@ -211,6 +185,7 @@ class ServerSettings:
     @classmethod
     def describe(cls) -> list[Mapping[str, Any]]:
         """Name, default, help and variable of every setting, for the command line and the docs."""
+        kinds: list[type[ServerSettings | EdgeSettings]] = [cls, *setting_kinds()]
         return [
             {
                 "name": entry.name,
@@ -218,5 +193,7 @@ class ServerSettings:
                 "help": entry.metadata["help"],
                 "variable": cls.environment_name(entry.name),
             }
-            for entry in fields(cls)
+            for kind in kinds
+            for entry in fields(kind)
+            if "help" in entry.metadata
         ]

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from parley import __version__
 from parley.experiments.report_kit.prose import as_text
+from parley.hooks import edges
 from parley.text import translation
 from parley.text.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.text.status import OutcomeStatus
@@ -143,6 +144,12 @@ def environment(*folders: Path) -> Environment:
     return made
 
 
+@cache
+def _edge_templates() -> tuple[Path, ...]:
+    """The folders of templates that edges have."""
+    return tuple(pages.templates for edge in edges() if (pages := edge.pages()) is not None and pages.templates)
+
+
 def render(template: str, **values: Any) -> str:
     """A page; whatever a name contains, it comes out as text.
 
@@ -150,19 +157,21 @@ def render(template: str, **values: Any) -> str:
     True
     """
     with _forgotten():
-        return environment().get_template(template).render(**values)
+        return environment(*_edge_templates()).get_template(template).render(**values)
 
 
 def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup:
     """What one macro of a template makes of what it is given; `values` are what else its page would know."""
     with _forgotten():
-        return Markup(getattr(environment().get_template(template).make_module(values), macro)(*given))
+        return Markup(
+            getattr(environment(*_edge_templates()).get_template(template).make_module(values), macro)(*given)
+        )
 
 
 def render_text(template: str, **values: Any) -> str:
     """A template in Markdown: nothing is escaped, so what users wrote goes through the filter `as_text`."""
     with _forgotten():
-        return environment().overlay(autoescape=False).get_template(template).render(**values)
+        return environment(*_edge_templates()).overlay(autoescape=False).get_template(template).render(**values)
 
 
 @contextmanager

@@ -8,9 +8,10 @@ of its origin as well.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
@@ -88,8 +89,10 @@ class Page:
 
         The pages of a study have the words of its `audience`.
         """
-        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": self.context.settings.docs}
+        known: dict[str, Any] = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
+        known["docs"] = self.context.settings.docs
         tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
+        known["links"] = [link for link in self.request.app.state.links if self.may(*link.roles)]
 
         def drawn() -> bytes:
             with reading(values.get("audience", "bandit")):
@@ -165,6 +168,24 @@ class PageRoute(Route):
     def below(self) -> str:
         """The end of its address, after that of the study."""
         return self.path.removeprefix(STUDY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link of the navigation, which is on every page."""
+
+    path: str
+    title: str
+    roles: frozenset[str] = ADMINISTRATORS  # who sees it
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgePages:
+    """The pages of an edge."""
+
+    routes: Sequence[PageRoute]
+    templates: Path | None = None  # a folder; its names must not be those of other templates
+    links: Sequence[Link] = ()
 
 
 def page(

@@ -12,6 +12,7 @@ from tests.support import first_quick
 from parley.cli.main import COMMANDS
 from parley.experiments.sweeps.engines import engines
 from parley.experiments.sweeps.sweep import AXES, KEYS, load_sweep, parse_sweep, run_cell
+from parley.hooks import commands_of_edges
 from parley.policies import make_policy
 from parley.simulation import simulate
 from parley.study import load_study
@@ -44,7 +45,7 @@ def test_examples_name_commands_that_exist(path):
     assert lines
     for line in lines:
         words = shlex.split(line)
-        assert words[1] in COMMANDS
+        assert words[1] in {*COMMANDS, *commands_of_edges()}
         assert all((ROOT / word).exists() for word in words if word.endswith(".toml"))
 
 

@@ -18,13 +18,13 @@ from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
-from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.studies import ETags
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, ledger
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
+from parley.hooks import edges
 from parley.timestamps import ask_stamp
 
 SWEEP = 60.0  # seconds
@@ -41,7 +41,7 @@ CHANGES = {"at_once": 1024, "of_one": 1024, "waiting": 4096}  # the storage has 
 def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Context:
     """All that one running coordinator keeps, nothing of it begun."""
     metrics, watch, monotonic = Metrics(), Watch(storage), MonotonicClock(clock)
-    return Context(
+    context = Context(
         storage=storage,
         settings=settings,
         clock=clock,
@@ -49,8 +49,7 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         metrics=metrics,
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
-        closer=Closer(storage, clock, metrics, watch.tell),
-        sender=Sender(storage, settings, monotonic, metrics),
+        closer=Closer(storage, clock, metrics, lambda row: context.tell(row)),  # noqa: PLW0108 - it is made below
         provider=Provider(settings, storage, clock, monotonic) if settings.oidc_issuer else None,
         tokens=TokenCache(storage),
         etags=ETags(),
@@ -64,11 +63,13 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         waiting=Slots(PLANS, "plans to wait for"),
         streams=Slots(STREAMS, "streams"),
     )
+    context.services.extend(made for edge in edges() if (made := edge.service(context)) is not None)
+    return context
 
 
 def create_app(context: Context, *more: Operation) -> Starlette:
-    """The API over an open storage, with `more` operations; the caller that opened the storage closes it."""
-    operations = (*OPERATIONS, *more)
+    """The API over an open storage, with `more` operations and those of edges; who opened the storage closes it."""
+    operations = (*OPERATIONS, *more, *(row for edge in edges() for row in edge.operations()))
     app = Starlette(
         routes=[operation.route for operation in operations],
         exception_handlers={HTTPException: _problem},
@@ -92,17 +93,19 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     context.watch.start()
     context.closer.start()
-    context.sender.start()
     words = "cannot look for sessions that are over"
     beside = [asyncio.create_task(repeat(partial(_sweep, context), SWEEP, words))]
     if context.settings.timestamp_authority:
         beside.append(asyncio.create_task(_stamp(context)))
+    for service in context.services:
+        await service.start()
     logger.info("started", version=__version__, database=context.storage.url)
     yield
     for task in beside:
         task.cancel()
     await asyncio.gather(*beside, return_exceptions=True)
-    await context.sender.stop()
+    for service in reversed(context.services):
+        await service.stop()
     await context.watch.stop()
     await anyio.to_thread.run_sync(context.closer.stop)
     logger.info("stopped")

@@ -25,8 +25,7 @@ from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
-from parley.coordinator.http.webhooks import Sender
-from parley.coordinator.observability import Metrics
+from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import ETags, Visibility, summary
 from parley.coordinator.reading.watch import Watch
@@ -160,6 +159,26 @@ class Readiness:
             raise StorageUnavailable(self._trouble)
 
 
+class Service:
+    """What an edge keeps of one running coordinator, beside its requests. It overrides what it needs."""
+
+    async def start(self) -> None:
+        """Begin, on the event loop, before the first request. What it starts must survive its own errors."""
+
+    async def stop(self) -> None:
+        """End, after the last request and before the storage is closed. What is not finished waits for a new start."""
+
+    def committed(self, row: StudyRow) -> None:
+        """A study changed: the commit is on disk, and was made by this process.
+
+        Called on the event loop or in any thread, once a change, in no order. It returns at once, and may be missed
+        after a crash: what must not be lost follows from the log.
+        """
+
+
+S = TypeVar("S", bound=Service)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """One running coordinator."""
@@ -172,7 +191,6 @@ class Context:
     pace: Throttle
     watch: Watch
     closer: Closer
-    sender: Sender
     provider: Provider | None  # with which people sign in
     tokens: TokenCache
     etags: ETags
@@ -187,6 +205,11 @@ class Context:
     uploads: Slots  # studies that are sent
     waiting: Slots  # plans that are waited for
     streams: Slots  # events that are followed, and exports
+    services: list[Service] = field(default_factory=list)  # of edges
+
+    def service(self, kind: type[S]) -> S:
+        """The service of an edge, by its class."""
+        return next(one for one in self.services if isinstance(one, kind))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run on a snapshot, off the event loop: for little that is soon done."""
@@ -218,10 +241,19 @@ class Context:
         return result
 
     def changed(self, row: StudyRow) -> None:
-        """Wake those who wait for the study, and the closer if a step is due."""
-        self.watch.tell(row)
+        """Wake those who wait for the study, and the closer if a step is due; tell the services of edges."""
+        self.tell(row)
         if row.stage is Stage.CLOSING:
             self.closer.call()
+
+    def tell(self, row: StudyRow) -> None:
+        """Let everybody know who follows the study: requests that wait, and services of edges."""
+        self.watch.tell(row)
+        for service in self.services:
+            try:
+                service.committed(row)
+            except Exception:  # the change is on disk: a bug of an edge must not make it look undone
+                logger.exception("an edge failed after a commit", service=type(service).__name__)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +264,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     arm: str = ""
     phase: Annotated[int, Meta(ge=1, le=LARGEST_PHASE)] = 1
     kid: Annotated[str, Meta(max_length=64)] = ""
-    webhook: Annotated[str, Meta(max_length=64)] = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ class Operation(Endpoint):
                 if not self.public:
                     principal = await _identify(context, asked.credential)
                 limit = self._admit(asked, context, principal, slots)
-                at = _converted(asked.place, Place, "path")
+                at = _converted(asked.place, self.place or Place, "path")
                 query = None if self.query is None else _converted(asked.query, self.query, "query")
                 body = None if self.body is None else await self._body(asked, context, principal, limit)
                 call = Call(app=asked.app, credential=asked.credential, by=principal, at=at, query=query, body=body)

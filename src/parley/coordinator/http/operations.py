@@ -23,7 +23,6 @@ AGENT = STUDY + "/agents/{agent}"
 ARM = STUDY + "/arms/{arm}"
 PHASE = STUDY + "/phases/{phase}"
 REPORT = PHASE + "/reports/{agent}"
-WEBHOOK = "/v1/webhooks/{webhook}"
 STREAM = "text/event-stream"
 RECEIPT = {"Parley-Receipt": "The last receipt held: <sequence>:<head>"}
 REFUSED = {409: "Another report stands, wrong plan, closed or future phase, paused.", 422: "It cannot be true."}
@@ -141,16 +140,6 @@ OPERATIONS: tuple[Operation, ...] = (
             answer=answers.SessionOpened, status=201, secret=True,
         ),
         _row("DELETE", "/v1/sessions", access.end_session, READERS, answer=answers.SessionEnd),
-    ),
-    *_tagged(
-        "webhooks",
-        _row("GET", "/v1/webhooks", access.list_webhooks, ADMINS, answer=answers.Webhooks),
-        _row(
-            "POST", "/v1/webhooks", access.add_webhook, ADMINS,
-            body=schemas.WebhookBody, answer=answers.NewWebhook, status=201, secret=True,
-        ),
-        _row("DELETE", WEBHOOK, access.remove_webhook, ADMINS, answer=answers.RemovedWebhook),
-        _row("POST", WEBHOOK + "/test", access.test_webhook, ADMINS, answer=answers.TestedWebhook),
     ),
     *_tagged(
         "health",

@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Meta
 
 from parley.coordinator.access.tokens import Role
-from parley.coordinator.answers import Telling
 from parley.coordinator.http.context import LARGEST_PHASE
 from parley.errors import InvalidInput
 from parley.protocol import EVENTS, Report, Stage
@@ -112,14 +111,6 @@ class TokenBody(Model):
     name: Annotated[str, Meta(max_length=100)] = ""
     study: Name | None = None
     agent: Name | None = None
-
-
-class WebhookBody(Model):
-    """Where to send what: without `events`, all but held reports; without `study`, of all studies."""
-
-    url: Annotated[str, Meta(min_length=1, max_length=2000)]
-    events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)
-    study: Name | None = None
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,9 @@ def open_storage(
     else:
         storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
     try:
-        storage.read(lambda transaction: tables.check_schema(transaction.connection))
+        # A database to look at may come from an installation with other edges, such as a backup.
+        check = tables.check_schema if writable else tables.OWN.check
+        storage.read(lambda transaction: check(transaction.connection))
     except BaseException:
         storage.close()
         raise

@@ -1,7 +1,7 @@
 """Copy everything, as of one moment, between databases. A backup is an SQLite file, whatever it is taken from.
 
-Sessions are left out: who signed out after the backup stays out, and the others sign in again. So are webhooks: their
-secrets stay where they are used, and a copy that is served for a look tells nobody anything.
+Sessions are left out: who signed out after the backup stays out, and the others sign in again. Of an edge's tables it
+has those that the edge names (`Schema.backed_up`), if the database that is read has them.
 """
 
 import sqlite3
@@ -20,12 +20,11 @@ from parley.coordinator.record import (
     sqlite_engine,
     tables,
 )
-from parley.coordinator.record.tables import chains, metadata, studies, tokens
+from parley.coordinator.record.tables import chains, studies, tokens
 from parley.errors import InvalidInput
 from parley.system.files import ASIDE, put_in_place
 
 BATCH = 1000
-LEFT_OUT = (tables.sessions, tables.webhooks, tables.webhook_cursors, tables.late_reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +111,12 @@ def restore(source: Path, address: str) -> Restored:
 
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:
-    """Every table but those that are left out; returns how many rows of each."""
-    tables.check_schema(source)
+    """Every table that a backup has; returns how many rows of each."""
+    tables.OWN.check(source)
     target.execute(chains.delete())
     rows = {}
-    for table in metadata.sorted_tables:
-        if table in LEFT_OUT:
-            continue
+    kept = [schema for schema in tables.schemas() if schema.current(source) is not None]
+    for table in [table for schema in kept for table in schema.backed_up]:
         rows[table.name] = 0
         found = source.execution_options(yield_per=BATCH).execute(select(table)).mappings()
         for batch in found.partitions(BATCH):

@@ -7,6 +7,8 @@ Times are ISO text for people and for the hashes; nothing is decided by them. JS
 what is hashed is what is stored.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.script import ScriptDirectory
 
 from parley.errors import InvalidInput
+from parley.hooks import edges
 from parley.protocol import GENESIS
 
 metadata = sa.MetaData(
@@ -200,46 +203,6 @@ sessions = sa.Table(  # who signed in with a browser; like a token's, the secret
     sa.Column("expires_at", sa.Text, nullable=False),
 )
 
-webhooks = sa.Table(  # who is told what happens; like sessions, in no backup
-    "webhooks",
-    metadata,
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("url", sa.Text, nullable=False),
-    sa.Column("secret", sa.Text, nullable=False),  # as it is: it signs
-    sa.Column("events", sa.Text, nullable=False),  # types, as a JSON list
-    sa.Column("study", sa.String(64)),  # None: all
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
-    sa.Column("due_at", sa.Text, nullable=False),  # nobody sends before; also while somebody does
-    sa.Column("attempts", sa.Integer, nullable=False),  # that failed since the last one that did not
-    sa.Column("failing_since", sa.Text),
-    sa.Column("disabled", sa.Boolean, nullable=False),
-    sa.Column("error", sa.Text, nullable=False),  # of the last attempt
-    sa.Column("delivered_at", sa.Text),
-)
-
-webhook_cursors = sa.Table(  # how far a webhook was told of a study; without a row, of nothing yet
-    "webhook_cursors",
-    metadata,
-    sa.Column("webhook", sa.String(32), sa.ForeignKey("webhooks.id"), nullable=False),
-    _study(),
-    sa.Column("sequence", sa.BigInteger, nullable=False),  # of the log
-    sa.Column("late", sa.Integer, nullable=False),  # number of a late report
-    sa.PrimaryKeyConstraint("webhook", "study"),
-)
-
-late_reports = sa.Table(  # noticed by the clock, once each; nothing is decided by it
-    "late_reports",
-    metadata,
-    _study(),
-    sa.Column("phase", sa.Integer, nullable=False),
-    sa.Column("agent", sa.Text, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),  # of the study's late reports, from 1
-    sa.Column("sequence", sa.BigInteger, nullable=False),  # of the study's log at that time
-    sa.Column("at", sa.Text, nullable=False),
-    sa.PrimaryKeyConstraint("study", "phase", "agent"),
-)
-
 # Triggers of the log, by dialect; on PostgreSQL a function does what SQLite's triggers say themselves.
 APPEND_ONLY = {
     "sqlite": (
@@ -256,74 +219,119 @@ APPEND_ONLY = {
     ),
 }
 
-FOLDER = Path(__file__).parent / "migrations"
 SCHEMA = "database schema"  # what errors about it name
 
 
-def _scripts() -> tuple[Config, ScriptDirectory]:
-    config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    return config, ScriptDirectory.from_config(config)
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """A set of tables with its own history: the coordinator's, and one of each edge that has tables."""
+
+    metadata: sa.MetaData
+    migrations: Path
+    owner: str = ""  # the edge; empty: the coordinator
+    statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # that a new set needs, by dialect
+    # Tables that a backup has. What holds secrets, or would act on its own in a copy, is left out.
+    backed_up: Sequence[sa.Table] = ()
+
+    def _scripts(self) -> tuple[Config, ScriptDirectory]:
+        config = Config()
+        config.set_main_option("script_location", str(self.migrations).replace("%", "%%"))
+        return config, ScriptDirectory.from_config(config)
+
+    def _context(self, connection: sa.Connection) -> MigrationContext:
+        return MigrationContext.configure(connection, opts={"version_table": self.version_table})
+
+    @property
+    def version_table(self) -> str:
+        """Where the revision is written down."""
+        return f"alembic_version_{self.owner}" if self.owner else "alembic_version"
+
+    def known(self) -> list[str]:
+        """Every revision, the newest first."""
+        return [script.revision for script in self._scripts()[1].walk_revisions()]
+
+    def current(self, connection: sa.Connection) -> str | None:
+        """The revision of a database; None where it has none of these tables."""
+        return self._context(connection).get_current_revision()
+
+    def check(self, connection: sa.Connection) -> None:
+        """Raise unless the database is at the newest revision."""
+        found, known = self.current(connection), self.known()
+        if found == known[0]:
+            return
+        whose = f" of {self.owner}" if self.owner else ""
+        if found is not None and found not in known:
+            raise InvalidInput(
+                SCHEMA,
+                found=f"revision {found}{whose}, which this version does not know",
+                allowed=", ".join(sorted(known)),
+                hint="It was written by a newer Parley: upgrade this one",
+            )
+        empty = f"no tables{whose}" if self.owner else "an empty database"
+        raise InvalidInput(
+            SCHEMA,
+            found=f"revision {found}{whose}" if found else empty,
+            allowed=known[0],
+            hint="Run `parley admin init` (after a backup, if there is data)",
+        )
+
+    def upgrade(self, connection: sa.Connection) -> tuple[str | None, str]:
+        """Make the tables, or take every step up to the newest revision; returns the revisions before and after."""
+        before, known = self.current(connection), self.known()
+        if before is not None and before not in known:
+            self.check(connection)
+        config, scripts = self._scripts()
+        if before is None:
+            self.metadata.create_all(connection)
+            for statement in self.statements.get(connection.dialect.name, ()):
+                connection.exec_driver_sql(statement)
+            self._context(connection).stamp(scripts, "head")
+            return before, known[0]
+
+        def steps(revision: Any, _: Any) -> list[RevisionStep]:
+            due = list(scripts.iterate_revisions("head", revision))
+            return [RevisionStep(scripts.revision_map, script, is_upgrade=True) for script in reversed(due)]
+
+        with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
+            environment.configure(connection=connection, transactional_ddl=True, version_table=self.version_table)
+            environment.run_migrations()
+        return before, known[0]
 
 
-def _known() -> list[str]:
-    """Every revision, the newest first."""
-    return [script.revision for script in _scripts()[1].walk_revisions()]
+OWN = Schema(
+    metadata=metadata,
+    migrations=Path(__file__).parent / "migrations",
+    statements=APPEND_ONLY,
+    # Who signed out after the backup stays out, and the others sign in again.
+    backed_up=[table for table in metadata.sorted_tables if table is not sessions],
+)
+
+
+def schemas() -> list[Schema]:
+    """The coordinator's own, and those of edges."""
+    return [OWN, *(schema for edge in edges() if (schema := edge.tables()) is not None)]
 
 
 def newest() -> str:
     """The revision this version of Parley works with.
 
     >>> newest()
-    '0002'
+    '0001'
     """
-    return _known()[0]
-
-
-def current(connection: sa.Connection) -> str | None:
-    """The revision of a database; None when it is empty."""
-    return MigrationContext.configure(connection).get_current_revision()
+    return OWN.known()[0]
 
 
 def check_schema(connection: sa.Connection) -> None:
-    """Raise unless the database is at the newest revision."""
-    found, known = current(connection), _known()
-    if found == known[0]:
-        return
-    if found is not None and found not in known:
-        raise InvalidInput(
-            SCHEMA,
-            found=f"revision {found}, which this version does not know",
-            allowed=", ".join(sorted(known)),
-            hint="It was written by a newer Parley: upgrade this one",
-        )
-    raise InvalidInput(
-        SCHEMA,
-        found=f"revision {found}" if found else "an empty database",
-        allowed=known[0],
-        hint="Run `parley admin init` (after a backup, if there is data)",
-    )
+    """Raise unless the database has every set of tables at its newest revision."""
+    for schema in schemas():
+        schema.check(connection)
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
     """Make a new database, or take every step up to the newest schema; returns the revisions before and after."""
-    before = current(connection)
-    if before is not None and before not in _known():
-        check_schema(connection)
-    config, scripts = _scripts()
+    before, after = OWN.upgrade(connection)
     if before is None:
-        metadata.create_all(connection)
-        for statement in APPEND_ONLY[connection.dialect.name]:
-            connection.exec_driver_sql(statement)
         connection.execute(sa.insert(chains).values(stream="server", sequence=0, head=GENESIS))
-        MigrationContext.configure(connection).stamp(scripts, "head")
-        return before, newest()
-
-    def steps(revision: Any, _: Any) -> list[RevisionStep]:
-        due = list(scripts.iterate_revisions("head", revision))
-        return [RevisionStep(scripts.revision_map, script, is_upgrade=True) for script in reversed(due)]
-
-    with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
-        environment.configure(connection=connection, transactional_ddl=True)
-        environment.run_migrations()
-    return before, newest()
+    for schema in schemas():
+        schema.upgrade(connection)
+    return before, after

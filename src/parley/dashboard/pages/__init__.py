@@ -22,13 +22,13 @@ from parley.dashboard.pages import (
     samples,
     studies,
     study,
-    webhooks,
 )
 from parley.dashboard.render import HEADERS, HERE
+from parley.hooks import edges
 
 __all__ = ["mount"]
 
-PAGES = (access, webhooks, studies, study, evidence, samples, answer, report, audit, administration)
+PAGES = (access, studies, study, evidence, samples, answer, report, audit, administration)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"
@@ -49,8 +49,11 @@ class Files(StaticFiles):
 
 def mount(app: Starlette) -> None:
     """Add every page; they call the operations of the same application."""
+    further = [pages for edge in edges() if (pages := edge.pages()) is not None]
     routes = [route for module in PAGES for route in module.routes]
+    routes += [route for pages in further for route in pages.routes]
     app.router.routes.extend(routes)
+    app.state.links = [link for pages in further for link in pages.links]
     app.state.tabs = [route for route in routes if route.tab]
     own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
     app.router.routes.append(Mount("/static", own, name="static"))

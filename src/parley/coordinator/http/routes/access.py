@@ -1,4 +1,4 @@
-"""Tokens, sessions and webhooks: list, issue, revoke; sign in and out; add, test, remove.
+"""Tokens and sessions: list, issue, revoke; sign in and out.
 
 A secret is shown once. That of a token or session is kept nowhere.
 """
@@ -7,24 +7,19 @@ from typing import Any
 
 import msgspec
 
-from parley.coordinator.access import tokens, webhooks
+from parley.coordinator.access import tokens
 from parley.coordinator.access.tokens import Role, TokenRow
 from parley.coordinator.answers import (
     IssuedToken,
-    NewWebhook,
-    RemovedWebhook,
     RevokedToken,
     SessionEnd,
     SessionOpened,
-    TestedWebhook,
     TokenLine,
     Tokens,
-    WebhookLine,
-    Webhooks,
     Who,
 )
 from parley.coordinator.http.context import Call
-from parley.coordinator.http.schemas import TokenBody, TokensQuery, WebhookBody
+from parley.coordinator.http.schemas import TokenBody, TokensQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Transaction
 
@@ -96,36 +91,3 @@ async def end_session(call: Call[None, None]) -> SessionEnd:
 def _session_of(credential: str) -> str | None:
     scheme, _, secret = credential.partition(" ")
     return secret.strip() if scheme.lower() == "session" else None
-
-
-async def list_webhooks(call: Call[None, None]) -> Webhooks:
-    """Every webhook without its secret, and where the operator allows them to go."""
-    found, allowed = await call.context.read(webhooks.every), call.context.settings.allowed_hosts
-    shown = [WebhookLine(**webhooks.line(row)) for row in found]
-    return Webhooks(webhooks=shown, allowed=[*allowed.names, *map(str, allowed.networks)])
-
-
-async def add_webhook(call: Call[None, WebhookBody]) -> NewWebhook:
-    """Tell an address what happens from now on; the answer is the only place where its secret is shown."""
-    body, by, at = call.body, call.by.name, call.context.clock()
-    await call.context.sender.check(body.url)
-    secret, row = await call.change(
-        lambda transaction: webhooks.register(
-            transaction, url=body.url, events=body.events, study=body.study, by=by, at=at
-        )
-    )
-    return NewWebhook(**webhooks.line(row), secret=secret)
-
-
-async def remove_webhook(call: Call[None, None]) -> RemovedWebhook:
-    """Tell a webhook nothing more, and forget its secret."""
-    webhook, by, at = call.at.webhook, call.by.name, call.context.clock()
-    row = await call.change(lambda transaction: webhooks.remove(transaction, webhook, by=by, at=at))
-    return RemovedWebhook(id=row.id, removed=True)
-
-
-async def test_webhook(call: Call[None, None]) -> TestedWebhook:
-    """Send a test message now. If it arrives, a webhook that was failing or disabled gets all that it missed."""
-    row = await call.context.read(lambda transaction: webhooks.get(transaction, call.at.webhook))
-    error = await call.context.sender.test(row)
-    return TestedWebhook(id=row.id, delivered=not error, error=error)

@@ -2,17 +2,17 @@
 
 from starlette.responses import RedirectResponse, Response
 
-from parley.coordinator.answers import NewWebhook, Telling
-from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, Page, page
+from parley.edges.webhooks import routes as api
+from parley.edges.webhooks.messages import NewWebhook, Telling
 
 
 async def webhooks_page(
     shown: Page, *, added: NewWebhook | None = None, said: str = "", problem: str = "", code: int = 200
 ) -> Response:
     """Every webhook without its secret, but for the one that was `added` just now."""
-    found = await shown.call(access.list_webhooks)
+    found = await shown.call(api.list_webhooks)
     return await shown.show(
         "webhooks.html",
         code=code,
@@ -33,7 +33,7 @@ async def add(shown: Page) -> Response:
     try:
         if not chosen:
             raise Refusal("invalid-request", "events: found none; allowed: at least one")
-        return await webhooks_page(shown, added=await shown.call(access.add_webhook, body={**body, "events": chosen}))
+        return await webhooks_page(shown, added=await shown.call(api.add_webhook, body={**body, "events": chosen}))
     except Refusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise
@@ -42,7 +42,7 @@ async def add(shown: Page) -> Response:
 
 async def test(shown: Page) -> Response:
     """Send a test message now."""
-    found = await shown.call(access.test_webhook, webhook=shown.form.get("webhook", "-"))
+    found = await shown.call(api.test_webhook, webhook=shown.form.get("webhook", "-"))
     if found.delivered:
         return await webhooks_page(shown, said=f"The test message arrived: {found.id} is live.")
     return await webhooks_page(shown, problem=f"The test message of {found.id} did not arrive: {found.error}")
@@ -50,7 +50,7 @@ async def test(shown: Page) -> Response:
 
 async def remove(shown: Page) -> Response:
     """Tell a webhook nothing more."""
-    await shown.call(access.remove_webhook, webhook=shown.form.get("webhook", "-"))
+    await shown.call(api.remove_webhook, webhook=shown.form.get("webhook", "-"))
     return RedirectResponse("/webhooks", status_code=303)
 
 

@@ -1,6 +1,6 @@
 """Sends webhooks, as Standard Webhooks says: signed, in order, at least once; beside requests, in no transaction.
 
-What is to be sent follows from the log and each webhook's cursor (`access/webhooks.py`, `reading/notices.py`). The
+What is to be sent follows from the log and each webhook's cursor (`subscriptions`, `notices`). The
 address is looked up, checked and then connected to by number: what was checked is what is called, whatever the name
 says a moment later. Redirects are not followed, proxies are not used, and nothing of an answer is read but its status.
 """
@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -21,25 +22,29 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 import httpx2 as httpx
+from prometheus_client import Counter
 from sqlalchemy import Row
 
 from parley import __version__
-from parley.coordinator.access import webhooks
-from parley.coordinator.access.webhooks import Cursor
-from parley.coordinator.answers import Telling
-from parley.coordinator.clock import Clock, hours_between
-from parley.coordinator.observability import Metrics, guarded, logger, repeat
+from parley.coordinator.clock import hours_between
+from parley.coordinator.http.context import Context, Service
+from parley.coordinator.observability import guarded, logger
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading import notices
-from parley.coordinator.reading.notices import Notice
-from parley.coordinator.record import Storage, Transaction, studies
-from parley.coordinator.settings import Address, ServerSettings
+from parley.coordinator.record import Transaction, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.edges.webhooks import notices
+from parley.edges.webhooks import subscriptions as webhooks
+from parley.edges.webhooks.hosts import Address, WebhookSettings
+from parley.edges.webhooks.messages import Telling
+from parley.edges.webhooks.notices import Notice
+from parley.edges.webhooks.subscriptions import Cursor
 from parley.protocol import Stage
 from parley.protocol.codec import canonical
 from parley.system.killpoints import reached
 
 T = TypeVar("T")
-MOMENT = 2.0  # seconds between looks for something to send
+MOMENT = 2.0  # seconds between looks for something to send, if no commit wakes it
+PAUSE = 0.1  # seconds between looks at least
 LATE_LOOK = 60.0  # and for somebody who is late
 CONNECT, WHOLE = 5.0, 20.0  # seconds that an attempt may take: to connect, and altogether
 ADDRESSES = 3  # of a name that are tried
@@ -56,21 +61,46 @@ def signature(secret: str, message: str, timestamp: int, body: str) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-class Sender:
+class Sender(Service):
     """Sends every webhook what it has not got yet. Lives on the event loop; one task a webhook."""
 
-    def __init__(self, storage: Storage, settings: ServerSettings, clock: Clock, metrics: Metrics) -> None:
-        self._storage, self._clock, self._metrics = storage, clock, metrics
-        self._allowed, self._pages = settings.allowed_hosts, settings.public_url
+    def __init__(self, context: Context) -> None:
+        self._storage, self._clock, settings = context.storage, context.session_clock, context.settings
+        self._allowed, self._pages = settings.of(WebhookSettings).allowed_hosts, settings.public_url
+        self._attempts = Counter(
+            "parley_webhooks_total",
+            "Attempts to tell a webhook, by outcome: delivered or failed.",
+            ["outcome"],
+            registry=context.metrics.registry,
+        )
         self._running: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[tuple[str, str], int] = {}  # webhook, study -> up to where its log has nothing for it
         self._trust = cache(ssl.create_default_context)  # the system's authorities, read once
         self._looked = ""  # for somebody who is late
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+        self._any = False  # webhooks, at the last look
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin, with whatever was left to send."""
-        self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for webhooks to send"))
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._run())
+
+    def committed(self, row: StudyRow) -> None:  # noqa: ARG002
+        """Look soon, if there is anybody to tell."""
+        if self._loop is not None and self._any and not self._woken.is_set():
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def _run(self) -> None:
+        while True:
+            await guarded(self._look, "cannot look for webhooks to send")
+            # Commits come by the hundred a second: none of them is looked for more often than this.
+            await asyncio.sleep(min(PAUSE, MOMENT))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOMENT):
+                    await self._woken.wait()
+            self._woken.clear()
 
     async def stop(self) -> None:
         """Send nothing more. The next server that starts sends again what is on its way."""
@@ -88,6 +118,7 @@ class Sender:
     async def _look(self) -> None:
         now = self._clock()
         found = await self._read(webhooks.every)
+        self._any = bool(found)
         late = any(Telling.LATE in webhooks.events_of(row) for row in found if not row.disabled)
         if late and (not self._looked or 3600 * hours_between(self._looked, now) >= LATE_LOOK):
             self._looked = now
@@ -147,7 +178,7 @@ class Sender:
         over = await self._change(
             partial(webhooks.settle, webhook=row.id, to=to, error=error, gone=gone, at=self._clock())
         )
-        self._metrics.webhooks.labels("failed" if error else "delivered").inc()
+        self._attempts.labels("failed" if error else "delivered").inc()
         if error:
             logger.warning("a webhook was disabled" if over else "a webhook failed", webhook=row.id, error=error)
         return bool(error)

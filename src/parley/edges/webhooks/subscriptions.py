@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Row, delete, func, insert, literal, select, update
 
-from parley.coordinator.answers import Telling, WebhookLine
 from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import studies
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.tables import late_reports, webhook_cursors, webhooks
 from parley.coordinator.record.tables import studies as studies_table
 from parley.coordinator.record.writer import append_server
-from parley.coordinator.settings import AllowedHosts
+from parley.edges.webhooks.hosts import AllowedHosts
+from parley.edges.webhooks.messages import Telling, WebhookLine
+from parley.edges.webhooks.tables import late_reports, webhook_cursors, webhooks
 from parley.protocol.codec import canonical, read_json
 
 MOST = 20  # webhooks of a server

@@ -16,24 +16,26 @@ import httpx2
 import pytest
 import trustme
 from msgspec.structs import replace
-from tests.coordinator.receiver import Receiver
-from tests.coordinator.support import House, far_off, report_of, server_process, study_message
+from tests.coordinator.support import House, eventually, far_off, report_of, server_process, study_message
 from tests.coordinator.test_corrections import better, correct
+from tests.edges.webhooks.receiver import Receiver
 
 from parley.agent.client import Client
-from parley.coordinator.access import webhooks
 from parley.coordinator.access.tokens import prepare
-from parley.coordinator.answers import Telling
 from parley.coordinator.clock import later
-from parley.coordinator.http import webhooks as sending
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading import notices
 from parley.coordinator.record import open_storage
-from parley.coordinator.settings import AllowedHosts, ServerSettings
+from parley.coordinator.record.backup import backup
+from parley.coordinator.settings import ServerSettings
+from parley.edges.webhooks import notices
+from parley.edges.webhooks import sender as sending
+from parley.edges.webhooks import subscriptions as webhooks
+from parley.edges.webhooks.hosts import AllowedHosts
+from parley.edges.webhooks.messages import Telling
 from parley.errors import InvalidInput, NotAllowed, ParleyError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOOPBACK = {"webhook_allow": "127.0.0.1"}
 EVERYTHING = [str(kind) for kind in Telling]
 
@@ -65,12 +67,9 @@ def small_study():
     return study_message(agents=2, arms=2, policy="evidence", max_rounds=2)
 
 
-def eventually(what, seconds=20):
-    until = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
-    return found
+def sender_with(settings):
+    """One that is not started."""
+    return sending.Sender(SimpleNamespace(storage=None, session_clock=str, settings=settings, metrics=Metrics()))
 
 
 def every_notice(house, study="trial", wanted=tuple(Telling)):
@@ -259,11 +258,11 @@ def test_private_addresses_are_reached_only_where_the_operator_says_so(address):
 @pytest.mark.parametrize("allowed", ["https://example.org", "10.0.0.1/8", "exa mple.org", "*", "*.*.org", "-a.org"])
 def test_a_typing_error_in_the_list_is_found_at_the_start(allowed):
     with pytest.raises(InvalidInput, match="webhook_allow"):
-        ServerSettings(webhook_allow=allowed)
+        ServerSettings.read(webhook_allow=allowed)
 
 
 def checked(settings, url):
-    sender = sending.Sender(None, ServerSettings(**settings), lambda: "", Metrics())
+    sender = sender_with(ServerSettings.read(**settings))
     return asyncio.run(sender.check(url))
 
 
@@ -284,11 +283,11 @@ def test_https_is_checked_by_the_name_though_the_connection_goes_to_the_number(t
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    settings = ServerSettings(webhook_allow="localhost,127.0.0.0/8,::1")
+    settings = ServerSettings.read(webhook_allow="localhost,127.0.0.0/8,::1")
     with Receiver(certificate=authority.issue_cert(name)) as receiver:
         receiver.secret = "whsec_" + "A" * 32
         row = SimpleNamespace(url=f"https://localhost:{receiver.port}/hook", secret=receiver.secret)
-        sender = sending.Sender(None, settings, lambda: "", Metrics())
+        sender = sender_with(settings)
         found = asyncio.run(sender._attempt(row, "msg_1", '{"type": "webhook.test"}'))
     assert error in found
     assert bool(found) == bool(error)
@@ -297,7 +296,7 @@ def test_https_is_checked_by_the_name_though_the_connection_goes_to_the_number(t
 
 def test_an_address_that_is_not_allowed_any_more_is_not_called(told):
     house, receiver = told
-    house.app.state.context.sender._allowed = AllowedHosts.parse("example.org")
+    house.app.state.context.service(sending.Sender)._allowed = AllowedHosts.parse("example.org")
     found = house.admin.request("POST", "webhooks", receiver.webhook, "test")
     assert not found["delivered"]
     assert "127.0.0.1" in found["error"]
@@ -536,7 +535,7 @@ def test_the_age_of_the_oldest_awaited_report_is_a_metric(timed):
 
 def receiver_process(port, secret, output, refusals):
     """A receiver as a process of its own; yields nothing before it listens."""
-    command = [sys.executable, "-m", "tests.coordinator.receiver", str(port), secret, output, str(refusals)]
+    command = [sys.executable, "-m", "tests.edges.webhooks.receiver", str(port), secret, output, str(refusals)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     process.stdout.readline()
     return process
@@ -636,3 +635,30 @@ def test_a_server_killed_between_commit_and_delivery_delivers_when_it_is_back(da
             eventually(lambda: told_of(receiver.taken) == EXPECTED, 120)  # on PostgreSQL once the lease is over
         assert not receiver.forged
         assert [one["id"] for one in receiver.taken].count(receiver.taken[0]["id"]) == 1 + sent
+
+
+def test_a_commit_wakes_the_sender_if_there_is_anybody_to_tell(told, monkeypatch):
+    house, receiver = told
+    monkeypatch.setattr(sending, "MOMENT", 3600.0)
+    time.sleep(0.3)  # from now on it looks only when it is woken
+    message = small_study()
+    house.run(message, house.create(message))
+    assert eventually(lambda: any(one["type"] == "study.ended" for one in receiver.taken))
+
+
+def test_its_secret_and_address_are_in_no_backup_export_or_log(told, tmp_path):
+    house, receiver = told
+    message = small_study()
+    house.run(message, house.create(message))
+    copy = tmp_path / "copy.db"
+    backup(str(tmp_path / "parley.db"), copy)
+    shown = str(house.admin.request("GET", "log")) + "".join(house.admin.export("trial"))
+    for secret in (receiver.secret.removeprefix("whsec_"), receiver.url.partition("//")[2].partition("/")[2]):
+        assert secret.encode() not in copy.read_bytes()
+        assert secret not in shown
+    assert receiver.secret.encode() in (tmp_path / "parley.db").read_bytes() + wal(tmp_path), "where it signs"
+
+
+def wal(folder):
+    path = folder / "parley.db-wal"
+    return path.read_bytes() if path.exists() else b""

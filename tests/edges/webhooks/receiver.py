@@ -1,6 +1,6 @@
 """A receiver of webhooks, on a real socket: verifies every message with the reference library, and keeps it.
 
-As a process: `python -m tests.coordinator.receiver PORT SECRET_FILE OUTPUT REFUSALS`, a JSON line a message.
+As a process: `python -m tests.edges.webhooks.receiver PORT SECRET_FILE OUTPUT REFUSALS`, a JSON line a message.
 """
 
 import json

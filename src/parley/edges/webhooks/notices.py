@@ -12,13 +12,14 @@ from urllib.parse import quote
 import msgspec
 from sqlalchemy import and_, exists, func, insert, select
 
-from parley.coordinator.answers import Telling
 from parley.coordinator.clock import hours_between, to_the_minute
 from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.tables import assignments, late_reports, log
+from parley.coordinator.record.tables import assignments, log
 from parley.coordinator.record.tables import phases as phases_table
 from parley.coordinator.record.tables import reports as reports_table
+from parley.edges.webhooks.messages import Telling
+from parley.edges.webhooks.tables import late_reports
 from parley.protocol import Stage
 from parley.protocol.codec import canonical, read_json, sha256
 

@@ -1,0 +1,65 @@
+"""Webhooks: signed messages to addresses that the operator allows, of phases decided, sites late and studies ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley.hooks import Command, Edge
+
+if TYPE_CHECKING:
+    from parley.coordinator.http.context import Context, Service
+    from parley.coordinator.http.guard import Operation
+    from parley.coordinator.record.tables import Schema
+    from parley.coordinator.settings import EdgeSettings
+    from parley.dashboard.session import EdgePages
+
+HERE = Path(__file__).parent
+
+
+class Webhooks(Edge):
+    """Operations, a page, commands, tables, and a sender beside the requests."""
+
+    name = "webhooks"
+    summary = "messages to other programs: serve --webhook-allow, admin webhooks"
+    commands = (
+        Command(
+            name="admin webhooks",
+            target="parley.edges.webhooks.commands:webhooks_command",
+            help="Notify other programs by signed requests to addresses that the operator allows.",
+        ),
+    )
+    not_restored = "Webhooks are in no backup: add them again (parley admin webhooks add URL)."
+
+    def server_settings(self) -> type[EdgeSettings]:
+        from parley.edges.webhooks.hosts import WebhookSettings
+
+        return WebhookSettings
+
+    def tables(self) -> Schema:
+        from parley.coordinator.record.tables import Schema
+        from parley.edges.webhooks.tables import metadata
+
+        # Secrets stay where they are used, and a copy that is served for a look tells nobody anything.
+        return Schema(owner=self.name, metadata=metadata, migrations=HERE / "migrations")
+
+    def operations(self) -> Sequence[Operation]:
+        from parley.edges.webhooks.routes import OPERATIONS
+
+        return OPERATIONS
+
+    def service(self, context: Context) -> Service:
+        from parley.edges.webhooks.sender import Sender
+
+        return Sender(context)
+
+    def pages(self) -> EdgePages:
+        from parley.dashboard.session import EdgePages, Link
+        from parley.edges.webhooks.page import routes
+
+        links = (Link(path="/webhooks", title="Webhooks"),)
+        return EdgePages(routes=routes, templates=HERE / "templates", links=links)
+
+
+edge = Webhooks()

@@ -1,0 +1,82 @@
+"""Where webhooks may go: the setting of the operator."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from parley.coordinator.settings import EdgeSettings, ServerSettings, setting
+from parley.errors import InvalidInput
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+HOST_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}")
+TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowedHosts:
+    """Names that webhooks may go to, and networks that these may resolve to besides the public Internet.
+
+    >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
+    >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")
+    (True, False, True)
+    >>> [allowed.reaches(ipaddress.ip_address(one)) for one in ("8.8.8.8", "10.1.2.3", "10.2.0.1", "::ffff:127.0.0.1")]
+    [True, True, False, False]
+    """
+
+    names: tuple[str, ...]
+    networks: tuple[Network, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> AllowedHosts:
+        """From a setting."""
+        names, networks = [], []
+        for entry in filter(None, (part.strip().lower() for part in text.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(entry))
+            except ValueError:
+                if not HOST_NAME.fullmatch(entry.removeprefix("*.")):
+                    allowed = "names (example.org, *.example.org), addresses and networks (10.1.0.0/16)"
+                    raise InvalidInput("webhook_allow", found=entry, allowed=allowed) from None
+                names.append(entry)
+        return cls(names=tuple(names), networks=tuple(networks))
+
+    def names_host(self, host: str) -> bool:
+        """Whether the host of a URL is among them: by its name, or as an address of a network."""
+        try:
+            return self._holds(ipaddress.ip_address(host))
+        except ValueError:
+            return any(host.endswith(one[1:]) if one.startswith("*.") else host == one for one in self.names)
+
+    def reaches(self, address: Address) -> bool:
+        """Whether an address may be connected to: a public one, or one of a network that is named."""
+        if self._holds(address):
+            return True
+        # Addresses of version 6 that lead to one of version 4 would lead around the networks.
+        leads_on = address.version == 6 and any(address in network for network in TRANSITION)
+        return address.is_global and not address.is_multicast and not address.is_reserved and not leads_on
+
+    def _holds(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookSettings(EdgeSettings):
+    """Settings of the server."""
+
+    webhook_allow: str = setting(
+        "",
+        "Where webhooks may go, separated by commas: names (example.org, *.example.org), and private addresses or "
+        "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
+    )
+
+    def check(self, server: ServerSettings) -> None:  # noqa: ARG002
+        self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
+
+    @property
+    def allowed_hosts(self) -> AllowedHosts:
+        """Where webhooks may go."""
+        return AllowedHosts.parse(self.webhook_allow)
