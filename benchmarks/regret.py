@@ -25,6 +25,7 @@ SEED = 31_180  # of the rewards, and of the random instances, none of which was 
 HELD_OUT = 100
 WITHOUT = {"worth": 1e12}  # everything is worth exploring
 NASTY = 20
+RARE_RUNS = 2_000
 
 
 def played(instance: Instance, horizon: int, policy: str, runs: int, **options: object) -> Outcome:
@@ -293,6 +294,40 @@ def binary() -> Section:
     )
 
 
+def rare() -> Section:
+    """Rates of a few in a thousand: no success in n draws still leaves a rate of 1 / n."""
+    rates, rows = (0.003, 0.001, 0.001), []
+    stated: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
+        "`evidence-regret`": ("evidence-regret", {}, {}),
+        "`evidence-regret`, `rate = 0.001` stated": ("evidence-regret", {"rate": 0.001}, {}),
+        "`evidence-regret`, `largest_gap = 0.02` stated": ("evidence-regret", {}, {"largest_gap": 0.02}),
+        "`explore-then-commit`": ("explore-then-commit", {}, {}),
+    }
+    for horizon in (10**6, 10**7):
+        for label, (policy, keys, settings) in stated.items():
+            problem = Problem(arms=3, weights=[[1.0]], noise=make_model(kind="binary", **keys), **settings)
+            instance = Instance(problem=problem, means=[[rate] for rate in rates])
+            outcome = played(instance, horizon, policy, RARE_RUNS)
+            totals = outcome.regret.totals
+            lost = int((totals > (rates[0] - rates[1]) * horizon / 2).sum())
+            rows.append(
+                [
+                    f"10^{round(math.log10(horizon))}",
+                    label,
+                    f"{totals.mean():,.0f} ± {totals.std() / math.sqrt(RARE_RUNS):,.1f}",
+                    f"{totals.max():,.0f}",
+                    f"{lost} of {RARE_RUNS:,}",
+                    f"{outcome.rounds.mean():.1f}",
+                ]
+            )
+    return Section(
+        title="Rare rates",
+        words=f"One agent, rates 0.003, 0.001 and 0.001, {RARE_RUNS:,} replications. *Lost* as above.",
+        columns=("T", "policy", "regret ± standard error", "largest", "lost the horizon", "rounds"),
+        rows=rows,
+    )
+
+
 def explored_draws(instance: Instance, horizon: int, runs: int) -> tuple[np.ndarray, np.ndarray, float]:
     """`(arm, agent)`: mean draws, and those of them that did not lead when they were made; and the mean rounds."""
     truth = Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
@@ -352,6 +387,7 @@ SECTIONS: dict[str, Callable[[], Section]] = {
     "nasty": nasty,
     "held_out": held_out,
     "binary": binary,
+    "rare": rare,
     "prices": prices,
     "speed": speed,
 }

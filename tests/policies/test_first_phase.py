@@ -5,14 +5,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.support import first_quick
+from tools.correctness.stated import MOST, RATES, cases
 
 from parley import Instance, Problem, make_policy, simulate
 from parley.rewards import make_model
 from parley.weights import personalized
 
-pytestmark = pytest.mark.simulations
-
-COUNT = 300
+COUNT = 300  # studies of a case: `python -m tools.correctness stated` runs more
 RATE = 0.25
 
 
@@ -65,6 +65,7 @@ GRID = {
 }  # fmt: skip
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("row", GRID)
 def test_stating_what_is_true_never_costs_people(row):
     """At most 2 % more, and what two standard errors leave open."""
@@ -74,6 +75,34 @@ def test_stating_what_is_true_never_costs_people(row):
     before, error = people(make, **plain)
     after, other = people(make, **(plain | stated))
     assert after <= 1.02 * before + 2 * math.hypot(error, other)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_stated_rate_waits_for_the_first_ones_and_no_longer(rate):
+    """Half a one in a cell, or what nothing stated would take: nothing that the smallest gap would need."""
+    models = [make_model(kind="binary"), make_model(kind="binary", rate=rate)]
+    studies = [Problem(arms=2, weights=[[1.0]], noise=model) for model in models]
+    usual, sized = (int(np.max(first(Instance(problem=one, means=[[rate], [rate / 2]])))) for one in studies)
+    assert usual <= sized <= max(usual, 1 / rate)
+
+
+@pytest.mark.parametrize("gap", [0.5, 0.1, 0.01, 0.001])
+def test_rates_may_be_as_rare_as_the_largest_gap(gap):
+    """Rates of `gap` and 0 are told apart by some ten ones: the first phase expects one of them at most."""
+    for settings in ({}, {"horizon": 10**6}):
+        problem = Problem(arms=2, weights=[[1.0]], noise=make_model(kind="binary"), largest_gap=gap, **settings)
+        policy = make_policy("evidence" if not settings else "evidence-regret", problem)
+        assert int(policy.plan(policy.start()).max()) <= max(1 / gap, 21)
+
+
+@pytest.mark.parametrize(
+    "case",
+    first_quick(*sorted(cases(), key=lambda case: (case.truth, case.key) != ("rate 0.001, exact", "rate"))),
+    ids=lambda case: f"{case.truth}, {case.agents}, {case.key}, {case.horizon}",
+)
+def test_a_true_key_costs_at_most_5_per_cent(case):
+    ratio, error = case.ratio(COUNT)
+    assert ratio <= MOST + 3 * error
 
 
 @pytest.mark.parametrize("near", [0.05, 0.1, 0.2, 0.5])

@@ -114,6 +114,32 @@ def test_a_rate_that_few_draws_have_not_shown_is_explored_on():
     assert (lost > 1_000).mean() <= 0.013, "0.022 if taken for normal, 0.008 if everything is explored"
 
 
+def at_rare_rates(runs, seed, **keys):
+    problem = Problem(arms=3, weights=[[1.0]], noise=make_model(kind="binary"), horizon=10**6, **keys)
+    instance = Instance(problem=problem, means=[[0.003], [0.001], [0.001]])
+    return simulate(make_policy("evidence-regret", problem), instance, replications=runs, seed=seed).regret.totals
+
+
+def test_rare_rates_are_not_given_up_before_the_first_success():
+    """With no success yet an estimate of 0 is no proof: 1 / n is still plausible, and worth exploring."""
+    lost = at_rare_rates(300, 12)
+    assert lost.mean() <= 40, "24 for Thompson sampling; 178 where a rate of 0 has no error"
+    assert (lost > 1_000).mean() <= 0.005
+
+
+@pytest.mark.simulations
+def test_rare_rates_lose_the_horizon_in_one_run_of_200_at_most():
+    lost = at_rare_rates(4_000, 13)
+    assert lost.mean() <= 40
+    assert (lost > 1_000).mean() <= 0.005
+
+
+@pytest.mark.simulations
+def test_a_largest_gap_that_is_stated_does_not_make_play_dearer():
+    plain, stated = at_rare_rates(2_000, 14), at_rare_rates(2_000, 14, largest_gap=0.02)
+    assert stated.mean() <= 1.05 * plain.mean() + 2 * np.hypot(plain.std(), stated.std()) / np.sqrt(2_000)
+
+
 def after_one_phase(instance, runs=30, seed=8):
     policy = make_policy("evidence-regret", instance.problem)
     state = policy.start((runs,))

@@ -1,7 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... forecasts` (make forecasts),
-`... theorem` (make theorem), `... drift` (make drift), `... arms`.
+`... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -32,12 +32,20 @@ from tools.correctness.prices import prices
 from tools.correctness.privacy import privacy
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
+from tools.correctness.stated import stated
 from tools.correctness.theorem import theorem
 from tools.correctness.together import together
 from tools.correctness.tolerance import tolerance
 
 
 def main() -> int:
+    arguments = _parser().parse_args()
+    np.seterr(all="raise", under="ignore")
+    return 0 if _run(arguments) else 1
+
+
+def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
+    """One line a command."""
     parser = argparse.ArgumentParser(prog="python -m tools.correctness", description=__doc__)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     work = parser.add_subparsers(dest="what", required=True)
@@ -84,15 +92,15 @@ def main() -> int:
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
     tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
+    true = work.add_parser("stated", help="what stating a true key costs; rewrites part of docs/evidence-racing.md")
+    true.add_argument("--replications", type=int, default=2000, help="of every case, with and without the key")
     least = work.add_parser("theorem", help="samples over the lower bound as delta goes to 0")
     least.add_argument("--replications", type=int, default=1000, help="on the paper's instance")
     joint = work.add_parser("together", help="what a joint answer saves; rewrites part of docs/evidence-racing.md")
     joint.add_argument(
         "--replications", type=int, default=1000, help="on each random instance, 10 times that on the paper's"
     )
-    arguments = parser.parse_args()
-    np.seterr(all="raise", under="ignore")
-    return 0 if _run(arguments) else 1
+    return parser
 
 
 def _run(arguments: argparse.Namespace) -> bool:
@@ -115,6 +123,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),
         "together": lambda: together(runs),
+        "stated": lambda: stated(runs, workers),
         "savings": lambda: savings(runs, workers),
         "theorem": lambda: theorem(runs, workers),
         "ties": lambda: _ties(arguments),

@@ -160,9 +160,12 @@ class Expectations(PossibleRewards):
     def first_variance(self) -> FloatArray | float:
         """One, or `(arm, agent)`: the variance by which the first phase is sized."""
 
-    def first_gap(self, largest_gap: float) -> float:
-        """The gap of which the first phase's standard errors are a share."""
-        return largest_gap
+    def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
+        """The variances and the gap that size the first phase, where no gap exceeds `largest_gap`.
+
+        Standard errors will be a share of that gap: `gap`, unless the model knows better.
+        """
+        return self.first_variance, gap
 
     @property
     def usual_gap(self) -> float:

@@ -25,10 +25,11 @@ from parley.settings import NUMBER, Key
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, number
 
-RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
+RARE = 14.0  # times the rate: the gap by which a first phase is sized; a cell then shows about half a one
+ONES = 1.0  # that an estimated rate borrows from the rate over all, where they are rarer than one in PRIOR draws
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
-PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
+PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all, at least
 
 UNRESOLVED = 0.5  # standard deviations of the noise of private reports: no rate nearer to 0 or 1 can be told
 
@@ -103,9 +104,15 @@ class Binary(KnownVariance):
     def _usual_rate(self) -> float:
         return 0.5 if self.rate is None else self.rate
 
-    def first_gap(self, largest_gap: float) -> float:
-        """Rare events have a large first phase, common ones a small one: stating a rate must not cost people."""
-        return largest_gap if self.rate is None else min(largest_gap, RARE * min(self.rate, 1 - self.rate) ** 2)
+    def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
+        """A gap of the order of the rate: rare ones take more draws until the first of them comes.
+
+        Where no rate is stated it may be as small as the largest gap, no smaller. Never fewer draws than nothing stated
+        would take, and never more than a cell needs to show its first one: what is stated must not cost people.
+        """
+        rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
+        variance = rate * (1 - rate)
+        return variance, min(gap, 2 * math.sqrt(variance), gap if self.rate is None else RARE * rate)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
         """Lifts of two fifths, a fifth and a tenth of the rate, where one is stated."""
@@ -140,13 +147,15 @@ class Binary(KnownVariance):
     def rates(self, past: Totals) -> FloatArray:
         """`(..., arm, agent)`: estimates that are never 0 or 1."""
         axes = (-2, -1)
-        overall = (past.sums.sum(axis=axes, keepdims=True) + self._usual_rate) / (
-            past.counts.sum(axis=axes, keepdims=True) + 1.0
+        known = 0.5 / min(self._usual_rate, 1 - self._usual_rate)  # draws that the usual rate counts for
+        overall = (past.sums.sum(axis=axes, keepdims=True) + known * self._usual_rate) / (
+            past.counts.sum(axis=axes, keepdims=True) + known
         )
         if self.rho is not None:
             return self._noisy_rates(past, overall)
+        prior = np.maximum(PRIOR, ONES / np.minimum(overall, 1 - overall))
         return np.asarray(
-            np.clip((past.sums + PRIOR * overall) / (past.counts + PRIOR), SMALLEST_RATE, 1 - SMALLEST_RATE)
+            np.clip((past.sums + prior * overall) / (past.counts + prior), SMALLEST_RATE, 1 - SMALLEST_RATE)
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
@@ -264,13 +273,14 @@ def null_reference(
     weighed = counts * shares
     gap = (weighed * rates).sum(axis=(1, 2)) + shift
     variance = (weighed * shares * rates * (1 - rates)).sum(axis=(1, 2))
-    ahead = gap > 0
-    multiplier = np.where(ahead, gap / variance, 0.0)
+    # Beyond the largest stake the reference would move far past the null, and a bet of that stake would lose by it.
+    most = np.where(gap > 0, stake_limit(shares, rates), 0.0)
+    multiplier = np.clip(gap / variance, 0.0, most)
     for _ in range(NEWTON_STEPS):
         reference, root = _moved(shares, rates, multiplier)
         left = (weighed * reference).sum(axis=(1, 2)) + shift
         slope = (weighed * shares * reference * (1 - reference) / root).sum(axis=(1, 2))
-        multiplier = np.where(ahead, np.maximum(multiplier + left / np.maximum(slope, 1e-300), 0.0), 0.0)
+        multiplier = np.clip(multiplier + left / np.maximum(slope, 1e-300), 0.0, most)
     reference, _ = _moved(shares, rates, multiplier)
     return np.clip(reference, SMALLEST_RATE, 1 - SMALLEST_RATE), multiplier
 

@@ -160,9 +160,9 @@ class ClippedGaussian(Scaled):
     def stated_variance(self) -> None:  # type: ignore[override]
         """Clipped rewards scatter by less than was stated; nothing is to be compared."""
 
-    def first_gap(self, largest_gap: float) -> float:
+    def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
         """A range may be far wider than rewards scatter: the first phase is sized by the smaller of the two."""
-        return min(largest_gap, self.largest_scale)
+        return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return self.variance if scale is None else np.minimum(squared_scale(scale), np.max(self.variance))

@@ -90,9 +90,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     smaller one. It must stay small against the study, whatever was stated: a fortieth of what a tie takes where there
     is a tolerance, a tenth of the budget, and not much where all that is known is that gaps are small.
     """
-    variance = problem.noise.first_variance
+    variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
-    error = precision * problem.noise.first_gap(_first_gap(problem))
+    error = precision * gap
     smaller = math.sqrt(math.log(30) / line)
     if together:
         smaller = min(smaller, max(math.sqrt(MANY / problem.question_count), LEAST_SMALLER))
@@ -135,8 +135,6 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 def _first_gap(problem: Problem) -> float:
     """The gap that the first phase is sized by: up to ten times `largest_gap` where rewards scatter by more."""
     noise = problem.noise
-    if problem.horizon is not None:
-        return problem.largest_gap
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
 
