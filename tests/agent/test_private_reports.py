@@ -8,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from tests.agent.test_not_fooled import house  # noqa: F401
@@ -17,7 +18,7 @@ from tests.agent.test_worker import plan
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
 from parley.agent.plans import Delivery, Withheld
-from parley.agent.privacy import Disclosure, ReportNoise, SitePolicy, exact_sum
+from parley.agent.privacy import Disclosure, ReportNoise, SitePolicy, exact_sum, pinned
 from parley.agent.reporting import hand_over, rules_of, site_of
 from parley.errors import ImpossibleReport, InvalidInput, MissingPackage, Rejected
 from parley.protocol import Report, StudyMessage, check_report
@@ -104,6 +105,50 @@ def test_a_corrected_report_is_another_release_made_once(tmp_path):
             Disclosure(RULES, policy).corrected(("A", "B"), first, [[0.0, 0.0], [1.0]], outbox)
 
 
+def other(value):
+    return Delivery(totals=Totals.of([[1.0, value], [1.0]]), rewards=[[1.0, value], [1.0]])
+
+
+def test_noise_that_is_lost_counts_as_a_release(tmp_path):
+    """Whoever deletes the folder would otherwise get fresh noise of the same people as if it were the first."""
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        asked = plan(rho=0.05)
+        first = Disclosure(RULES).report(asked, SINGLE, box)
+        box.keep(first)
+        assert (first.releases, box.lost_noise()) == (None, [])
+        (box.folder / "noise" / "1.json").unlink()
+        assert box.lost_noise() == [1]
+        again = Disclosure(RULES).report(asked, SINGLE, box)
+        assert again.releases == 2
+        assert Disclosure(RULES).report(asked, SINGLE, box) == again, "from now on it is kept"
+        assert Disclosure(RULES).report(asked, other(1.0), box).releases == 3
+        with pytest.raises(Withheld, match=r"rho up to 0.1 in all releases together \(this would be release 4"):
+            Disclosure(RULES, SitePolicy(largest_rho=0.1)).report(asked, other(2.0), box)
+
+
+def test_releases_have_a_limit():
+    model = study().problem.noise
+    report = Report(study="s", phase=1, agent="x", plan="0" * 64, counts=(2,), sums=(1.0,), releases=1_000)
+    check_report(report, (2,), model)
+    with pytest.raises(ImpossibleReport, match="releases: found 1001; allowed: 2 to 1,000"):
+        check_report(msgspec.structs.replace(report, releases=1_001), (2,), model)
+
+
+@pytest.mark.parametrize(
+    "later", [{"rho": 0.5}, {"rho": None}, {"rho": 0.01}, {"minimum_cell": 1}, {"high": 2.0}, {"clip": (0.0, 9.0)}]
+)
+def test_an_agent_holds_the_coordinator_to_the_terms_of_its_first_start(tmp_path, later):
+    rules = RulesSeen(rho=0.05, minimum_cell=5, low=0.0, high=1.0)
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        own = SitePolicy(largest_rho=0.1, hold=True)
+        assert pinned(box, rules, own) == own
+        assert pinned(box, rules, None) == own, "a start without --policy goes on with the last"
+        with pytest.raises(InvalidInput, match=f"{next(iter(later))} of the study: .*as when this agent started first"):
+            pinned(box, msgspec.structs.replace(rules, **later), own)
+        assert pinned(box, msgspec.structs.replace(rules, title="renamed", contact="x"), SitePolicy()) == SitePolicy()
+        assert pinned(box, rules, None) == SitePolicy(), "the site may change its own policy"
+
+
 def test_a_policy_bounds_all_releases_together(tmp_path):
     disclosure = Disclosure(RULES, SitePolicy(largest_rho=0.05))
     with Outbox(tmp_path, study="s", agent="a") as outbox:
@@ -132,7 +177,7 @@ def test_rewards_are_clipped_where_the_study_says_so_and_sums_stand_on_its_grid(
         ({"sums": (1e9, 1.0)}, "from -32.62 to 34.62: 2 rewards between 0 and 1, with noise"),
         ({"sums": (-33.0, 1.0)}, "with noise"),
         ({"squares": (1.0, 1.0)}, "no squares, in a private study"),
-        ({"releases": 1}, "2 or more, in a private study"),
+        ({"releases": 1}, "2 to 1,000, in a private study"),
         ({"counts": (0, 1), "reason": "supply", "final": True}, "allowed: the plan's"),
     ],
 )

@@ -183,11 +183,23 @@ def test_a_function_as_source(tmp_path, monkeypatch):
 def test_a_command_as_source(tmp_path, monkeypatch):
     script = tmp_path / "draw.py"
     script.write_text(
-        "import os, sys\nassert 'PARLEY_TOKEN' not in os.environ\n"
+        "import os, sys\nassert 'secret' not in os.environ.values()\n"
+        "assert {os.environ[f'PARLEY_{name}'] for name in ('STUDY', 'AGENT', 'PHASE')} == {'s', 'a', '1'}\n"
         "print(*[0.5 if sys.argv[1] == 'x' else 2] * int(sys.argv[2]))\n"
     )
-    monkeypatch.setenv("PARLEY_TOKEN", "secret")
+    for name in ("TOKEN", "TOKEN_FILE", "SQL_PASSWORD", "CLIENT_KEY_PASSWORD", "OIDC_SECRET"):
+        monkeypatch.setenv(f"PARLEY_{name}", "secret")
     assert make(f"command:{sys.executable} {script}")(plan()).totals == Totals.of([[0.5, 0.5], [2.0]])
+
+
+@pytest.mark.parametrize("arm", ["--help", "-x", "-"])
+def test_an_arm_is_no_option_of_a_command(tmp_path, arm):
+    script = tmp_path / "draw.py"
+    script.write_text("import sys\nassert sys.argv[1] == '--'\nprint(*[1] * int(sys.argv[3]))\n")
+    asked = plan(arms=("x", arm))
+    with pytest.raises(InvalidInput, match=f"the arm '{arm}', which .* may take for an option; allowed: arms that do"):
+        make(f"command:{sys.executable} {script}")(asked)
+    assert make(f"command:{sys.executable} {script} --")(asked).totals == Totals.of([[1.0, 1.0], [1.0]])
 
 
 def test_a_growing_file_as_source(tmp_path):

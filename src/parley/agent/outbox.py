@@ -7,6 +7,7 @@ a kill at any moment leaves either the state before or the state after.
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
     rows/<phase>.json       which rows of a file it took, if it came from one
     noise/<phase>.json      of a private study: the exact sums, and the same with noise; written before the report
+    pinned.json             what the study may learn of people, and the site's policy, as at the first start
     released/<phase>.json   the digest of the report that somebody at the site released, where it must be
     drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
 
@@ -27,6 +28,7 @@ from parley.system.killpoints import reached
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
 DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file
+PINNED = "pinned.json"
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
@@ -96,14 +98,40 @@ class Outbox:
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
         """What `draw` gives for a phase's exact sums, drawn once and kept before it is told; and its releases."""
         path = self.folder / "noise" / f"{phase}.json"
-        known = read_json(path.read_text(encoding="utf-8"), "noise")["releases"] if path.exists() else []
+        found = read_json(path.read_text(encoding="utf-8"), "noise") if path.exists() else {"releases": []}
+        known = found["releases"]
+        # Sums that left with noise which is not here any more: whatever is drawn now is a release beside them.
+        lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))
         for one in known:
             if one["exact"] == exact:
-                return one["noisy"], len(known)
-        known.append({"exact": dict(exact), "noisy": draw(len(known) + 1)})
-        write_whole(path, canonical({"releases": known}), mode=SECRET)
+                return one["noisy"], lost + len(known)
+        known.append({"exact": dict(exact), "noisy": draw(lost + len(known) + 1)})
+        write_whole(path, canonical({"releases": known} | ({"lost": lost} if lost else {})), mode=SECRET)
         reached("noise-kept")
-        return known[-1]["noisy"], len(known)
+        return known[-1]["noisy"], lost + len(known)
+
+    def _sent_before(self, phase: int) -> int:
+        """How often sums of a phase left the site, by the reports that are kept here: sent, pending or set aside."""
+        paths = (self.folder / "draws" / f"{phase}{kind}" for kind in (".json", ".refused"))
+        reports = [Report.read(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+        return max((report.releases or 1 for report in reports if report.private), default=0)
+
+    def lost_noise(self) -> list[int]:
+        """Phases whose private report is here, and the noise in it is not."""
+        return [
+            phase
+            for phase in self._phases("draws")
+            if self._sent_before(phase) and not (self.folder / "noise" / f"{phase}.json").exists()
+        ]
+
+    def pinned(self) -> dict[str, Any] | None:
+        """What was pinned at the first start; None before it."""
+        path = self.folder / PINNED
+        return read_json(path.read_text(encoding="utf-8"), "pinned") if path.exists() else None
+
+    def pin(self, terms: Mapping[str, Any]) -> None:
+        """Remember for every later start."""
+        write_whole(self.folder / PINNED, canonical(dict(terms)), mode=SECRET)
 
     def keep(self, report: Report) -> None:
         """Store a report before it is sent. The first one of a phase stays, whatever comes after."""

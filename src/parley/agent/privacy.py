@@ -22,6 +22,7 @@ from parley.agent.plans import AgentPlan, Delivery, Withheld
 from parley.errors import InvalidInput, UnknownName, need
 from parley.protocol import Report
 from parley.protocol.codec import SHA256
+from parley.protocol.report_checks import MOST_RELEASES
 from parley.system.killpoints import reached
 from parley.totals import Totals
 
@@ -129,6 +130,34 @@ def exact_sum(values: Iterable[float]) -> Fraction:
     return total
 
 
+# What of a study's rules says how much anybody may learn of a person. A study never changes them.
+TERMS = ("rho", "minimum_cell", "low", "high", "clip", "grid", "sensitivity")
+
+
+def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
+    """The site's policy, after the first start of an agent has fixed what may leave the site.
+
+    A coordinator that promises less later is refused, and so is one that promises something else: no study changes its
+    terms. A start without a policy goes on with the last one that was given; another one takes its place.
+    """
+    terms = {name: found for name, found in study.to_json().items() if name in TERMS}
+    earlier = outbox.pinned()
+    if earlier is not None:
+        for name in TERMS:
+            if terms.get(name) != earlier["terms"].get(name):
+                raise InvalidInput(
+                    f"{name} of the study",
+                    found=terms.get(name),
+                    allowed=f"{earlier['terms'].get(name)}, as when this agent started first",
+                    hint=f"Nothing is drawn or sent. Ask the administrator; {outbox.folder} has what was pinned",
+                )
+        if policy is None:
+            return SitePolicy.of(earlier["policy"])
+    policy = policy or SitePolicy()
+    outbox.pin({"terms": terms, "policy": {key: value for key, value in vars(policy).items() if value is not None}})
+    return policy
+
+
 class Disclosure:
     """Between what was drawn at a site and its outbox: the rules of one study, and the site's own policy.
 
@@ -220,6 +249,8 @@ class Disclosure:
         steps = [math.floor(value / grid + Fraction(1, 2)) for value in sums]
 
         def drawn(number: int) -> list[int]:
+            if number > MOST_RELEASES:
+                raise Withheld(f"sums of phase {phase} were released {MOST_RELEASES:,} times: no more is taken")
             rho, most = self._study.rho or 0.0, self._policy.largest_rho
             if most is not None and number * rho > most * (1 + 1e-12):
                 raise Withheld(

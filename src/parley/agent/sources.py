@@ -114,7 +114,11 @@ def _way_out(plan: AgentPlan) -> str:
 
 
 class CommandSource:
-    """A program, called once an arm with the arm's name and the count as its last arguments, that prints rewards."""
+    """A program, called once an arm with the arm's name and the count as its last arguments, that prints rewards.
+
+    The coordinator names the arms. One that begins with a hyphen would be an option of the program: it is refused,
+    unless the command ends in `--`, after which programs take no options.
+    """
 
     repeatable = False
 
@@ -126,11 +130,22 @@ class CommandSource:
             raise InvalidInput("source", found="command: without a program", allowed=FORMS)
 
     def __call__(self, plan: AgentPlan) -> Delivery:
+        for arm, _ in _asked(plan):  # before any of them is drawn
+            self._require_no_option(arm)
         return _delivered([self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)])
 
+    def _require_no_option(self, arm: str) -> None:
+        if arm.startswith("-") and self._command[-1] != END_OF_OPTIONS:
+            raise InvalidInput(
+                "source",
+                found=f"the arm {arm!r}, which {self._command[0]} may take for an option",
+                allowed="arms that do not begin with a hyphen",
+                hint="End the command with -- if the program knows that nothing after it is an option",
+            )
+
     def _run(self, plan: AgentPlan, arm: str, count: int) -> list[float]:
-        # The token is in this process's environment; the program has no business with it.
-        environment = {key: value for key, value in os.environ.items() if key != "PARLEY_TOKEN"}
+        # Tokens, codes and passwords are in this process's environment; the program has no business with them.
+        environment = {key: value for key, value in os.environ.items() if not _ours(key)}
         environment |= {"PARLEY_STUDY": plan.study, "PARLEY_AGENT": plan.agent, "PARLEY_PHASE": str(plan.phase)}
         try:
             done = subprocess.run(
@@ -151,6 +166,11 @@ class CommandSource:
         return _numbers(arm, done.stdout.split(), count)
 
 
+def _ours(variable: str) -> bool:
+    return variable.upper().startswith("PARLEY_")
+
+
+END_OF_OPTIONS = "--"
 NEEDED, CELLS = ("arm", "reward"), ("arm", "count", "sum", "squares")
 PARQUET = b"PAR1"  # how such a file begins
 SAME = 1e-9  # relative: sums that were added up in another order

@@ -425,7 +425,7 @@ def agent_command(
     """
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox
-        from parley.agent.privacy import Disclosure, SitePolicy
+        from parley.agent.privacy import Disclosure, SitePolicy, pinned
         from parley.agent.reporting import study_of
         from parley.agent.sources import make_source
         from parley.agent.tables import rewards_by_arm
@@ -443,6 +443,14 @@ def agent_command(
             return
         rules = persistent(lambda: study_of(client, study), lambda words: say(f"{agent}: {words}"))
         with Outbox(outbox, study=study, agent=agent) as box:
+            own = pinned(box, rules, own)
+            if lost := box.lost_noise():
+                phases = ", ".join(map(str, lost))
+                attention(
+                    agent,
+                    f"the noise in the reports of these phases is gone from the outbox: {phases}. A "
+                    "correction of one is another release, and counts as one",
+                )
             if corrects is not None:
                 arms = tuple(client.status(study)["arm_names"])
                 rewards = rewards_by_arm(Path(corrects[1]).read_bytes(), corrects[1], arms)

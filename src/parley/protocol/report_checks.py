@@ -37,6 +37,7 @@ REASONS: dict[str, str] = {
 # Why a site may assign nobody more in a phase before all that was asked for came.
 CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word != "more-people"}
 
+MOST_RELEASES = 1_000  # of a person's cell: what they tell together would be told of nobody's privacy any more
 LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is right
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
@@ -79,8 +80,9 @@ def check_report(
         shown = f"{lengths[0]} counts, {lengths[1]} sums, {lengths[2]} squares"
         allowed = f"{len(draws)} counts and sums, one per arm, and {squares}"
         raise ImpossibleReport("report", found=shown, allowed=allowed)
-    if report.releases is not None and not (private and report.releases > 1):
-        raise ImpossibleReport("releases", found=report.releases, allowed="2 or more, in a private study; or nothing")
+    if report.releases is not None and not (private and 1 < report.releases <= MOST_RELEASES):
+        allowed = f"2 to {MOST_RELEASES:,}, in a private study; or nothing"
+        raise ImpossibleReport("releases", found=report.releases, allowed=allowed)
     _check_counts(report, draws, flexible)
     for arm, cell in enumerate(zip(report.counts, report.sums, report.squares or report.sums, strict=True)):
         if private:
