@@ -7,12 +7,13 @@ from tests.coordinator.support import rewards, study_message
 from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.writer import situation
+from parley.coordinator.record.writer import situation, store_prepared
 from parley.coordinator.studies import acts
-from parley.coordinator.studies.phases import load_trial, take_report
+from parley.coordinator.studies import phases as closing
+from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
-from parley.protocol.events import Paused, ReportAccepted
+from parley.protocol.events import Paused, ReportAccepted, Resumed
 
 WEIGHTS = ((0.75, 0.25, 0.25), (0.25, 0.75, 0.25), (0.0, 0.0, 0.5))  # agents 1 and 2 go on without agent 3
 STUDY = study_message(agents=3, arms=3, policy="uniform", weights=WEIGHTS)
@@ -47,8 +48,8 @@ def act(storage, work, *words):
 
 
 def freeze(storage, agent):
-    change = acts.propose_freeze(storage, "trial", agent).change("closed")
-    storage.change(lambda c: change(c, actor="test", at="now"))
+    prepared = acts.propose_freeze(storage, "trial", agent).prepare(storage, "closed", actor="test", at="now")
+    storage.change(lambda c: store_prepared(c, prepared))
 
 
 def test_who_is_frozen_after_the_report_was_not_awaited_any_more(storage):
@@ -76,14 +77,17 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     told_alike(storage)
     act(storage, acts.record_event, Paused(reason="holiday"))
     told_alike(storage)
-    act(storage, acts.resume_study, "back")
+    act(storage, acts.record_event, Resumed(reason="back"))
     freeze(storage, "agent 3")
     assert told_alike(storage).awaited == ("agent 2",)
-    taken(storage, answer(told_alike(storage), 1))  # the last one: the phase is decided
+    taken(storage, answer(told_alike(storage), 1))
+    assert told_alike(storage).stage is Stage.CLOSING
+    take_step(storage, "trial", "now")
     assert told_alike(storage).phase == 2
     storage.change(lambda c: take_report(c, answer(trial, 0), actor="test", at="now", known=(1, "0" * 64)))
     assert told_alike(storage).stage is Stage.PAUSED
-    act(storage, acts.cancel_study, "enough")
+    prepared = acts.prepare_cancel(storage, "trial", "enough", actor="test", at="now")
+    storage.change(lambda c: store_prepared(c, prepared))
     assert told_alike(storage).stage is Stage.CANCELLED
     found = verify_stored(storage, "trial")
     assert found.sound, found.problem
@@ -112,24 +116,27 @@ def test_what_the_replay_refuses_the_coordinator_refuses_for_the_same_reason(sto
     assert told_alike(storage).reports == {}
 
 
-def test_what_an_undone_change_has_read_is_read_again(storage):
-    """The last report closes the phase and certifies the study in one transaction, which is then undone."""
+def test_what_an_undone_change_has_read_is_read_again(storage, monkeypatch):
+    """The step closes the phase and certifies the study in one transaction, which is then undone."""
     noise = {"kind": "gaussian", "scale": 1.0}
     study = study_message(agents=2, arms=2, policy="evidence", max_rounds=1, noise=noise)
     trial = acts.prepare_study("trial", study)
     storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
     first, last = answer(trial, 0), answer(trial, 1)
+    other = replace(last, squares=tuple(value + 1 for value in last.squares))
     taken(storage, first)
+    taken(storage, other)
 
-    def undone(transaction):
-        squares = tuple(value + 1 for value in last.squares)
-        take_report(transaction, replace(last, squares=squares), actor="test", at="now")
-        assert studies.require(transaction, "trial").stage is Stage.FINISHED
+    def store_and_undo(transaction, prepared):
+        assert store_prepared(transaction, prepared).stage is Stage.FINISHED
         raise RuntimeError("undone")
 
+    monkeypatch.setattr(closing, "store_prepared", store_and_undo)
     with pytest.raises(RuntimeError, match="undone"):
-        storage.change(undone)
-    taken(storage, last)
+        take_step(storage, "trial", "now")
+    monkeypatch.undo()
+    storage.change(lambda c: acts.amend_report(c, last, "a slip", actor="test", at="now"))
+    assert take_step(storage, "trial", "now").stage is Stage.FINISHED
 
     def look(transaction):
         row = studies.require(transaction, "trial")

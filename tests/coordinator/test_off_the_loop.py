@@ -11,7 +11,7 @@ from tests.coordinator.support import report_of, study_message
 from tests.dashboard.site import OF_A_STUDY, TABS
 
 from parley.coordinator.http import guard
-from parley.coordinator.studies import acts, certify, phases
+from parley.coordinator.studies import acts, certify
 from parley.dashboard import session
 from parley.errors import Conflict, Rejected
 from parley.service import server as service
@@ -31,20 +31,12 @@ def spied(monkeypatch, module, name, seen):
     monkeypatch.setattr(module, name, noted)
 
 
-@pytest.fixture
-def large(monkeypatch):
-    """Every study is a large one."""
-    for module in (acts, phases):
-        monkeypatch.setattr(module, "INLINE_CELLS", 0)
-
-
 def sound(house):
     found = house.admin.request("POST", "studies", "trial", "verify", timeout=60)
     return found["sound"], found["certificate"]
 
 
-@pytest.mark.usefixtures("large")
-def test_the_certificate_of_a_large_study_is_made_outside_of_every_transaction(house, monkeypatch):
+def test_the_certificate_is_made_outside_of_every_transaction(house, monkeypatch):
     seen = []
     spied(monkeypatch, certify, "issue_certificate", seen)
     house.create(study_message(agents=2, arms=2, policy="uniform"))
@@ -55,11 +47,10 @@ def test_the_certificate_of_a_large_study_is_made_outside_of_every_transaction(h
     assert sound(house)[0]
 
 
-@pytest.mark.usefixtures("large")
 def test_what_happens_while_it_is_made_is_not_lost(house, monkeypatch):
-    """The end is drafted for one place in the log; if somebody was faster, it is drafted anew."""
+    """The end is prepared for one place in the log; if somebody was faster, it is prepared again."""
     agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
-    original, drafts = acts.draft_cancel, []
+    original, drafts = acts.prepare_cancel, []
 
     def overtaken(*words, **more):
         drafts.append(original(*words, **more))
@@ -67,17 +58,18 @@ def test_what_happens_while_it_is_made_is_not_lost(house, monkeypatch):
             agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
         return drafts[-1]
 
-    monkeypatch.setattr(acts, "draft_cancel", overtaken)
+    monkeypatch.setattr(acts, "prepare_cancel", overtaken)
     assert house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "enough"})["stage"] == "cancelled"
     assert len(drafts) == 2
-    assert drafts[1].end.sequence == drafts[0].end.sequence + 1
+    (_, first), _ = drafts[0].events
+    (_, second), _ = drafts[1].events
+    assert second.sequence == first.sequence + 1
     assert sound(house)[0]
     with pytest.raises(Conflict):
         house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "again"})
 
 
-@pytest.mark.usefixtures("large")
-def test_a_large_study_ends_with_a_certificate_from_outside_too(house, monkeypatch):
+def test_a_study_ends_with_a_certificate_from_outside_too(house, monkeypatch):
     seen = []
     spied(monkeypatch, certify, "issue_certificate", seen)
     message = study_message(agents=2, arms=2, policy="uniform")

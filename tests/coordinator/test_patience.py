@@ -12,7 +12,6 @@ from tests.coordinator.support import report_of, study_message
 from parley.coordinator.record import StorageUnavailable
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.studies import acts
-from parley.coordinator.studies import phases as taking
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_preview
 
@@ -114,10 +113,7 @@ def report_all(agents, study):
             agent.send(report_of(agent.plan(study, name), place))
 
 
-@pytest.mark.parametrize("inline", [True, False])
-def test_a_step_that_fails_pauses_its_study_with_the_reason_and_no_other(sqlite_house, monkeypatch, inline):
-    if not inline:
-        monkeypatch.setattr(taking, "INLINE_CELLS", 0)
+def test_a_step_that_fails_pauses_its_study_with_the_reason_and_no_other(sqlite_house, monkeypatch):
     message = study_message(agents=2, arms=2, policy="uniform")
     bad, good = sqlite_house.create(message, "bad"), sqlite_house.create(message, "good")
     fail_for(monkeypatch, "bad")

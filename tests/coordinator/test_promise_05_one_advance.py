@@ -10,7 +10,6 @@ from tools.chaos import servers
 from tools.chaos.findings import FLAWS
 
 from parley.coordinator.record import open_storage
-from parley.coordinator.studies import phases as operation
 from parley.protocol import Trial
 
 
@@ -64,7 +63,7 @@ def check(house, study):
 
 
 @pytest.mark.servers
-def test_two_servers_on_one_database(postgres, monkeypatch):
+def test_two_servers_on_one_database(postgres):
     postgres.psql("CREATE DATABASE two TEMPLATE parley_template")
     address = postgres.get_uri().replace("/postgres?", "/two?")
     storages = [open_storage(address), open_storage(address)]
@@ -72,12 +71,9 @@ def test_two_servers_on_one_database(postgres, monkeypatch):
     second = House(storages[1], admin=first.token)
     try:
         message = study_message(agents=3, arms=3, policy="uniform")
-        for number, cells in enumerate([2_000, 0]):  # steps within the transaction, then outside of it
-            monkeypatch.setattr(operation, "INLINE_CELLS", cells)
-            study = f"study-{number}"
-            first.create(message, study)
-            race([first, second], message, study)
-            check(first, study)
+        first.create(message, "trial")
+        race([first, second], message, "trial")
+        check(first, "trial")
     finally:
         first.close()
         second.close()
@@ -99,8 +95,7 @@ def test_two_server_processes_and_networks_that_lose_things(postgres):
 
 
 def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkeypatch):
-    """Large studies: a report is amended while the closer computes; the step is taken again, from what now stands."""
-    monkeypatch.setattr(operation, "INLINE_CELLS", 0)
+    """A report is amended while the closer computes; the step is taken again, from what now stands."""
     message = study_message(agents=2, arms=3, policy="uniform")
     agents = house.create(message)
     first = report_of(agents[0].plan("trial", "agent 1"), 0)

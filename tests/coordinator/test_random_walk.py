@@ -14,11 +14,11 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import initialise, ledger, open_storage, studies
 from parley.coordinator.record import phases as recorded
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.writer import situation
+from parley.coordinator.record.writer import situation, store_prepared
 from parley.coordinator.studies import acts, phases
 from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
-from parley.protocol.events import Paused, ReportRefused
+from parley.protocol.events import Paused, ReportRefused, Resumed
 
 pytestmark = pytest.mark.simulations
 
@@ -64,6 +64,10 @@ class Walk:
 
         return self.storage.change(checked)
 
+    def confirm(self, proposal, reason):
+        prepared = proposal.prepare(self.storage, reason, actor="test", at="now")
+        self.change(lambda t, **_: store_prepared(t, prepared))
+
     def answer(self, agent, shift=0.0):
         trial, place = self.trial(), STUDY.agents.index(agent)
         totals = rewards(trial.plan.draws(place), place, trial.phase, spread=self.spreads[place] + shift)
@@ -95,31 +99,31 @@ class Walk:
         self.change(acts.record_event, "trial", Paused(reason="look"))
 
     def resume(self):
-        self.change(acts.resume_study, "trial", "looked")
+        self.change(acts.record_event, "trial", Resumed(reason="looked"))
 
     def freeze(self, agent=None):
         agent = agent or self.agent()
-        self.change(acts.propose_freeze(self.storage, "trial", agent).change("closed"))
+        self.confirm(acts.propose_freeze(self.storage, "trial", agent), "closed")
 
     def thaw(self, agent=None):
         frozen = sorted(self.trial().frozen)
         agent = agent or (self.chance.choice(frozen) if frozen else self.agent())
-        self.change(acts.propose_thaw(self.storage, "trial", agent).change("open again"))
+        self.confirm(acts.propose_thaw(self.storage, "trial", agent), "open again")
 
     def reweigh(self):
-        self.change(acts.propose_reweigh(self.storage, "trial", {}).change("closed"))
+        self.confirm(acts.propose_reweigh(self.storage, "trial", {}), "closed")
 
     def arm(self):
         return self.chance.choice(self.trial().study.arms)
 
     def open_arm(self):
-        self.change(acts.propose_open_arm(self.storage, "trial", self.arm()).change("ready"))
+        self.confirm(acts.propose_open_arm(self.storage, "trial", self.arm()), "ready")
 
     def withdraw_arm(self):
-        self.change(acts.propose_withdraw_arm(self.storage, "trial", self.arm()).change("unsafe"))
+        self.confirm(acts.propose_withdraw_arm(self.storage, "trial", self.arm()), "unsafe")
 
     def close_early(self):
-        self.change(acts.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
+        self.confirm(acts.propose_early_close(self.storage, "trial", self.row().phase), "late")
 
     def amend(self):
         self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")
@@ -145,7 +149,8 @@ class Walk:
             phases.take_step(self.storage, "trial", "now")
 
     def cancel(self):
-        self.change(acts.cancel_study, "trial", "enough")
+        prepared = acts.prepare_cancel(self.storage, "trial", "enough", actor="test", at="now")
+        self.change(lambda t, **_: store_prepared(t, prepared))
 
     def step(self):
         (name,) = self.chance.choices(list(ACTS), list(ACTS.values()))
@@ -222,12 +227,7 @@ def test_a_re_weighing_that_answers_while_a_phase_is_open_waits_for_nobody(stora
     walk.check()
 
 
-@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_random_walks(tmp_path, monkeypatch, large):
-    """`large`: steps are taken outside of the transaction of the last report, as those of large studies are."""
-    if large:
-        for module in (acts, phases):
-            monkeypatch.setattr(module, "INLINE_CELLS", 0)
+def test_random_walks(tmp_path):
     happened = set()
     for seed in range(WALKS):
         address = str(tmp_path / f"{seed}.db")

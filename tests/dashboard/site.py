@@ -11,6 +11,7 @@ import httpx2
 import numpy as np
 import pytest
 import uvicorn
+from tests.coordinator.support import wait_for_decisions
 
 from parley.agent import Client
 from parley.agent.plans import AgentPlan
@@ -148,6 +149,7 @@ def site(folder, *, db=None, **settings):
     storage = open_storage(db)
     chosen = ServerSettings.read(**{"rate": 1000.0, "burst": 5000, **settings})
     app = create_service(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
+    wait_for_decisions(app)
     options = ConnectionLimits().uvicorn(refuse_request) | {"port": 0, "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(app, **options))
     thread = threading.Thread(target=server.run)

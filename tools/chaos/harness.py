@@ -35,8 +35,8 @@ class Launcher(Forks):
     def __init__(self):
         super().__init__("tools.chaos.launcher")
 
-    def start(self, db, port, kill_at="", *, inline=True):
-        return self.ask(db=db, port=port, kill_at=kill_at, inline=inline)["pid"]
+    def start(self, db, port, kill_at=""):
+        return self.ask(db=db, port=port, kill_at=kill_at)["pid"]
 
 
 @cache
@@ -203,7 +203,7 @@ def run(db, *, kills, seed, lanes=2, places=PLACES, message=None):
             once = "step" in place or place in ACTS
             named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if once else 6)}"
             # Now and then as a large study: the step and the end are made outside of the lock.
-            pid = servers.start(db, port, named, inline=chance.random() < 0.75)
+            pid = servers.start(db, port, named)
             timer = None
             if not named:
                 timer = threading.Timer(chance.uniform(0.05, 0.6), os.kill, (pid, signal.SIGKILL))

@@ -1,7 +1,7 @@
-"""Coordinators as forks (`forks.py`): orders are {"db", "port", "kill_at", "inline"}.
+"""Coordinators as forks (`forks.py`): orders are {"db", "port", "kill_at"}.
 
-`inline` false: every step is taken outside of the lock, as those of large studies are. The routes, which are the same
-for all and take most of a start, are made once, before the forks; each has a context of its own.
+The routes, which are the same for all and take most of a start, are made once, before the forks; each has a context of
+its own.
 """
 
 from functools import cache
@@ -11,7 +11,6 @@ from tools.chaos.mutants import apply_chosen
 
 from parley.coordinator.http.app import new_context
 from parley.coordinator.settings import ServerSettings
-from parley.coordinator.studies import phases
 from parley.service.forecasts import Forecaster
 from parley.service.server import create_service
 from parley.service.server import serve as serve_studies
@@ -32,8 +31,6 @@ def service(storage, settings):
 
 def serve(order):
     killpoints.arm(order["kill_at"])
-    if not order["inline"]:
-        phases.INLINE_CELLS = 0
     settings = ServerSettings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )

@@ -27,7 +27,7 @@ from parley.agent.plans import AgentPlan
 from parley.coordinator.record import base, initialise, open_storage, sqlite, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies.acts import create_study
-from parley.coordinator.studies.phases import load_trial, take_report
+from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.protocol import create
 
 NAME = "parley.db"
@@ -78,6 +78,7 @@ class Work:
             for group in [reports] if at_once else [[report] for report in reports]:
                 works = [lambda c, r=report: take_report(c, r, actor="test", at="now").receipt for report in group]
                 receipts += [future.result(TIMEOUT) for future in [self.submit(work) for work in works]]
+            take_step(self.storage, study, "now")
         found = verify_stored(self.storage, study, receipts)
         if not found.sound or found.stage != "finished":
             raise RuntimeError(f"the recorded study is {found.stage}, sound: {found.sound}")

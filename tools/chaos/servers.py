@@ -76,7 +76,7 @@ def run(db, *, phases, seed):
     token = bootstrap(storage)
     storage.close()
     servers, ports = launcher(), [free_port(), free_port()]
-    pids = [servers.start(db, port, inline=inline) for port, inline in zip(ports, (True, False), strict=True)]
+    pids = [servers.start(db, port) for port in ports]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     networks = [LossyProxy(port, seed=seed + place, loss=LOSS) for place, port in enumerate(ports)]
     race = Race(urls, [f"http://127.0.0.1:{network.port}" for network in networks], token, phases, seed)

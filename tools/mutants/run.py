@@ -22,6 +22,9 @@ def patched(mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
+PLAIN = ("-o", "addopts=--doctest-modules --import-mode=importlib --strict-markers")  # without what orders the tests
+
+
 def passes(test: str, mutant: Mutant | None = None) -> tuple[bool, str]:
     """Whether the test passes, with the flaw if there is one; and the end of what it said."""
     with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +33,7 @@ def passes(test: str, mutant: Mutant | None = None) -> tuple[bool, str]:
         if mutant is not None:
             (where / mutant.file).write_text(patched(mutant), encoding="utf-8")
         ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", test],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *PLAIN, test],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True, check=False,
         )  # fmt: skip
     return ran.returncode == 0, ran.stdout[-400:] + ran.stderr[-400:]

@@ -44,6 +44,7 @@ LARGE_ANSWER = 256 * 1024  # bytes of an answer that cost as much as a request
 LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which an answer about readiness holds
+DECISION = 1.0  # seconds for which the answer to the last report of a phase waits for the decision
 
 
 class Throttle(Buckets):
@@ -205,6 +206,7 @@ class Context:
     uploads: Slots  # studies that are sent
     waiting: Slots  # plans that are waited for
     streams: Slots  # events that are followed, and exports
+    patience: float = DECISION
     services: list[Service] = field(default_factory=list)  # of edges
 
     def service(self, kind: type[S]) -> S:
@@ -240,11 +242,23 @@ class Context:
             raise result
         return result
 
-    def changed(self, row: StudyRow) -> None:
-        """Wake those who wait for the study, and the closer if a step is due; tell the services of edges."""
+    async def decided(self, row: StudyRow) -> StudyRow:
+        """A study that just changed, once the step that is due was taken, so that whoever caused it finds the decision.
+
+        It is the closer's: here is waited for it, and not for long. What was committed is acknowledged in time, however
+        large the study, and whoever waits for the next plan hears of it (`watch`).
+        """
         self.tell(row)
-        if row.stage is Stage.CLOSING:
+        if row.stage is not Stage.CLOSING:
+            return row
+        with self.watch.following(row.id):  # from before the closer begins, so that its word is not missed
             self.closer.call()
+            until = monotonic() + self.patience
+            while row.stage is Stage.CLOSING and (left := until - monotonic()) > 0:
+                if await self.watch.next(row.id, row.sequence, left) is None:
+                    break
+                row = await self.read(partial(studies.require, study=row.id))
+        return row
 
     def tell(self, row: StudyRow) -> None:
         """Let everybody know who follows the study: requests that wait, and services of edges."""
@@ -318,12 +332,11 @@ class Call(Generic[Q, B]):
 
     async def act(self, work: Callable[..., StudyRow]) -> StudyLine:
         """Change a study, as the one who asks; answers its line as it is then."""
-        return self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
+        return await self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
 
-    def line(self, row: StudyRow) -> StudyLine:
-        """The line of a study that just changed."""
-        self.context.changed(row)
-        return summary(row, self.visibility, self.context.etags)
+    async def line(self, row: StudyRow) -> StudyLine:
+        """The line of a study that just changed, once the step that this made due was taken."""
+        return summary(await self.context.decided(row), self.visibility, self.context.etags)
 
 
 def context_of(served: Starlette | Request) -> Context:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio.to_thread
@@ -88,14 +90,22 @@ class Watch:
 
     async def next(self, study: str, after: int, timeout: float) -> Glance | None:
         """The study once its log is longer than `after`; None if that takes too long or the server stops."""
+        with self.following(study):
+            try:
+                async with self._changed:
+                    async with asyncio.timeout(timeout):
+                        ready = self._changed.wait_for
+                        await ready(lambda: self._loop is None or self._newer(study, after) is not None)
+                    return self._newer(study, after)
+            except TimeoutError:
+                return None
+
+    @contextmanager
+    def following(self, study: str) -> Iterator[None]:
+        """Keep what is told of a study, for `next`."""
         self._followers[study] += 1
         try:
-            async with self._changed:
-                async with asyncio.timeout(timeout):
-                    await self._changed.wait_for(lambda: self._loop is None or self._newer(study, after) is not None)
-                return self._newer(study, after)
-        except TimeoutError:
-            return None
+            yield
         finally:
             self._followers[study] -= 1
             if not self._followers[study]:

@@ -5,7 +5,7 @@ Nothing else writes these tables, and nobody sets a stage by hand. What an event
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ from parley.system.killpoints import reached
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
+COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # another question is asked
 # Where tests may kill the process: after a statement of an event, by the event's kind and what was written.
 AFTER = {
@@ -125,10 +126,11 @@ def enact(
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
     `state` and `states` are the texts of the policy's states that it leaves. `drafted` is its record, if that was made
-    outside of the lock; `place` is that of the agent it is about, if it was looked at under the lock.
+    before the transaction (`prepare`); `place` is that of the agent it is about, if it was looked at under the
+    lock.
     """
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
-    after = _admitted(row, before, event)
+    after = admitted(row, before, event)
     revision = 0
     if isinstance(event, events.ReportAmended):
         revision = len(phases.receipts(transaction, row.id, row.phase, event.report.agent))
@@ -144,12 +146,43 @@ def enact(
     return row
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Events with their records, each of which follows the one before: good until the study moves on."""
+
+    study: str
+    head: str  # of the record that the first one follows
+    events: Sequence[tuple[Event, Record]]
+    states: Mapping[str, Any] = field(default_factory=dict)  # texts of the policy's states that the first one leaves
+
+
+def prepare(seen: StudyRow, event: Event, *, actor: str, at: str, states: Mapping[str, Any] | None = None) -> Prepared:
+    """An event of a study as it was `seen`, made outside of every lock.
+
+    On SQLite there is one writer for all studies: what takes time, such as a step of the policy, is made before the
+    transaction, record and all, and the transaction only writes it.
+    """
+    record = draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
+    return Prepared(study=seen.id, head=seen.head, events=[(event, record)], states=states or {})
+
+
+def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | None:
+    """Write what was prepared if the log still ends where it was seen to end (compare-and-set), else None."""
+    row, states = locked(transaction, prepared.study), dict(prepared.states)
+    if row.head != prepared.head:
+        return None
+    for event, record in prepared.events:
+        row = enact(transaction, row, event, actor=record.actor, at=record.at, drafted=record, **states)
+        states = {}
+    return row
+
+
 def _reached(points: Mapping[str, str], statement: str) -> None:
     if statement in points:
         reached(points[statement])
 
 
-def _admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
+def admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
     """Where the study is then, if the state machine admits the event; else the refusal in the words of the API."""
     try:
         return admit(before, event)

@@ -15,16 +15,15 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, ledger, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.writer import enact, locked, write_first
-from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
-from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
+from parley.coordinator.record.writer import Prepared, admitted, enact, locked, prepare, write_first
+from parley.coordinator.studies.certify import with_certificate
+from parley.coordinator.studies.phases import load_trial
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput, ParleyError
 from parley.protocol import (
     TRANSITIONS,
     Event,
     Receipt,
     Report,
-    Stage,
     StudyMessage,
     Trial,
     admit,
@@ -37,7 +36,7 @@ from parley.protocol.codec import canonical
 from parley.protocol.corrections import CorrectionPreview, correction_preview
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 from parley.protocol.state_machine import OVER, require
-from parley.protocol.trial import Anew, open_arm, reweigh, thaw, withdraw_arm
+from parley.protocol.trial import Anew, apply, open_arm, reweigh, thaw, withdraw_arm
 
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED = (ledger.SERVER,)
@@ -85,12 +84,6 @@ def record_event(transaction: Transaction, study: str, event: Event, *, actor: s
     return enact(transaction, locked(transaction, study), event, actor=actor, at=at)
 
 
-def resume_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
-    """Go on; a step that is due is taken now (small studies) or by the closer."""
-    row = enact(transaction, locked(transaction, study), events.Resumed(reason=reason), actor=actor, at=at)
-    return close_if_due(transaction, row, at)
-
-
 def record_read(
     transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
 ) -> StudyRow:
@@ -107,37 +100,17 @@ def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: 
     return bool(found) and found[-1].payload["phase"] == row.phase
 
 
-def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Drafted | None:
-    """The end of a large study that is cancelled, made outside of every transaction; None for a small one, or for one
-    that cannot be cancelled."""
+def prepare_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Prepared:
+    """Stop for good; the certificate lists the candidates that remain and claims no answer."""
 
-    def look(transaction: Transaction) -> tuple[StudyRow, Trial] | None:
-        row = studies.get(transaction, study)
-        if row is None or row.arms * row.agents <= INLINE_CELLS or (row.stage, "cancelled") not in TRANSITIONS:
-            return None
-        return row, load_trial(transaction, replace(row, stage=Stage.CANCELLED))
+    def look(transaction: Transaction) -> tuple[StudyRow, Trial]:
+        row = studies.require(transaction, study)
+        return row, load_trial(transaction, row)
 
-    found = storage.read(look)
-    if found is None:
-        return None
-    return draft_end(storage, *found, events.Cancelled(reason=reason), None, actor=actor, at=at)
-
-
-def cancel_study(
-    transaction: Transaction, study: str, reason: str, drafted: Drafted | None = None, *, actor: str, at: str
-) -> StudyRow | None:
-    """Stop for good; the certificate lists the candidates that remain and claims no answer.
-
-    None if the log has moved on from where the end was `drafted`.
-    """
-    row, event = locked(transaction, study), events.Cancelled(reason=reason)
-    if drafted is None:
-        row = enact(transaction, row, event, actor=actor, at=at)
-        return certify(transaction, row, load_trial(transaction, row), at)
-    if row.head != drafted.end.previous:
-        return None
-    row = enact(transaction, row, event, actor=actor, at=at, drafted=drafted.end)
-    return certify_as_drafted(transaction, row, drafted, at)
+    row, trial = storage.read(look)
+    event = events.Cancelled(reason=reason)
+    after = replace(trial, stage=admitted(row, trial.before(event), event).stage)
+    return with_certificate(storage, prepare(row, event, actor=actor, at=at), after)
 
 
 def amend_report(
@@ -148,33 +121,24 @@ def amend_report(
     earlier = phases.receipts(transaction, report.study, report.phase, report.agent)
     event = events.ReportAmended(report=report, replaces=earlier[-1].report if earlier else "", reason=reason)
     row = enact(transaction, row, event, actor=actor, at=at)
-    receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
-    return (row if earlier else close_if_due(transaction, row, at)), receipt
+    return row, Receipt.of(report, sequence=row.sequence, head=row.head)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal(Generic[P]):
-    """What an act would do, and the sequence of the log at which it was seen."""
+    """What an act would do to a study as it was seen."""
 
     preview: P
-    seen: int
+    seen: StudyRow
+    trial: Trial
     make: Callable[[str], Made]  # with the reason: what takes time is done here
 
-    def change(self, reason: str) -> Callable[..., StudyRow | None]:
-        """The change for a transaction; it returns None if the log has moved on from where the preview was seen."""
+    def prepare(self, storage: Storage, reason: str, *, actor: str, at: str) -> Prepared:
+        """The change for a transaction (`store_prepared`), made outside of the lock."""
         event, states = self.make(reason)
-        require_readable(event)
-
-        def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
-            row = locked(transaction, self.preview.study)
-            if row.sequence != self.seen:
-                return None
-            row = enact(transaction, row, event, actor=actor, at=at, **states)
-            if row.stage in OVER:
-                return certify(transaction, row, load_trial(transaction, row), at)
-            return close_if_due(transaction, row, at)
-
-        return change
+        over = admitted(self.seen, self.trial.before(event), event).stage in OVER
+        prepared = prepare(self.seen, event, actor=actor, at=at, states=states)
+        return with_certificate(storage, prepared, apply(self.trial, event)) if over else prepared
 
 
 def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[EarlyClosePreview]:
@@ -186,48 +150,48 @@ def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[Ea
         )
         return previews.early_close_preview(trial)
 
-    seen, shown, _ = _preview(storage, study, "phase-closed-early", look, past=False)
+    seen, shown, trial = _preview(storage, study, "phase-closed-early", look, past=False)
 
     def make(reason: str) -> Made:
         without, digest = shown.awaited, shown.digest
         return events.PhaseClosedEarly(phase=shown.phase, reason=reason, without=without, consequences=digest), {}
 
-    return Proposal(preview=shown, seen=seen, make=make)
+    return Proposal(preview=shown, seen=seen, trial=trial, make=make)
 
 
 def propose_freeze(storage: Storage, study: str, agent: str) -> Proposal[FreezePreview]:
     """Ask nothing more of an agent; its counts stay."""
     look = previews.freeze_preview
-    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: look(trial, agent), agent=agent)
+    seen, shown, trial = _preview(storage, study, "agent-frozen", lambda trial: look(trial, agent), agent=agent)
 
     def make(reason: str) -> Made:
         return events.AgentFrozen(agent=agent, reason=reason, consequences=shown.digest), {}
 
-    return Proposal(preview=shown, seen=seen, make=make)
+    return Proposal(preview=shown, seen=seen, trial=trial, make=make)
 
 
 def propose_reweigh(storage: Storage, study: str, given: Mapping[str, Sequence[float]]) -> Proposal[ReweighPreview]:
     """Ask anew without the frozen agents, with `given` columns or without."""
     look = previews.reweigh_preview
     seen, shown, trial = _preview(storage, study, "reweighed", lambda trial: look(trial, given))
-    return _ask_anew(seen, shown, lambda: reweigh(trial, shown.weights))
+    return _ask_anew(seen, shown, trial, lambda: reweigh(trial, shown.weights))
 
 
 def propose_open_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
     """Make an arm that is dormant or withdrawn a candidate of everybody."""
     look = previews.open_arm_preview
     seen, shown, trial = _preview(storage, study, "arm-opened", lambda trial: look(trial, arm), arm=arm)
-    return _ask_anew(seen, shown, lambda: open_arm(trial, arm))
+    return _ask_anew(seen, shown, trial, lambda: open_arm(trial, arm))
 
 
 def propose_withdraw_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
     """Ask for an arm no more; what it had beaten may be the best of those that remain."""
     look = previews.withdraw_arm_preview
     seen, shown, trial = _preview(storage, study, "arm-withdrawn", lambda trial: look(trial, arm), arm=arm)
-    return _ask_anew(seen, shown, lambda: withdraw_arm(trial, arm))
+    return _ask_anew(seen, shown, trial, lambda: withdraw_arm(trial, arm))
 
 
-def _ask_anew(seen: int, shown: P, ask: Callable[[], Anew]) -> Proposal[P]:
+def _ask_anew(seen: StudyRow, shown: P, trial: Trial, ask: Callable[[], Anew]) -> Proposal[P]:
     """Another question: the fold of all recorded phases under it is made outside of the lock."""
 
     def make(reason: str) -> Made:
@@ -236,20 +200,24 @@ def _ask_anew(seen: int, shown: P, ask: Callable[[], Anew]) -> Proposal[P]:
         states = [canonical(state.to_json()) for state in anew.states]
         return anew.event(reason, shown.digest), {"state": start, "states": states}
 
-    return Proposal(preview=shown, seen=seen, make=make)
+    return Proposal(preview=shown, seen=seen, trial=trial, make=make)
 
 
 def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPreview]:
     """Ask a frozen agent again; a plan is made if one is due."""
     look = previews.thaw_preview
     seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: look(trial, agent), agent=agent)
-    return Proposal(preview=shown, seen=seen, make=lambda reason: (thaw(trial, agent).event(reason, shown.digest), {}))
+
+    def make(reason: str) -> Made:
+        return thaw(trial, agent).event(reason, shown.digest), {}
+
+    return Proposal(preview=shown, seen=seen, trial=trial, make=make)
 
 
 def propose_correction(storage: Storage, report: Report) -> Proposal[CorrectionPreview]:
     """Put a report of a decided phase right. Decisions stand; a study that is over gets another certificate."""
     study, agent = report.study, report.agent
-    seen, shown, _ = _preview(
+    seen, shown, trial = _preview(
         storage, study, "report-corrected", lambda trial: correction_preview(trial, report), agent=agent
     )
 
@@ -257,7 +225,7 @@ def propose_correction(storage: Storage, report: Report) -> Proposal[CorrectionP
         replaces, digest = shown.replaces, shown.digest
         return events.ReportCorrected(report=report, replaces=replaces, reason=reason, consequences=digest), {}
 
-    return Proposal(preview=shown, seen=seen, make=make)
+    return Proposal(preview=shown, seen=seen, trial=trial, make=make)
 
 
 def _preview(
@@ -269,8 +237,8 @@ def _preview(
     agent: str | None = None,
     arm: str | None = None,
     past: bool = True,
-) -> tuple[int, P, Trial]:
-    """The preview of an event of a kind, computed outside of every lock, and the sequence of the log it was seen at.
+) -> tuple[StudyRow, P, Trial]:
+    """The preview of an event of a kind, computed outside of every lock, and the study as it was seen.
 
     The policy runs ahead: that takes time.
     """
@@ -285,7 +253,7 @@ def _preview(
             raise Refusal("not-found", f"no {what} {name!r} in {study!r}")
     try:
         require(trial.stage, kind)
-        return row.sequence, look(trial), trial
+        return row, look(trial), trial
     except IllegalMove as error:
         raise Refusal(error.reason, error.words or str(error), stage=str(row.stage), phase=row.phase) from None
     except ImpossibleReport as error:

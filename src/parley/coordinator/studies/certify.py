@@ -1,81 +1,51 @@
-"""The certificate of a study that is over: within the transaction that ends a small study, before it for a large one.
+"""The certificate of a study that is over, made outside of every lock and stored with the event that ends it.
 
-The certificate of twenty arms and a thousand agents has ten megabytes. On SQLite there is one writer for all studies,
-so it is made outside of every lock, records and all, and stored if the study has not changed since.
+The certificate of twenty arms and a thousand agents has ten megabytes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from parley import __version__
 from parley.coordinator.record import Storage, phases
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.writer import draft, enact
-from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_certificate
-from parley.protocol.events import Certified
+from parley.coordinator.record.writer import COORDINATOR, Prepared, draft
+from parley.protocol import Certificate, Event, Record, Trial, issue_certificate
+from parley.protocol.events import Certified, PhaseClosed, ReportCorrected
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 
-COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 
-
-@dataclass(frozen=True, kw_only=True)
-class Drafted:
-    """The record of the event that ends a study, and the certificate with its own: good until the study moves on."""
-
-    end: Record
-    certified: Certified
-    record: Record
-
-
-def certify(transaction: Transaction, row: StudyRow, trial: Trial, at: str) -> StudyRow:
-    """Issue the certificate of a study that is over, into the log and beside it."""
-    decisions = phases.decisions(transaction, row.id)
-    certificate = _issued(transaction, row, trial, decisions)
-    return enact(transaction, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
-
-
-def certify_as_drafted(transaction: Transaction, row: StudyRow, drafted: Drafted, at: str) -> StudyRow:
-    """The same with a certificate that is there already."""
-    return enact(transaction, row, drafted.certified, actor=COORDINATOR, at=at, drafted=drafted.record)
-
-
-def draft_end(
-    storage: Storage, seen: StudyRow, trial: Trial, event: Event, decision: Decision | None, *, actor: str, at: str
-) -> Drafted:
-    """What ends a study as it was `seen`, outside of every lock: `event`, with the last `decision` if it has one, after
-    which it is the `trial`."""
-    end = draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
-    row = replace(seen, sequence=end.sequence, head=end.hash)
-
-    def made(transaction: Transaction) -> Certificate:
-        before = phases.decisions(transaction, row.id)
-        decisions = before if decision is None else [*before, decision]
-        return _issued(transaction, row, trial, decisions)
-
-    certified = Certified(certificate=storage.read(made))
-    record = draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
+def with_certificate(storage: Storage, prepared: Prepared, trial: Trial) -> Prepared:
+    """The event that ends a study, after which it is the `trial`, and the certificate behind it."""
+    [(event, end)] = prepared.events
+    certified = Certified(certificate=storage.read(lambda transaction: _issued(transaction, trial, event, end)))
+    record = draft(trial.id, end.sequence, end.hash, certified, actor=COORDINATOR, at=end.at)
     assert certified.certificate.text  # written out here, once
-    return Drafted(end=end, certified=certified, record=record)
+    return replace(prepared, events=[*prepared.events, (certified, record)])
 
 
-def _issued(transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision]) -> Certificate:
-    """From what this transaction reads, and nothing of it cached: it may be undone, or the last reports be amended."""
-    drawn = [phases.read_totals(transaction, row.id, trial.study, decision.phase) for decision in decisions]
+def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record) -> Certificate:
+    """The certificate after the `event` in `record`, from what this transaction reads, and nothing of it cached: the
+    last reports may be amended before it is stored."""
+    decisions, corrected = phases.decisions(transaction, trial.id), phases.corrections(transaction, trial.id)
+    corrections, sequences = [one.event for one in corrected], [one.sequence for one in corrected]
+    if isinstance(event, PhaseClosed):
+        decisions = [*decisions, event.decision]
+    if isinstance(event, ReportCorrected):
+        corrections, sequences = [*corrections, event], [*sequences, record.sequence]
+    drawn = [phases.read_totals(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
     scatter: Scatter | None = None
     for phase in drawn:
         scatter = added_scatter(phase, scatter)
-    corrected = phases.corrections(transaction, row.id)
     private = trial.study.problem.rho is not None
     return issue_certificate(
-        replace(trial, corrections=tuple(one.event for one in corrected)),
+        replace(trial, corrections=tuple(corrections)),
         data=[decision.data for decision in decisions],
         decisions=decisions,
-        sequence=row.sequence,
-        head=row.head,
+        sequence=record.sequence,
+        head=record.hash,
         version=__version__,
         warnings=() if scatter is None else scale_warnings(trial.study, scatter),
         phases=drawn,
-        corrected_in=[one.sequence for one in corrected],
-        released=phases.most_releases(transaction, row.id) if private else 1,
+        corrected_in=sequences,
+        released=phases.most_releases(transaction, trial.id) if private else 1,
     )

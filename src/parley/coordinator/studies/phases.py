@@ -1,9 +1,9 @@
 """A phase: its reports are taken, each exactly once, and the last of them closes it.
 
-Taking a report is the one transaction on which every promise rests. Closing is one step of the policy, stored whole or
-not at all. A small study takes its step in the transaction of its last report. A large one is marked `closing`, its
-step is computed outside every lock, and it is stored only if the study has not changed since (compare-and-set on the
-log's sequence). What is due follows from the stage alone, so a crash strands nothing: `closing_studies` finds it again.
+Taking a report is the one transaction on which every promise rests. The last report of a phase marks the study
+`closing`: one step of the policy is due. Whatever the size of the study, it is computed outside of every lock, and
+stored whole if the study has not changed since (`store_prepared`). What is due follows from the stage alone, so a crash
+strands nothing: the closer of the next process finds it.
 """
 
 import threading
@@ -19,20 +19,19 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, ledger, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.writer import enact, locked
-from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
+from parley.coordinator.record.writer import COORDINATOR, Prepared, enact, locked, prepare, store_prepared
+from parley.coordinator.studies.certify import with_certificate
 from parley.errors import ImpossibleReport, ParleyError
 from parley.protocol import TRANSITIONS, Held, Receipt, Report, Stage, Step, Trial, check_report, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined, StepFailed
-from parley.protocol.state_machine import CONCLUDED, still_asked
+from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
 from parley.system.killpoints import reached
 
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
-INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ def take_report(
             raise
         return _hold(transaction, row, report, refusal.detail, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
-    return Accepted(receipt=receipt, repeated=False, row=close_if_due(transaction, row, at))
+    return Accepted(receipt=receipt, repeated=False, row=row)
 
 
 def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
@@ -210,46 +209,16 @@ def _computed(loaded: _Step) -> _Step:
     return _attempt(compute)
 
 
-def close_if_due(transaction: Transaction, row: StudyRow, at: str) -> StudyRow:
-    """Take the due step of a small study within the transaction that made it due; large ones wait for the closer."""
-    if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
-        return row
-    taken = _computed(_attempt(lambda: _Step(trial=load_trial(transaction, row))))
-    reached("step-computed")
-    return _store(transaction, row, taken, at)
-
-
-def _store(
-    transaction: Transaction,
-    row: StudyRow,
-    taken: _Step,
-    at: str,
-    *,
-    state: str | None = None,
-    drafted: Drafted | None = None,
-) -> StudyRow:
-    """Write a step of a locked study, with the certificate at the end; or that it cannot be taken, and why.
-
-    `state` is the text of the policy's state, and `drafted` the end, if they were made outside of the lock.
-    """
-    trial, step = taken.trial, taken.step
-    if trial is None or step is None:
-        return enact(transaction, row, StepFailed(phase=row.phase, error=taken.failure), actor=COORDINATOR, at=at)
-    state = state or canonical(step.state.to_json())
-    end = drafted.end if drafted else None
-    row = enact(transaction, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
-    if drafted is not None:
-        return certify_as_drafted(transaction, row, drafted, at)
-    return certify(transaction, row, trial.close(step), at) if row.stage in CONCLUDED else row
-
-
 def closing_studies(transaction: Transaction) -> list[str]:
     """Studies whose step is due."""
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
-def take_step(storage: Storage, study: str, at: str) -> bool:
-    """Take the due step of a study outside every lock and store it if nothing changed; False if there is none."""
+def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
+    """Take the due step of a study, and return its row then; None if no step is due, or the study changed meanwhile.
+
+    At the end the certificate comes with it. A step that cannot be taken pauses the study, with the reason.
+    """
 
     def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
         row = studies.get(transaction, study)
@@ -259,28 +228,23 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
 
     found = storage.read(look)
     if found is None:
-        return False
-    seen, taken = found[0], _computed(found[1])
-    state, drafted = None, None
-    if taken.trial is not None and taken.step is not None:
-        step = taken.step
-        state, after = canonical(step.state.to_json()), taken.trial.close(step)
-        if after.stage in CONCLUDED:
-            drafted = draft_end(storage, seen, after, step.event, step.decision, actor=COORDINATOR, at=at)
+        return None
+    prepared = _prepared(storage, found[0], _computed(found[1]), at)
     reached("step-computed")
+    return storage.change(lambda transaction: store_prepared(transaction, prepared), study=study)
 
-    def store(transaction: Transaction) -> bool:
-        row = studies.lock(transaction, study)
-        if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
-            return False
-        _store(transaction, row, taken, at, state=state, drafted=drafted)
-        return True
 
-    return storage.change(store)
+def _prepared(storage: Storage, seen: StudyRow, taken: _Step, at: str) -> Prepared:
+    trial, step = taken.trial, taken.step
+    if trial is None or step is None:
+        return prepare(seen, StepFailed(phase=seen.phase, error=taken.failure), actor=COORDINATOR, at=at)
+    state, after = canonical(step.state.to_json()), trial.close(step)
+    prepared = prepare(seen, step.event, actor=COORDINATOR, at=at, states={"state": state})
+    return with_certificate(storage, prepared, after) if after.stage in OVER else prepared
 
 
 class Closer:
-    """A thread that takes the steps that are due: of large studies, and of those another process left behind.
+    """A thread that takes the steps that are due, also those that another process left behind.
 
     It looks when called, and now and then; what is due follows from the database alone.
     """
@@ -324,17 +288,16 @@ class Closer:
         """One study; what goes wrong with it is no reason to let the others wait."""
         begun = perf_counter()
         try:
-            if not take_step(self._storage, study, self._clock()):
-                return
-            row = self._storage.read(lambda transaction: studies.get(transaction, study))
+            row = take_step(self._storage, study, self._clock())
         except StorageUnavailable as error:
             logger.warning("cannot close a phase", study=study, error=str(error))
             return
         except Exception:
             logger.exception("a phase was not closed", study=study)
             return
+        if row is None:
+            return
         self._metrics.steps.observe(perf_counter() - begun)
         self._metrics.phases.inc()
-        if row is not None:
-            self._notify(row)
-            logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
+        self._notify(row)
+        logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)

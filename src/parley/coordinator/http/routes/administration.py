@@ -19,7 +19,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, signatures
 from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.writer import append_server
+from parley.coordinator.record.writer import append_server, store_prepared
 from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import Proposal
 from parley.coordinator.studies.phases import load_trial
@@ -39,19 +39,19 @@ async def pause_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine
 
 async def resume_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Go on where it was."""
-    return await call.act(partial(acts.resume_study, study=call.study, reason=call.body.reason))
+    return await call.act(partial(acts.record_event, study=call.study, event=events.Resumed(reason=call.body.reason)))
 
 
 async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Stop for good, with a certificate of the candidates that remain."""
     storage = call.context.storage
-    for _ in range(ATTEMPTS):  # reports may come while the certificate of a large study is made
+    for _ in range(ATTEMPTS):  # reports may come while the certificate is made
         act: dict[str, Any] = {"study": call.study, "reason": call.body.reason}
         act |= {"actor": call.by.name, "at": call.context.clock()}
-        drafted = await call.compute(partial(acts.draft_cancel, storage, **act))
-        row = await call.change(partial(acts.cancel_study, drafted=drafted, **act))
+        prepared = await call.compute(partial(acts.prepare_cancel, storage, **act))
+        row = await call.change(partial(store_prepared, prepared=prepared))
         if row is not None:
-            return call.line(row)
+            return await call.line(row)
     raise Refusal("changed-meanwhile", "reports kept coming in: try again")
 
 
@@ -170,10 +170,11 @@ async def _confirmed(
         proposal = await call.compute(partial(propose, call.context.storage, *about))
         if proposal.preview.digest != (digest or call.body.preview):
             break
-        change = await call.compute(partial(proposal.change, call.body.reason))
-        row = await call.change(partial(change, actor=call.by.name, at=call.context.clock()))
+        act = {"actor": call.by.name, "at": call.context.clock()}
+        prepared = await call.compute(partial(proposal.prepare, call.context.storage, call.body.reason, **act))
+        row = await call.change(partial(store_prepared, prepared=prepared))
         if row is not None:
-            return call.line(row)
+            return await call.line(row)
     raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
 
 

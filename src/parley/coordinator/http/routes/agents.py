@@ -87,9 +87,7 @@ async def put_report(call: Call[None, Report]) -> Response:
         context.metrics.reports.labels("refused").inc()
         raise
     context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
-    context.changed(accepted.row)
-    if not accepted.repeated and accepted.row.phase > at.phase:
-        context.metrics.phases.inc()
+    await context.decided(accepted.row)
     status = 200 if accepted.repeated else 201
     return Response(encoded(accepted.receipt), status, media_type="application/json")
 

@@ -38,7 +38,7 @@ async def create_study(call: Call[None, NewStudyBody]) -> answers.StudyLine:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
     trial = await call.compute(partial(_prepare, call.body, call.context.settings))
     row = await call.change(partial(acts.create_study, trial=trial, actor=call.by.name, at=call.context.clock()))
-    return call.line(row)
+    return await call.line(row)
 
 
 def _prepare(body: NewStudyBody, settings: ServerSettings) -> Trial:
