@@ -78,7 +78,8 @@ class Work:
             for group in [reports] if at_once else [[report] for report in reports]:
                 works = [lambda c, r=report: take_report(c, r, actor="test", at="now").receipt for report in group]
                 receipts += [future.result(TIMEOUT) for future in [self.submit(work) for work in works]]
-            take_step(self.storage, study, "now")
+            if (row := take_step(self.storage, study, "now")) is not None:
+                self.recorder.note("acknowledged", name=row.head)
         found = verify_stored(self.storage, study, receipts)
         if not found.sound or found.stage != "finished":
             raise RuntimeError(f"the recorded study is {found.stage}, sound: {found.sound}")

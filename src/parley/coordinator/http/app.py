@@ -49,7 +49,7 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         metrics=metrics,
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
-        closer=Closer(storage, clock, metrics, lambda row: context.tell(row)),  # noqa: PLW0108 - it is made below
+        closer=Closer(storage, clock, metrics),
         provider=Provider(settings, storage, clock, monotonic) if settings.oidc_issuer else None,
         tokens=TokenCache(storage),
         etags=ETags(),
@@ -92,7 +92,7 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     context: Context = app.state.context
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     context.watch.start()
-    context.closer.start()
+    context.closer.start(context.tell)
     words = "cannot look for sessions that are over"
     beside = [asyncio.create_task(repeat(partial(_sweep, context), SWEEP, words))]
     if context.settings.timestamp_authority:

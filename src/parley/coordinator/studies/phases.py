@@ -249,13 +249,16 @@ class Closer:
     It looks when called, and now and then; what is due follows from the database alone.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, metrics: Metrics, notify: Callable[[StudyRow], None]) -> None:
-        self._storage, self._clock, self._metrics, self._notify = storage, clock, metrics, notify
+    _notify: Callable[[StudyRow], None]
+
+    def __init__(self, storage: Storage, clock: Clock, metrics: Metrics) -> None:
+        self._storage, self._clock, self._metrics = storage, clock, metrics
         self._call, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
-    def start(self) -> None:
-        """Begin, with whatever was left behind."""
+    def start(self, notify: Callable[[StudyRow], None]) -> None:
+        """Begin, with whatever was left behind; `notify` hears of every step, on this thread."""
+        self._notify = notify
         self._thread.start()
 
     def stop(self) -> None:
