@@ -1,6 +1,5 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
-import asyncio
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from textwrap import dedent
@@ -9,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 from tests.coordinator.support import House, report_of, study_message
 from tests.served import Served
-from tests.support import awaited
 
 import parley.agent
-from parley.agent import AsyncClient, Client
+from parley.agent import Client
 from parley.agent.client import read_token
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.studies import phases
@@ -58,13 +56,6 @@ def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
         with pytest.raises(WrongReceipt, match="did not acknowledge"):
             client.send(report)
 
-    async def hand_over():
-        async with AsyncClient(house.url, house.tokens["trial", "agent 2"]) as client:
-            await client.send(report_of(await client.plan("trial", "agent 2"), 1))
-
-    with pytest.raises(WrongReceipt, match="did not acknowledge"):
-        awaited(hand_over())
-
 
 def test_an_agent_reads_its_own_report_and_no_other(house):
     agents = house.create(study_message(agents=2, arms=2))
@@ -80,25 +71,6 @@ def test_not_found_is_only_believed_from_a_coordinator():
     """A proxy that knows nothing says 404 too; that is not to say that there was no report."""
     with Served(SimpleHTTPRequestHandler) as proxy, Client(proxy.url, "token") as client, pytest.raises(Unreachable):
         client.report("trial", 1, "agent 1")
-
-
-def test_the_same_for_asyncio(house):
-    message = study_message(agents=2, arms=2, policy="uniform")
-    house.create(message)
-
-    async def agent(place, name):
-        async with AsyncClient(house.url, house.tokens["trial", name]) as client:
-            plan = await client.plan("trial", name)
-            while not plan.over:
-                if plan.due:
-                    await client.send(report_of(plan, place))
-                plan = await client.plan("trial", name, after=plan.phase, wait=10)
-            return (await client.status("trial"))["stage"]
-
-    async def both():
-        return await asyncio.gather(*(agent(place, name) for place, name in enumerate(message.agents)))
-
-    assert awaited(both()) == ["finished", "finished"]
 
 
 def test_errors_have_types(house):

@@ -14,14 +14,13 @@ outcomes are missing. `Worker` does all this for good.
 
 from typing import Any
 
-__all__ = ["AgentPlan", "AsyncClient", "Client", "Network", "Outbox", "Site", "Worker"]
+__all__ = ["AgentPlan", "Client", "Network", "Outbox", "Site", "Worker"]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that the package can say what is missing."""
     homes = {
         "Client": "client",
-        "AsyncClient": "client",
         "AgentPlan": "plans",
         "Network": "network",
         "Outbox": "outbox",

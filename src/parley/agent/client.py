@@ -1,4 +1,4 @@
-"""The coordinator's API in Python, sync and async. Failures are typed: `parley.errors` has the tree."""
+"""The coordinator's API in Python. Failures are typed: `parley.errors` has the tree."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -223,48 +223,3 @@ class Client:
                 yield from response.iter_lines()
         except httpx.RequestError as error:
             raise self._network.failure(self.server, error) from None
-
-
-class AsyncClient:
-    """The same for asyncio."""
-
-    def __init__(self, server: str, token: str, *, network: Network | None = None) -> None:
-        self.server, self._network = server.rstrip("/"), network or Network()
-        self._http = httpx.AsyncClient(**_options(server, token, self._network))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def request(self, method: str, *parts: object, **options: Any) -> Any:
-        return _json(await self._send(method, _path(*parts), **options))
-
-    async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        body = bytearray()
-        try:
-            async with self._http.stream(method, path, **options) as response:
-                _require_plain(response)
-                async for part in response.aiter_raw():
-                    _added(body, part)
-            return _whole(response, body)
-        except httpx.RequestError as error:
-            raise self._network.failure(self.server, error) from None
-
-    async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
-        query = {"after": after, "wait": wait}
-        path = ("studies", study, "agents", agent, "plan")
-        found = await self.request("GET", *path, params=query, timeout=TIMEOUT + wait)
-        return meant(_understood(AgentPlan.from_json, found), study, agent)
-
-    async def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
-        body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
-        return proven(_understood(Receipt.from_json, _json(await self._send("PUT", path, **body))), report)
-
-    async def status(self, study: str) -> Mapping[str, Any]:
-        return _understood(_object, await self.request("GET", "studies", study))

@@ -28,7 +28,7 @@ KEY_PASSWORD = "PARLEY_CLIENT_KEY_PASSWORD"
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """The way out, for `Client`, `AsyncClient` and every command.
+    """The way out, for `Client` and every command.
 
     >>> Network(proxy="http://clerk:secret@proxy.example:3128").describe("https://coordinator.example")["proxy"]
     'http://proxy.example:3128'
