@@ -1,9 +1,9 @@
 """The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
 
 `messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
-`ngettext` and `marked` of `parley.text.translation`. The catalog of an audience has those with a researcher's word,
-that of a language those of the page of a site, that of both those with both. A message that is new comes without a
-translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves all catalogs.
+`ngettext` and `Translatable` of `parley.text.translation`. The catalog of an audience has those with a researcher's
+word, that of a language those of the page of a site, that of both those with both. A message that is new comes without
+a translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves all catalogs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.protocol import EVENTS
-from parley.protocol.report_checks import CLOSING_REASONS
+from parley.protocol.certificate import WITHDRAWN
+from parley.protocol.report_checks import CLOSING_REASONS, WARNED
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
-from parley.text.translation import AUDIENCES, FOLDER, RETOLD
+from parley.text.translation import AUDIENCES, FOLDER
 
 SRC = FOLDER.parents[1]
+VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # of a message
 TEMPLATE = FOLDER / "messages.pot"
-SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None}
-MADE = {"marked": None}  # in lower rooms, before anybody knows the reader
+SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
 # What an audience does not call so: it has words of its own for every message with one of these.
 RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent"
@@ -43,7 +44,9 @@ OF_SITES = ("site/", "agent/", "dashboard/templates/base.html")
 REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
     "text/status.py": [status.description for status in OutcomeStatus],
-    "protocol/events.py": [kind.template for kind in EVENTS.values()],
+    "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
+    "protocol/certificate.py": [WITHDRAWN],
+    "protocol/report_checks.py": list(WARNED),
     "site/pages.py": list(CLOSING_REASONS.values()),
 }
 
@@ -56,12 +59,11 @@ def extracted() -> Catalog:
             continue
         method, options = ("jinja2.ext:babel_extract", JINJA) if path.suffix == ".html" else ("python", {})
         place = path.relative_to(SRC).as_posix()
-        for keywords, comments in ((SHOWN, []), (MADE, [RETOLD])):
-            for _, message, _, _ in extract_from_file(method, path, keywords=keywords, options=options):
-                made.add(message, locations=[(place, 0)], auto_comments=comments)
+        for _, message, _, _ in extract_from_file(method, path, keywords=SHOWN, options=options):
+            made.add(message, locations=[(place, 0)])
     for place, sentences in REGISTRIES.items():
         for sentence in filter(None, sentences):
-            made.add(sentence, locations=[(place, 0)], auto_comments=[RETOLD])
+            made.add(sentence, locations=[(place, 0)])
     return made
 
 
@@ -115,7 +117,7 @@ def texts() -> dict[Path, str]:
         for message in (message for message in every if belongs(name, message)):
             known = old.get(forms(message)[0])
             same = known is not None and known.pluralizable == message.pluralizable
-            new.add(message.id, known.string if same else None, message.locations, auto_comments=message.auto_comments)
+            new.add(message.id, known.string if same else None, message.locations)
         made[FOLDER / f"{name}.po"] = _text((message for message in new if message.id), new)
     return made
 
@@ -124,7 +126,7 @@ def _text(messages: Iterable[Message], catalog: Catalog) -> str:
     """A file without dates, lines and versions: it changes when a message does."""
     out = Catalog(locale=catalog.locale, charset="utf-8")
     for message in messages:
-        out.add(message.id, message.string, message.locations, auto_comments=message.auto_comments)
+        out.add(message.id, message.string, message.locations)
     written = io.BytesIO()
     write_po(written, out, width=120, omit_header=True, sort_output=True, include_lineno=False)
     head = [

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
-from parley.text.translation import AUDIENCES
+from parley.text.translation import AUDIENCES, Translatable
 from parley.validation.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
 
 NUMBER = (int, float)
@@ -153,7 +153,7 @@ class Setting(Key):
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
         span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
         shown = f"{value:,}" if type(value) is int and "{value}" in self.sentence else value
-        return self.sentence.format(value=shown, span=span)
+        return Translatable(self.sentence, value=shown, span=span)
 
 
 def _limits(check: Check) -> Mapping[str, Any]:

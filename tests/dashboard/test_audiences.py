@@ -9,7 +9,7 @@ from tests.dashboard.site import OF_A_STUDY, TWO, form_token
 from tools.catalogs import NOT_SAID, not_said
 
 from parley.dashboard.render import environment
-from parley.text.translation import reading, retold
+from parley.text.translation import reading, translated
 
 STUDY = """
 name = "Four places"
@@ -159,6 +159,6 @@ def test_a_name_in_a_message_is_text():
     says = '{{ _("Arms of %(agent)s", agent=name) }}, {% trans name=name %}<i>{{ name }}</i>{% endtrans %}, {{ one }}'
     many = '{{ ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", 1200, arm=name) }}'
     with reading("trial"):
-        shown = environment().from_string(f"{says}, {many}").render(name="<b>%s", one=retold("all <b> rewards"))
+        shown = environment().from_string(f"{says}, {many}").render(name="<b>%s", one=translated("all <b> rewards"))
     name = "&lt;b&gt;%s"
     assert shown == f"Treatments of {name}, <i>{name}</i>, all &lt;b&gt; rewards, 1,200 participants on {name}"

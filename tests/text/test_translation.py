@@ -1,5 +1,7 @@
 """Messages in the words of the reader: every catalog is complete and says the same as the code, value by value."""
 
+import json
+import pickle
 import re
 
 import pytest
@@ -8,7 +10,17 @@ from tools import catalogs
 from parley.settings import SETTINGS
 from parley.study import parse_study
 from parley.text import translation
-from parley.text.translation import AUDIENCES, VALUE, gettext, language_of, ngettext, reading, retold
+from parley.text.translation import (
+    AUDIENCES,
+    Translatable,
+    gettext,
+    joined,
+    language_of,
+    messages_of,
+    ngettext,
+    reading,
+    translated,
+)
 
 NAMES = catalogs.names()
 PAGES = catalogs.SRC / "dashboard" / "templates"
@@ -22,11 +34,13 @@ def test_a_catalog_is_complete_and_keeps_every_value(name):
     for message in filter(lambda one: one.id, catalog):
         assert not message.fuzzy, message.id
         assert all(catalogs.strings(message)), f"catalogs/{name}.po: write the msgstr of {message.id!r}"
-        values = set(VALUE.findall("".join(catalogs.forms(message))))
+        values = set(catalogs.VALUE.findall("".join(catalogs.forms(message))))
         for text in catalogs.strings(message):
-            assert set(VALUE.findall(text)) <= values, message.id
-            assert set(VALUE.findall(text)) >= values - {("num", "")}, message.id
-            assert "{" in text or "%" not in VALUE.sub("", text).replace("%%", ""), f"%% is a per cent sign: {text}"
+            assert set(catalogs.VALUE.findall(text)) <= values, message.id
+            assert set(catalogs.VALUE.findall(text)) >= values - {("num", "")}, message.id
+            assert "{" in text or "%" not in catalogs.VALUE.sub("", text).replace("%%", ""), (
+                f"%% is a per cent sign: {text}"
+            )
             assert re.findall(r"<[^>]+>", text) == re.findall(r"<[^>]+>", catalogs.forms(message)[0]), message.id
     assert catalog.num_plurals == len(catalogs.strings(next(one for one in catalog if one.pluralizable)))
 
@@ -64,9 +78,9 @@ def french(tmp_path, monkeypatch):
         "fr": 'msgid "arm"\nmsgstr "bras"\n\nmsgid "Save"\nmsgstr "Enregistrer"\n\n'
         'msgid "%(num)s day"\nmsgid_plural "%(num)s days"\nmsgstr[0] "%(num)s jour"\nmsgstr[1] "%(num)s jours"\n',
         "trial": 'msgid "arm"\nmsgstr "treatment"\n\nmsgid "agent"\nmsgstr "site"\n\n'
-        '#. retold\nmsgid "{share:g} % of {agent!r}’s draws of {arm}"\n'
+        'msgid "{share:g} % of {agent!r}’s draws of {arm}"\n'
         'msgstr "{share:g} % of participants on {arm} at {agent!r}"\n\n'
-        '#. retold\nmsgid "if rewards stay as they are"\nmsgstr "if outcomes stay as they are"\n',
+        'msgid "if rewards stay as they are"\nmsgstr "if outcomes stay as they are"\n',
     }
     for name, text in rows.items():
         (tmp_path / f"{name}.po").write_text(head % name[:2].replace("tr", "en") + "\n" + text, encoding="utf-8")
@@ -95,13 +109,21 @@ def test_a_message_is_looked_up_by_language_and_audience_then_language_then_audi
 
 
 @pytest.mark.usefixtures("french")
-def test_what_was_made_before_is_found_again_by_its_words():
-    made = "5 % of 'Lyon'’s draws of %s {0} (100 %)"
+def test_what_was_made_before_its_reader_was_known_carries_its_message_and_its_values():
+    named = "%s {0} (100 %)"  # a user's: nothing in it is a value
+    made = Translatable("{share:g} % of {agent!r}’s draws of {arm}", share=5.0, agent="Lyon", arm=named)
+    whole = joined(": ", ["likely", made]) + Translatable(", if {0}", Translatable("if rewards stay as they are"))
+    assert whole == f"likely: 5 % of 'Lyon'’s draws of {named}, if if rewards stay as they are"
+    stored = json.loads(json.dumps({"text": whole, "messages": messages_of([whole, "arm"])}))
     with reading("trial"):
-        assert retold(made) == "5 % of participants on %s {0} (100 %) at 'Lyon'"
-        assert retold("likely, if rewards stay as they are.") == "likely, if outcomes stay as they are."
-        assert retold("arm") == "arm"  # only what lower rooms make: this may be somebody's name
-    assert retold(made) == made
+        said = f"likely: 5 % of participants on {named} at 'Lyon', if if outcomes stay as they are"
+        assert translated(whole) == translated(pickle.loads(pickle.dumps(whole))) == said
+        assert translated(stored["text"], stored["messages"]) == said
+        assert translated("arm") == translated("arm", stored["messages"]) == "arm"  # this may be somebody's name
+        assert translated(str(whole)) == whole  # its English text alone is nothing to translate
+    assert translated(whole) == whole
+    assert whole.contains("if rewards stay as they are")
+    assert not whole.contains("arm")
 
 
 @pytest.mark.usefixtures("french")

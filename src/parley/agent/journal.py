@@ -19,7 +19,7 @@ from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
 from parley.system.files import lock_file, open_private, read_from, sync_folder
 from parley.system.killpoints import reached
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
@@ -252,8 +252,9 @@ class Journal:
             os.fsync(self._file)
         except OSError as error:
             self._undo()
-            words = marked("{path}: not written ({why}); nothing was taken")
-            raise NoRoom(words.format(path=self._path, why=error.strerror)) from None
+            raise NoRoom(
+                Translatable("{path}: not written ({why}); nothing was taken", path=self._path, why=error.strerror)
+            ) from None
         reached("journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
         for entry in entries:

@@ -24,7 +24,7 @@ from parley.protocol.codec import Model
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.system.killpoints import reached
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 
@@ -260,7 +260,7 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if book.plan.phase != phase or (not book.over and not self._complete(book)):
-                raise NotNow(marked("phase {phase} is not complete: it cannot be sent").format(phase=phase))
+                raise NotNow(Translatable("phase {phase} is not complete: it cannot be sent", phase=phase))
             if not book.over:
                 self._closed(book, write)
 
@@ -273,7 +273,7 @@ class Site:
             if not self.people.rules.flexible:
                 raise NotNow("this study takes the counts of its plan and no others")
             if book.over or book.closed:
-                raise NotNow(marked("phase {phase} is closed here").format(phase=book.plan.phase))
+                raise NotNow(Translatable("phase {phase} is closed here", phase=book.plan.phase))
             write(journal.PartClosed(phase=book.plan.phase, reason=reason))
 
     @property
@@ -333,14 +333,14 @@ class Site:
     def _book(self) -> PhaseBook:
         book = self.people.current
         if book is None:
-            raise NotNow(marked("no plan has come from the coordinator yet: nobody can be assigned"))
+            raise NotNow(Translatable("no plan has come from the coordinator yet: nobody can be assigned"))
         return book
 
     def _require_running(self) -> None:
         stage = self.people.stage
         if stage.stage == "paused":
-            paused = marked("the study is paused: nobody is assigned now")
-            because = marked("the study is paused ({reason}): nobody is assigned now").format(reason=stage.reason)
+            paused = Translatable("the study is paused: nobody is assigned now")
+            because = Translatable("the study is paused ({reason}): nobody is assigned now", reason=stage.reason)
             raise NotNow(because if stage.reason else paused)
         if stage.stage not in ("running", "closing"):
             raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
@@ -349,9 +349,9 @@ class Site:
         pattern = self.people.rules.key_pattern
         if fits(key, pattern):
             return
-        allowed = marked("a key like {pattern} (# is a digit, @ a letter)").format(pattern=pattern)
+        allowed = Translatable("a key like {pattern} (# is a digit, @ a letter)", pattern=pattern)
         likely = as_pattern(key, pattern)
-        hint = marked("Did you mean {key!r}?").format(key=likely) if likely else None
+        hint = Translatable("Did you mean {key!r}?", key=likely) if likely else None
         raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
 
     def _leading(self, book: PhaseBook) -> int | None:
@@ -367,32 +367,46 @@ class Site:
         person = self.people.persons.get(key)
         if person is None:
             similar = self.people.similar(key)
-            hint = marked("Did you mean {key!r}?").format(key=similar) if similar else marked("Assign first")
-            allowed = marked("one who was assigned here")
+            hint = Translatable("Did you mean {key!r}?", key=similar) if similar else Translatable("Assign first")
+            allowed = Translatable("one who was assigned here")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         if not person.counted:
-            raise NotNow(marked("{key!r} is outside of the study: nothing is counted").format(key=key))
+            raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=key))
         if person.missing if value is None else person.reward == value:
             return []
         book = self.people.phases[person.phase]
         if book.over:
-            words = REPORTED if book.reported else PASSED
-            raise NotNow(words.format(phase=person.phase, key=key, contact=self.contact))
+            raise NotNow(
+                Translatable(
+                    "phase {phase}, in which {key!r} was assigned, is reported: nothing in it changes here any more. "
+                    "If it must be corrected, ask {contact}",
+                    phase=person.phase,
+                    key=key,
+                    contact=self.contact,
+                )
+                if book.reported
+                else Translatable(
+                    "phase {phase}, in which {key!r} was assigned, was decided without a report from here: nothing "
+                    "changes",
+                    phase=person.phase,
+                    key=key,
+                )
+            )
         if value is None:
             return [journal.Missing(participant=key)]
         if person.missing and self._replaces and len(book.keys) > person.marked_at:
-            raise NotNow(GONE.format(key=key))
+            raise NotNow(
+                Translatable(
+                    "{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is "
+                    "counted",
+                    key=key,
+                )
+            )
         return [journal.Observed(participant=key, reward=value)]
 
 
 LONGEST_KEY = 200
-ADMINISTRATOR = marked("the study’s administrator")
-REPORTED = marked(
-    "phase {phase}, in which {key!r} was assigned, is reported: nothing in it changes here any more. If it must be "
-    "corrected, ask {contact}"
-)
-PASSED = marked("phase {phase}, in which {key!r} was assigned, was decided without a report from here: nothing changes")
-GONE = marked("{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is counted")
+ADMINISTRATOR = Translatable("the study’s administrator")
 
 
 class Assignment(Model):
@@ -413,7 +427,7 @@ def checked_key(key: str) -> str:
     """
     clean = unicodedata.normalize("NFC", key).strip() if isinstance(key, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
-        allowed = marked("a key of 1 to {longest} printable characters").format(longest=LONGEST_KEY)
+        allowed = Translatable("a key of 1 to {longest} printable characters", longest=LONGEST_KEY)
         raise InvalidInput("participant", found=repr(key)[:80], allowed=allowed)
     return clean
 
@@ -431,11 +445,13 @@ def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
     outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
     if not number or outside or (rules.values and reward not in rules.values):
-        limits = marked("a finite number")
+        limits: str = Translatable("a finite number")
         if low is not None and high is not None:
-            limits = marked("a number from {low:g} to {high:g}").format(low=low, high=high)
-        if rules.values:
-            limits = marked("0 or 1") if rules.values == YES_OR_NO else " or ".join(f"{one:g}" for one in rules.values)
+            limits = Translatable("a number from {low:g} to {high:g}", low=low, high=high)
+        if rules.values == YES_OR_NO:
+            limits = Translatable("0 or 1")
+        elif rules.values:
+            limits = " or ".join(f"{one:g}" for one in rules.values)
         # A program sends null where it computed NaN: no word that an outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         raise InvalidInput("reward", found=_shown(reward), allowed=limits, hint=hint)

@@ -19,12 +19,11 @@ from typing import Any, Self
 
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
-PLACE = marked("{source}, line {line}, column {column}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +89,12 @@ def read_table(
             values = dict(zip(columns, clean, strict=False))
             lacking = [name for name in needed if name not in values]
             if lacking or (len(clean) > len(columns) and any(clean[len(columns) :])):
-                found = marked("{count} values in this line").format(count=len(clean))
-                allowed = marked("{count}, as in the header").format(count=len(columns))
+                found = Translatable("{count} values in this line", count=len(clean))
+                allowed = Translatable("{count}, as in the header", count=len(columns))
                 raise _wrong(source, line, lacking[0] if lacking else columns[-1], found, allowed)
             rows.append(Row(line=line, values=values))
     except csv.Error as error:
-        raise _wrong(source, reader.line_num, "", str(error), marked("a CSV line")) from None
+        raise _wrong(source, reader.line_num, "", str(error), Translatable("a CSV line")) from None
     return Table(
         source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
     )
@@ -132,7 +131,8 @@ def typed_number(text: str, *, thousands: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        separated, finite = marked("a number without separators of thousands"), marked("a finite number such as 0.5")
+        separated = Translatable("a number without separators of thousands")
+        finite = Translatable("a finite number such as 0.5")
         raise InvalidInput("number", found=repr(text)[:60], allowed=separated if doubtful else finite)
     return value
 
@@ -177,16 +177,18 @@ def _header(cells: list[str], source: str, line: int, needed: Sequence[str]) -> 
     columns = tuple(cell.lower() for cell in cells)
     for name in needed:
         if columns.count(name) != 1:
-            found = marked("{count} columns of that name in: {names}")
-            found = found.format(count=columns.count(name), names=", ".join(cells))
-            allowed = marked("the columns {names} once each").format(names=", ".join(needed))
-            raise _wrong(source, line, name, found[:200], allowed)
+            names = ", ".join(cells)[:160]
+            found = Translatable("{count} columns of that name in: {names}", count=columns.count(name), names=names)
+            allowed = Translatable("the columns {names} once each", names=", ".join(needed))
+            raise _wrong(source, line, name, found, allowed)
     return columns
 
 
 def _wrong(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
-    place = PLACE if column else marked("{source}, line {line}")
-    return InvalidInput(place.format(source=source, line=line, column=column), found=found, allowed=allowed)
+    place = Translatable("{source}, line {line}", source=source, line=line)
+    if column:
+        place = Translatable("{source}, line {line}, column {column}", source=source, line=line, column=column)
+    return InvalidInput(place, found=found, allowed=allowed)
 
 
 PASSWORD, ADDRESS = "PARLEY_SQL_PASSWORD", "PARLEY_SQL_URL"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse
 
+from parley.text.translation import joined
 from parley.web.openapi import PROBLEM
 
 
@@ -89,7 +90,7 @@ class Refusal(Exception):
     @property
     def sentence(self) -> str:
         """What happened, and why."""
-        return f"{self.kind.title}: {self.detail}"
+        return joined(": ", [self.kind.title, self.detail])
 
     def document(self) -> dict[str, Any]:
         """The problem document.

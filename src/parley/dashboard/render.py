@@ -17,10 +17,13 @@ from markupsafe import Markup, escape
 from parley import __version__
 from parley.experiments.report_kit.prose import as_text
 from parley.hooks import edges
+from parley.policies.base import NO_GUARANTEE, NOTED
+from parley.protocol.certificate import WITHDRAWN
+from parley.protocol.lost_sites import ASKED_ANEW
 from parley.text import translation
 from parley.text.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.text.status import OutcomeStatus
-from parley.text.translation import marked
+from parley.text.translation import Translatable, translated
 
 # What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
 CONTENT_SECURITY = (
@@ -119,7 +122,6 @@ def environment(*folders: Path) -> Environment:
     made.context_class = _Forgetful
     made.filters |= {
         "n": number,
-        "promise": lambda text: text.replace(" (docs/regret.md)", ""),  # a page has no such file; /help has it
         "real": real,
         "percent": percent,
         "plural": plural,
@@ -132,13 +134,14 @@ def environment(*folders: Path) -> Environment:
         "status": status_text,
         "candidates": candidates_text,
         "error_bound": error_bound,
-        "retold": translation.retold,
+        "translated": translated,
         "as_text": as_text,
-        "ended": lambda end: translation.retold(OutcomeStatus(end).description),
+        "ended": lambda end: translated(OutcomeStatus(end).description),
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),
     }
+    made.tests["withdrawn"] = lambda guarantee: says(guarantee, WITHDRAWN)
     made.globals |= {"query": _query, "version": __version__, "name_of": principal, "STAGES": STAGES}
     made.globals |= {"ranged": ranged, "unit_of": unit_of}
     return made
@@ -191,8 +194,8 @@ STAGES: dict[str, tuple[str, str, str]] = {
     "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
     "paused": ("‖", "Paused", "No report is taken until it is resumed."),
     "stalled": ("▲", "Stalled", "Not decided, and what is missing cannot be supplied."),
-    "finished": ("✓", "Finished", marked("Every agent has its answer, or the budget or the horizon came first.")),
-    "cancelled": ("■", "Cancelled", marked("Stopped before every agent had its answer.")),
+    "finished": ("✓", "Finished", Translatable("Every agent has its answer, or the budget or the horizon came first.")),
+    "cancelled": ("■", "Cancelled", Translatable("Stopped before every agent had its answer.")),
 }
 
 
@@ -210,15 +213,20 @@ def error_bound(guarantee: str, delta: float) -> str:
 
     >>> error_bound("all answers right with probability at least 0.9", 0.1)
     'at most 10 %'
-    >>> error_bound("NO GUARANTEE: an experimental threshold", 0.1)
+    >>> error_bound(Translatable(NO_GUARANTEE, "an experimental threshold"), 0.1)
     'not bounded: this policy has no guarantee'
     """
-    if guarantee.startswith("withdrawn"):
+    if says(guarantee, WITHDRAWN):
         return "not bounded: too much is missing"
-    if "NO GUARANTEE" in guarantee:
+    if says(guarantee, NO_GUARANTEE):
         return "not bounded: this policy has no guarantee"
-    about = ", approximately" if "approximately" in guarantee else ""
-    return f"at most {percent(delta)}{about}" + " for whichever question is asked anew" * ("asked anew" in guarantee)
+    about = ", approximately" if says(guarantee, NOTED) else ""
+    return f"at most {percent(delta)}{about}" + " for whichever question is asked anew" * says(guarantee, ASKED_ANEW)
+
+
+def says(text: str, message: str) -> bool:
+    """Whether a text was made from a message, in whole or in part."""
+    return isinstance(text, Translatable) and text.contains(message)
 
 
 def duration(seconds: float) -> str:

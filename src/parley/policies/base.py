@@ -22,12 +22,14 @@ from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
+# Guarantees of a special kind, by which a page tells them from others.
+NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
 
@@ -144,16 +146,21 @@ class Policy(ABC):
     def guarantee(self) -> str:
         """What may be claimed of the answer, in words a user reads."""
         right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
-        return f"all answers {right} with probability at least {1 - self.problem.delta:g}"
+        return Translatable("all answers {0} with probability at least {1:g}", right, 1 - self.problem.delta)
+
+    @property
+    def bounds_errors(self) -> bool:
+        """Whether the guarantee is that every answer is right, but for the study's delta."""
+        return True
 
     @property
     def drift(self) -> str:
         """What of the guarantee holds if means move between phases, in words a user reads."""
         if self.allows_drift:
-            return marked(
+            return Translatable(
                 "the same if means move between phases, all arms of a site alike: arms are compared within phases"
             )
-        return marked(
+        return Translatable(
             "none if means move between phases: rewards of all phases are added up, and a trend biases their means"
         )
 

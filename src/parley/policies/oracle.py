@@ -17,9 +17,18 @@ from parley.bounds import identification
 from parley.costs import CostModel
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
-from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, whole_counts
+from parley.policies.base import (
+    NO_GUARANTEE,
+    Elimination,
+    Explanation,
+    State,
+    best_estimates,
+    nth_largest,
+    whole_counts,
+)
 from parley.problem import BoolArray, Instance, IntArray, Problem
 from parley.system.once import once
+from parley.text.translation import Translatable
 
 SIZES = {
     "guaranteed": "enough for the chosen error, by a union bound over the comparisons",
@@ -54,7 +63,13 @@ class Oracle(Elimination):
         premise = "knowing the true gaps, which no real study does"
         if self.problem.noise.rate_bounds:  # its size is that for Gaussian rewards of the same variances
             premise += "; approximately, as if rates were Gaussian"
-        return f"{super().guarantee} ({premise})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
+        return (
+            super().guarantee + f" ({premise})" if self.bounds_errors else Translatable(NO_GUARANTEE, SIZES[self.size])
+        )
+
+    @property
+    def bounds_errors(self) -> bool:
+        return self.size == "guaranteed"
 
     @once
     def _counts(self) -> IntArray:

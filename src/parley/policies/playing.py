@@ -43,6 +43,10 @@ class Playing(Elimination):
         if self.problem.top != 1:
             raise InvalidInput("top", found=self.problem.top, allowed="1 with a horizon: one arm is played at a time")
 
+    @property
+    def bounds_errors(self) -> bool:
+        return False  # the promise of play is about regret
+
     def horizon(self, counts: IntArray) -> IntArray:
         """`(...)`: the horizon to play for, given the draws so far; an open one grows as it is reached.
 

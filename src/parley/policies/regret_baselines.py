@@ -21,7 +21,7 @@ from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.system.once import once
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
@@ -152,7 +152,7 @@ class OracleRegret(Playing):
 
     @property
     def guarantee(self) -> str:
-        return marked("plays the best arms (knowing the true gaps, which no real study does)")
+        return Translatable("plays the best arms (knowing the true gaps, which no real study does)")
 
     @once
     def _counts(self) -> IntArray:
@@ -180,5 +180,5 @@ class OracleRegret(Playing):
             mixed_means=mixed,
             score=np.where(state.active, 0.0, self.instance.gaps),
             line=0.0,
-            words=marked("the true gap of the arms that are not played"),
+            words=Translatable("the true gap of the arms that are not played"),
         )

@@ -16,10 +16,19 @@ import numpy as np
 from parley.bounds import oracle
 from parley.bounds.paper import mixture_constant
 from parley.errors import InvalidInput, UnknownName
-from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, raise_cells, whole_counts
+from parley.policies.base import (
+    NO_GUARANTEE,
+    Elimination,
+    Explanation,
+    State,
+    best_estimates,
+    nth_largest,
+    raise_cells,
+    whole_counts,
+)
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
@@ -62,7 +71,11 @@ class Wcpe(Elimination):
 
     @property
     def guarantee(self) -> str:
-        return super().guarantee if self.threshold == "paper" else f"NO GUARANTEE: {THRESHOLDS[self.threshold]}"
+        return super().guarantee if self.bounds_errors else Translatable(NO_GUARANTEE, THRESHOLDS[self.threshold])
+
+    @property
+    def bounds_errors(self) -> bool:
+        return self.threshold == "paper"
 
     @once
     def _beta(self) -> Threshold:
@@ -121,7 +134,7 @@ class Wcpe(Elimination):
             mixed_means=mixed,
             score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
             line=1.0,
-            words=marked(
+            words=Translatable(
                 "distance below the N-th best lower confidence bound, in half-widths of the arm's own interval"
             ),
         )

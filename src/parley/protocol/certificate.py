@@ -15,7 +15,7 @@ from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
 from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus, overall
-from parley.text.translation import marked
+from parley.text.translation import Translatable, joined, messages_of
 from parley.totals import Totals
 
 ROUNDING = 1e-9
@@ -23,9 +23,13 @@ MOST_ARMS = 6  # that a sentence names
 WHY = {
     OutcomeStatus.CANCELLED: "stopped early",
     OutcomeStatus.EXHAUSTED: "the budget came first",
-    OutcomeStatus.BLOCKED: marked("a site is gone"),
+    OutcomeStatus.BLOCKED: Translatable("a site is gone"),
     OutcomeStatus.OPEN: "not over yet",
 }
+WITHDRAWN = (
+    "withdrawn, since {0} are missing from the reports and the study allows {1:.3g} % of an arm; had they been there: "
+    "{2}"
+)
 
 
 def issue_certificate(
@@ -53,17 +57,23 @@ def issue_certificate(
     if not end.answered:
         without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
         who = "" if end is OutcomeStatus.CANCELLED else f" for {', '.join(without)}"
-        guarantee = (
-            f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers (for them: {guarantee})"
+        guarantee = Translatable(
+            "{0}{1}: what is listed are the candidates that remain, not answers (for them: {2})",
+            WHY[end],
+            who,
+            guarantee,
         )
     if gone:
-        guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
+        guarantee += f"; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
     corrected = [one.report for one in trial.corrections]
     missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     if trial.corrections:
         some = plural(len(trial.corrections), "report was", "reports were")
         guarantee += f"; {some} corrected after the decision, and this is about the numbers that were decided on"
+    evidence = _finite(policy.certificate(state) | {"guarantee": trial.guarantee} | _estimated(trial, phases))
+    reread = reading(trial, phases) if trial.corrections else None
+    said = [guarantee, policy.drift, evidence["score"], *warnings, *([reread["meaning"]] if reread else [])]
     return Certificate(
         study=trial.id,
         problem=study.digest,
@@ -88,7 +98,7 @@ def issue_certificate(
         frozen=tuple(sorted(trial.frozen)),
         opened=dict(trial.arms_opened),
         withdrawn=dict(trial.arms_withdrawn),
-        evidence=_finite(policy.certificate(state) | {"guarantee": trial.guarantee} | _estimated(trial, phases)),
+        evidence=evidence,
         state=state.to_json(),
         sequence=sequence,
         head=head,
@@ -97,7 +107,8 @@ def issue_certificate(
         empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
         corrections=corrections_of(trial, corrected_in),
-        with_corrections=reading(trial, phases) if trial.corrections else None,
+        with_corrections=reread,
+        messages=messages_of(said),
         privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values(), *corrected], released),
     )
 
@@ -200,12 +211,12 @@ def _as_far_as_complete(
     if not worst:  # only of arms that were withdrawn, and about which nothing is claimed
         return guarantee
     shown = ", ".join(f"{100 * share:.3g} % of {arm}" for share, arm in worst[:MOST_ARMS])
-    shown += marked(" and some of {0} more arms").format(len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
+    shown += Translatable(" and some of {0} more arms", len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
     limit = trial.study.problem.most_missing
     if worst[0][0] > limit:
-        allowed = marked("the study allows {0:.3g} % of an arm").format(100 * limit)
-        return f"withdrawn, since {shown} are missing from the reports and {allowed}; had they been there: {guarantee}"
-    return f"{guarantee}; {shown} are missing from the reports: it holds if that does not depend on their outcomes"
+        return Translatable(WITHDRAWN, shown, 100 * limit, guarantee)
+    condition = " are missing from the reports: it holds if that does not depend on their outcomes"
+    return joined("; ", [guarantee, shown + condition])
 
 
 def _added(missing: Sequence[Rows]) -> Rows:
@@ -237,9 +248,7 @@ def same_certificate(one: Certificate, other: Certificate) -> list[str]:
 
 def _same(one: object, other: object) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
-        # Certificates of earlier versions gave a closed arm the line as its score, where there is none.
-        none = {"score"} if one.get("status") == "closed" and None in (one.get("score"), other.get("score")) else set()
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one.keys() - none)
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, bool) or isinstance(other, bool):

@@ -35,6 +35,7 @@ import msgspec
 
 from parley.errors import InvalidInput
 from parley.system.once import once
+from parley.text.translation import Translatable
 
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
 LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here
@@ -87,7 +88,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers."""
-        document: dict[str, Any] = _lists(msgspec.to_builtins(self))
+        document: dict[str, Any] = _lists(msgspec.to_builtins(self, builtin_types=(Translatable,)))
         return document
 
     @classmethod
@@ -118,7 +119,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     @once
     def text(self) -> str:
         """The canonical text."""
-        return canonical(msgspec.to_builtins(self))
+        return canonical(msgspec.to_builtins(self, enc_hook=_english))
 
     @once
     def digest(self) -> str:
@@ -190,7 +191,15 @@ def encoded(document: Any) -> bytes:
     return b"".join(pieces)
 
 
-_encode, _encode_sorted = msgspec.json.Encoder().encode, msgspec.json.Encoder(order="sorted").encode
+def _english(value: Any) -> str:
+    """A text of ours without its message; anything else that JSON does not have is refused."""
+    if isinstance(value, Translatable):
+        return str(value)
+    raise NotImplementedError(f"JSON has no {type(value).__name__}")
+
+
+json_bytes = msgspec.json.Encoder(enc_hook=_english).encode  # of any document or answer, as it stands
+_encode, _encode_sorted = json_bytes, msgspec.json.Encoder(order="sorted").encode
 PLAIN = frozenset({str, bool, type(None)})
 SCALARS = PLAIN | {int, float}
 

@@ -26,7 +26,7 @@ from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
 from parley.system.once import once
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 STANDS = (
@@ -89,8 +89,8 @@ class Reading:
     def meaning(self) -> str:
         """What it is, and under which condition it may be believed."""
         if (why := not_reweighable(self.trial.study)) is not None:
-            return f"{STANDS}. No error probability goes with it: {why}"
-        return STANDS + marked(
+            return f"{STANDS}. No error probability goes with it: " + why
+        return STANDS + Translatable(
             ". Its error probability is that of the study if the corrected numbers are the rewards that were "
             "drawn, and if it does not depend on them which reports were looked into again; the certificate claims none"
         )

@@ -21,7 +21,7 @@ from parley.protocol.codec import Count, Message, Phase, canonical, described, r
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.system.once import once
 from parley.text.formatting import plural
-from parley.text.translation import marked
+from parley.text.translation import Translatable, joined
 
 GENESIS = "0" * 64  # what the first record names as the one before it
 SALT_DIGITS = 32
@@ -37,7 +37,7 @@ class _Event(Message, tag="parley/event"):
     @property
     def sentence(self) -> str:
         """What happened."""
-        return self.template.format(self)
+        return Translatable(self.template, self)
 
 
 class _OfReport(_Event, tag="parley/event/of-report"):
@@ -49,9 +49,10 @@ class _OfReport(_Event, tag="parley/event/of-report"):
     def sentence(self) -> str:
         """What happened."""
         report, drawn = self.report, sum(self.report.counts)
-        words = marked("{0}, phase {1}: {2:,} sample") if drawn == 1 else marked("{0}, phase {1}: {2:,} samples")
-        more = filter(None, [report.reason, self.template.format(self)])
-        return "; ".join([words.format(report.agent, report.phase, drawn), *more])
+        values = report.agent, report.phase, drawn
+        one = Translatable("{0}, phase {1}: {2:,} sample", *values)
+        words = one if drawn == 1 else Translatable("{0}, phase {1}: {2:,} samples", *values)
+        return joined("; ", filter(None, [words, report.reason, self.template.format(self)]))
 
 
 class StudyCreated(_Event, tag="parley/event/study-created/1"):

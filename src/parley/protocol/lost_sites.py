@@ -24,7 +24,7 @@ from parley.errors import InvalidInput
 from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import mixing_weights, real_array
 
@@ -32,19 +32,20 @@ DECIMALS = 6  # of a given weight
 ROUNDING = 1e-12
 LOSSES = 0.9  # of delta is for questions that only leave lost sites out; the rest is for those with given weights
 LEAST_SHARE = 1e-100
+ASKED_ANEW = " for whichever question is asked anew, and at least {0:g} if it was open whether to ask anew"
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study cannot be re-weighed in mid-study; None where it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
-        return marked("the guarantee of the policy {0} holds for the draws that it planned itself").format(study.policy)
+        return Translatable("the guarantee of the policy {0} holds for the draws that it planned itself", study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
     """Why no arm of a study can be opened or withdrawn; None where arms may come and go."""
     if "dormant" not in policy_class(study.policy).supports:
-        return marked("the guarantee of the policy {0} holds for the arms with which it began").format(study.policy)
+        return Translatable("the guarantee of the policy {0} holds for the arms with which it began", study.policy)
     return None
 
 
@@ -171,15 +172,14 @@ def guarantee_under(
     >>> guarantee_under(study, weights_without(study, ["x"])).partition("at least 0.9")[2]
     ' for whichever question is asked anew, and at least 0.8 if it was open whether to ask anew'
     """
-    guarantee, delta = created.make_policy().guarantee, created.problem.delta
-    least = f"with probability at least {1 - delta:g}"
-    if (withdrawn or weights != created.weights) and least in guarantee:  # the heuristic threshold of W-CPE has none
+    policy, delta = created.make_policy(), created.problem.delta
+    guarantee = policy.guarantee
+    if (withdrawn or weights != created.weights) and policy.bounds_errors:
         # One delta each is for the original question, those with other weights, and those without some arms.
         either = max(1 - (3 if withdrawn else 2) * delta, 0.0)
-        anew = f"for whichever question is asked anew, and at least {either:g} if it was open whether to ask anew"
-        guarantee = guarantee.replace(least, f"{least} {anew}")
-    reason = marked(", if the reason to open {0} is not in these rewards")
-    return guarantee + (reason.format(", ".join(sorted(opened))) if opened else "")
+        guarantee += Translatable(ASKED_ANEW, either)
+    reason = Translatable(", if the reason to open {0} is not in these rewards", ", ".join(sorted(opened)))
+    return guarantee + (reason if opened else "")
 
 
 def _one_of_many(j: int) -> float:

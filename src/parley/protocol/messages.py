@@ -352,3 +352,7 @@ class Certificate(Message, tag="parley/certificate/1"):
             "together at this `delta`."
         ),
     ] = None
+    messages: Annotated[
+        dict[str, Any],
+        described("Sentence of this certificate -> the `message` it was made from and its `values`, to be translated."),
+    ] = msgspec.field(default_factory=dict)

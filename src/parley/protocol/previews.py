@@ -29,7 +29,7 @@ from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
 from parley.protocol.trial import Anew, Trial, ends_at, make_plan, open_arm, reweigh, thaw, withdraw_arm
 from parley.text.status import OutcomeStatus
-from parley.text.translation import marked
+from parley.text.translation import Translatable, joined
 from parley.totals import Totals
 
 Agents = tuple[str, ...]
@@ -158,8 +158,9 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         finished=finished,
         projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
-        guarantee=(
-            f"{after.guarantee}, whatever was looked at before. Every "
+        guarantee=after.guarantee
+        + (
+            ", whatever was looked at before. Every "
             "recorded phase is weighed again as if the question had been asked from the start, and the question may "
             f"spend {after.study.problem.delta:.3g}: its share among all that could have been asked instead"
         ),
@@ -174,16 +175,18 @@ def _asked_again(trial: Trial, after: Trial) -> Agents:
 
 
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
-    asks = marked("{0} of {1} agents ask another question from here on").format(changed, len(trial.study.agents))
+    asks: str = Translatable("{0} of {1} agents ask another question from here on", changed, len(trial.study.agents))
     if ahead.left:
         asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
-    return f"{asks}. {_goes_on(trial, finished=finished)}"
+    return joined(". ", [asks, _goes_on(trial, finished=finished)])
 
 
 def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
     """What becomes of the phase in progress once another question is asked."""
     if finished:
-        return marked("The recorded phases answer it: the study ends at once, and draws of this phase do not count")
+        return Translatable(
+            "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
+        )
     if trial.stage is Stage.STALLED:
         return "The next phase is planned at once" if planned else "What is open stays blocked: no phase is planned"
     return f"Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
@@ -208,12 +211,14 @@ class ArmPreview(Message, tag="parley/arm-preview/1"):
 
 def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """Of an arm that is dormant or withdrawn."""
-    return _arm_preview(trial, open_arm, arm, "arm-opened", marked("is a candidate of every agent from here on"))
+    becomes = Translatable("{0} is a candidate of every agent from here on", arm)
+    return _arm_preview(trial, open_arm, arm, "arm-opened", becomes)
 
 
 def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """Of an open arm. With no more arms left than an answer has, they are everybody's answer, and the study ends."""
-    return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", marked("is no candidate of any agent from here on"))
+    becomes = Translatable("{0} is no candidate of any agent from here on", arm)
+    return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", becomes)
 
 
 def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind: str, becomes: str) -> ArmPreview:
@@ -224,8 +229,8 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
     after, opens = anew.trial, kind == "arm-opened"
     problem, finished = after.study.problem, bool(after.state.finished)
     drawn = sum(int(totals.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
-    spends = marked(", and the question may spend {0:.3g}: its share among all without arms")
-    stops = "" if opens or finished else marked(". Sites that stop drawing it now report what they have of it")
+    spends = Translatable(", and the question may spend {0:.3g}: its share among all without arms", problem.delta)
+    stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report what they have of it")
     return ArmPreview(
         study=trial.id,
         arm=arm,
@@ -237,11 +242,11 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
         drawn=drawn,
         finished=finished,
         projection=project(after),
-        effect=f"{arm} {becomes}. {_goes_on(trial, finished=finished, planned=anew.plan is not None)}{stops}",
+        effect=joined(". ", [becomes, _goes_on(trial, finished=finished, planned=anew.plan is not None)]) + stops,
         guarantee=(
             after.guarantee
-            + marked(". Every recorded phase is weighed again with the arms that are open then")
-            + ("" if opens else spends.format(problem.delta))
+            + Translatable(". Every recorded phase is weighed again with the arms that are open then")
+            + ("" if opens else spends)
         ),
     )
 
@@ -272,7 +277,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
     weighed = tuple(name for name, weight in zip(study.agents, row, strict=True) if weight > 0)
     others = [name for name in weighed if name != agent]
     where = f"phase {trial.phase} waits for it again" if awaited else "it is asked from the next phase on"
-    rests = "" if others else marked(". No other agent's mix weighs it: re-weigh the study to change that")
+    rests = "" if others else Translatable(". No other agent's mix weighs it: re-weigh the study to change that")
     return ThawPreview(
         study=trial.id,
         agent=agent,
@@ -280,8 +285,8 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         awaited=awaited,
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
-        effect=f"{where}. Weights stay as they are{rests}",
-        guarantee=trial.guarantee + marked(": kept, if the reason is not in the rewards"),
+        effect=f"{where}. Weights stay as they are" + rests,
+        guarantee=trial.guarantee + Translatable(": kept, if the reason is not in the rewards"),
     )
 
 
@@ -353,7 +358,7 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         pairs=pairs,
         termination=_termination(pairs, without),
         guarantee=trial.guarantee
-        + marked(
+        + Translatable(
             ": kept, if the reason for freezing is not in the rewards themselves. What "
             "was reported stays and counts; answers may be lost, but the error rate does not grow"
         ),
@@ -412,9 +417,10 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     if any(pair.forecast == "never" for pair in pairs):
         return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
     if without:
-        said = marked("the study is not expected to finish: {0} would not be decided if rewards stay as estimated")
-        return said.format(names)
-    return marked("still expected, if rewards stay as estimated") if pairs else "nothing is undecided"
+        return Translatable(
+            "the study is not expected to finish: {0} would not be decided if rewards stay as estimated", names
+        )
+    return Translatable("still expected, if rewards stay as estimated") if pairs else "nothing is undecided"
 
 
 class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
@@ -445,12 +451,15 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         drawn=int(got.sum()),
         planned=int(planned.sum()),
         lost=tuple(arm for arm, nothing in zip(study.arms, empty, strict=True) if nothing),
-        effect=marked(
+        effect=Translatable(
             "the phase is decided on {0} of {1} draws. What {2} drew in it is never "
-            "counted. The next phase asks every agent for what is still needed"
-        ).format(int(got.sum()), int(planned.sum()), names),
+            "counted. The next phase asks every agent for what is still needed",
+            int(got.sum()),
+            int(planned.sum()),
+            names,
+        ),
         guarantee=trial.guarantee
-        + marked(
+        + Translatable(
             ": kept, if the reason for not waiting is not in the rewards of this phase. Only "
             "reported draws count, and nothing is decided that needs others"
         ),

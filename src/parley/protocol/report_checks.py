@@ -20,7 +20,7 @@ from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, noisy_flaw, skew_product, skewed
 from parley.settings import StudySettings
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
@@ -45,6 +45,11 @@ LARGE = "was stated: too large, so the study costs more than it must"
 UNEQUAL = "{what} by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
 SKEWED = "{what} (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
 UNSOUND = "the guarantee does not hold"
+# What scatters or is skewed: templates that audiences word in their own way.
+ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards scatter by about", "the rewards of {agent} scatter by about"
+REWARDS_SCATTER = "the rewards of {agent} scatter"
+ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
+WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
 
 class Scatter(NamedTuple):
@@ -159,16 +164,16 @@ def _against_sharing(study: StudyMessage, added: Scatter) -> list[str]:
     """Cells, or agents, that scatter otherwise than those with which they share an unknown scale."""
     shared = study.problem.noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
-    found = []
-    for words, axes in ((marked("the rewards of {agent} scatter"), (-2,)), ("{arm} at {agent} scatter", ())):
+    found: list[str] = []
+    for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} scatter", ())):
         if len(shared) <= len(axes):
             continue
         own, nu = (values.sum(axis=axes, keepdims=True) for values in (added.scatter, added.degrees))
         rest, others = (values.sum(axis=shared, keepdims=True) - values for values in (own, nu))
         for arm, agent in np.argwhere(log_evidence_of_ratio(own, nu, rest, others) >= line).tolist():
             ratio = math.sqrt(own[arm, agent] / nu[arm, agent] * others[arm, agent] / rest[arm, agent])
-            names = _names(study, (arm, agent) if not axes else (agent,))
-            found.append(UNEQUAL.format(what=words.format(**names), ratio=ratio, UNSOUND=UNSOUND))
+            what = Translatable(words, **_names(study, (arm, agent) if not axes else (agent,)))
+            found.append(Translatable(UNEQUAL, what=what, ratio=ratio, UNSOUND=UNSOUND))
     return found
 
 
@@ -176,17 +181,14 @@ def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
     """Arms, or all rewards, whose means and scatters go together as those of skewed rewards do."""
     if not study.problem.noise.assumes_gaussian:
         return []
-    found = []
-    for words, axes in (
-        (marked("all rewards are skewed"), (-2, -1)),
-        (marked("the rewards of {arm} are skewed"), (-1,)),
-    ):
+    found: list[str] = []
+    for words, axes in ((ALL_SKEWED, (-2, -1)), (ARM_SKEWED, (-1,))):
         skew, alarmed = skewed(
             *(part.sum(axis=axes) for part in (added.leans, added.squares, added.turns, added.draws))
         )
         for arm in np.flatnonzero(alarmed).tolist():
-            what = words.format(arm=study.arms[arm])
-            found.append(SKEWED.format(what=what, skew=float(skew.flat[arm]), UNSOUND=UNSOUND))
+            what = Translatable(words, arm=study.arms[arm])
+            found.append(Translatable(SKEWED, what=what, skew=float(skew.flat[arm]), UNSOUND=UNSOUND))
     return found
 
 
@@ -201,8 +203,7 @@ def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
     line = math.log(2 * tried) - math.log(LEVEL)
     units, nu = scatter / each, degrees if model.boosted else draws
     found_wrong: list[str] = []
-    groups = (marked("all rewards scatter by about"), (0, 1)), (marked("the rewards of {agent} scatter by about"), (0,))
-    for words, axes in (*groups, ("{arm} at {agent} scatter by about", ())):
+    for words, axes in (ALL_BY_ABOUT, (0, 1)), (REWARDS_BY_ABOUT, (0,)), ("{arm} at {agent} scatter by about", ()):
         group, freedom, total = (np.asarray(values.sum(axis=axes)) for values in (units, nu, degrees))
         small, large = log_evidence_of_scale(group, freedom)
         against = np.argwhere((small >= line) | ((large >= line) & model.boosted)).tolist()
@@ -212,7 +213,8 @@ def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
             found = math.sqrt(group[at] / max(total[at], 1.0))
             verdict = SMALL if small[at] >= line else LARGE
             scale = f"{math.sqrt(float(each.flat[0])):.3g} " if np.ndim(stated) == 0 else "what "
-            found_wrong.append(f"{words.format(**names)} {found:.3g} times the stated scale; {scale}{verdict}")
+            stated_as = f" {found:.3g} times the stated scale; {scale}{verdict}"
+            found_wrong.append(Translatable(words, **names) + stated_as)
     return found_wrong
 
 

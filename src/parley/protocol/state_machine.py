@@ -65,7 +65,7 @@ from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_report
 from parley.rewards import Past
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 
 class Stage(StrEnum):
@@ -314,8 +314,8 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
     """With one agent fewer to ask, or one more."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
     if event.agent not in here.study.agents or place is None or place.frozen is freezes:
-        words = marked("is no agent that could be frozen") if freezes else "is not frozen"
-        raise illegal(here.stage, kind, f"{event.agent!r} {words}")
+        words = Translatable("{0!r} is no agent that could be frozen", event.agent)
+        raise illegal(here.stage, kind, words if freezes else f"{event.agent!r} is not frozen")
     if isinstance(event, AgentFrozen):
         return _settled(replace(here, missing=here.missing - place.awaited))
     if event.plan is not None:
@@ -345,8 +345,8 @@ def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
     open arms than that is finished.
     """
     if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
-        words = marked("is no arm that could be opened") if opens else marked("is no open arm")
-        raise illegal(here.stage, kind, f"{arm!r} {words}", "not-found")
+        closed = Translatable("{0!r} is no arm that could be opened", arm)
+        raise illegal(here.stage, kind, closed if opens else Translatable("{0!r} is no open arm", arm), "not-found")
 
 
 def _check_early_close(here: Situation, phase: int, kind: str) -> None:

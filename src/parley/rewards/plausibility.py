@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parley.text.translation import marked
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray
 
@@ -138,7 +137,7 @@ class ImplausibleMean:
         'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
         """
         whose = "it had before" if self.other is None else f"of {arms[self.other]}"
-        moved = marked(", with what the other arms moved") if self.other is None else ""
+        moved = ", with what the others moved" if self.other is None else ""
         return (
             f"the mean {self.mean:.6g} of {arms[self.arm]} is further from the one {whose}, {self.against:.6g}{moved}, "
             f"than {self.allowed:.3g}, which the stated model allows"

@@ -27,7 +27,7 @@ from parley.errors import ParleyError
 from parley.experiments.forecasts.forecast import budget_for_power, estimates, forecast_document, launch_warning
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 CACHED = 64  # forecasts
 
@@ -51,7 +51,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
     endless = problem.horizon == "open" and problem.max_samples is None and problem.max_rounds is None
     scenarios = [] if endless else estimates(*named)
     pairs = problem.arm_count * problem.agent_count
-    why = marked("{0:,} pairs of arm and agent are too many to simulate while you wait").format(pairs)
+    why = Translatable("{0:,} pairs of arm and agent are too many to simulate while you wait", pairs)
     return Estimated(
         study=study.name,
         policy=study.policy,

@@ -29,7 +29,7 @@ from parley.rewards import RewardModel
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 from parley.rewards.privacy import with_noise
 from parley.simulation.simulate import drifted
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
@@ -263,9 +263,9 @@ def hardest_ties(problem: Problem) -> list[Tie]:
     step = min(step, (centre - low) / 2, (high - centre) / 2)
     levels = np.full(problem.arm_count, centre - step)
     levels[: top - 1], levels[top - 1 : top + 1] = centre + step, centre
-    kinds = {marked("two arms tie"): levels}
+    kinds = {Translatable("two arms tie"): levels}
     if problem.arm_count > top + 1:
-        kinds[marked("all arms below the top tie")] = np.maximum(levels, centre)
+        kinds[Translatable("all arms below the top tie")] = np.maximum(levels, centre)
     agents = np.ones(problem.agent_count)
     return [
         Tie(words=words, instance=Instance(problem=problem, means=np.outer(means, agents)), arm=top - 1)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from parley.errors import InvalidInput
 from parley.protocol.codec import read_json
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.validation.checks import is_loopback
 from parley.web.connections import Buckets
 
@@ -29,7 +29,7 @@ MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
 MOST_FIELDS = 20
 FOREIGN = ("cross-site", "same-site")
 EVERYBODY = ""  # as an address
-ELSEWHERE = marked("sent from elsewhere, not from this page")
+ELSEWHERE = Translatable("sent from elsewhere, not from this page")
 
 
 class Refused(Exception):
@@ -91,8 +91,8 @@ class Access:
         wait = max(buckets.wait(key) for buckets, key in asked)
         if wait > 0:
             later = round(wait + 0.5)
-            words = marked("too many wrong codes: try again in {later} s")
-            raise Refused(429, words.format(later=later), later=later)
+            words = Translatable("too many wrong codes: try again in {later} s", later=later)
+            raise Refused(429, words, later=later)
         if not hmac.compare_digest(given.encode(), right.encode()):
             return False
         for buckets, key in asked:  # only wrong ones are counted
@@ -116,7 +116,7 @@ class Access:
             raise Refused(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
         word = self.bound(request)
         if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
-            raise Refused(403, marked("this form is no longer valid: load the page again"))
+            raise Refused(403, Translatable("this form is no longer valid: load the page again"))
         return fields
 
     async def json(self, request: Request) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Access:
         async for part in request.stream():
             size += len(part)
             if size > MOST:
-                raise Refused(413, marked("at most {most} bytes are taken at once").format(most=MOST))
+                raise Refused(413, Translatable("at most {most} bytes are taken at once", most=MOST))
             parts.append(part)
         return b"".join(parts)
 

@@ -377,7 +377,7 @@ def create_app(runtime: SiteRuntime, access: Access, options: Mapping[str, Any] 
         return Route(row.path, guarded(known, row.refused), methods=[row.method], name=row.name)
 
     def page(path: str, handler: Handler) -> Route:
-        shown = guarded(handler, lambda request, status, error: pages.refused(request, status, str(error)))
+        shown = guarded(handler, pages.refused)
         return Route(path, shown, methods=["GET", "POST"])
 
     table = all_operations(api, parts)

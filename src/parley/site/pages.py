@@ -27,13 +27,13 @@ from parley.site.access import Access
 from parley.text.translation import (
     AUDIENCES,
     LANGUAGES,
+    Translatable,
     figure,
     gettext,
     language,
     language_of,
-    marked,
     reading,
-    retold,
+    translated,
 )
 
 HERE = Path(__file__).parent
@@ -73,9 +73,9 @@ class Pages:
             fields = await self._access.form(request)
             return await anyio.to_thread.run_sync(self._answer, request, fields)
 
-    def refused(self, request: Request, status: int, words: str) -> Response:
+    def refused(self, request: Request, status: int, error: Exception) -> Response:
         with self._reading(request):
-            return self._show(request, "refused.html", status=status, detail=retold(words))
+            return self._show(request, "refused.html", status=status, detail=translated(error.args[0]))
 
     @contextmanager
     def _reading(self, request: Request) -> Iterator[None]:
@@ -166,7 +166,7 @@ class Pages:
             phases=self._phases(),
             held=self._runtime.held,
             may_close=people.rules.flexible and standing["to_assign"] > 0,
-            reasons={word: retold(meaning) for word, meaning in CLOSING_REASONS.items()},
+            reasons={word: gettext(meaning) for word, meaning in CLOSING_REASONS.items()},
             day=day,
             moment=moment,
             decimal=figure,
@@ -269,11 +269,12 @@ def _locale() -> str:
 def error_text(error: ParleyError, *, place: bool = True) -> str:
     """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
     if not isinstance(error, InvalidInput):
-        return retold(str(error))
-    found, allowed = retold(str(error.found)), retold(error.allowed)
+        return translated(error.args[0])
+    found = translated(error.found) if isinstance(error.found, str) else str(error.found)
+    allowed = translated(error.allowed)
     words = gettext("Found: %(found)s. Allowed: %(allowed)s.", found=found, allowed=allowed)
-    hint = retold(error.hint) if error.hint else ""
-    where = f"{retold(error.key)}. " if place and ", " in error.key else ""
+    hint = translated(error.hint) if error.hint else ""
+    where = f"{translated(error.key)}. " if place and ", " in error.key else ""
     return f"{where}{words} {hint}".strip()
 
 
@@ -345,8 +346,10 @@ def take_table(site: Site, text: str, source: str = "table") -> Taken:
             continue
         try:
             if key in seen:
-                again, once = marked("{key!r} again").format(key=key), marked("once; it is in line {line}")
-                raise InvalidInput("participant", found=again, allowed=once.format(line=seen[key]))
+                again = Translatable("{key!r} again", key=key)
+                raise InvalidInput(
+                    "participant", found=again, allowed=Translatable("once; it is in line {line}", line=seen[key])
+                )
             meant = words.get(said)
             number = {"yes": 1.0, "no": 0.0}.get(meant or "")
             if meant is None:

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from parley.text.status import ArmStatus
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -184,11 +184,15 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     if settings["horizon"] is not None:
         return ""
     if tolerance:  # the true best may be gone, where one that is as good within the tolerance is there
-        near = marked("for each agent {0} as good as its {1} within {2}, as far as the guarantee goes")
         some, best = ("one of them is", "best") if top == 1 else (f"{top} of them are", f"{top} best")
-        return near.format(some, best, typed(tolerance))
-    among = marked("each agent's {0} among them, as far as the guarantee goes")
-    return among.format("true best is" if top == 1 else f"true {top} best are")
+        return Translatable(
+            "for each agent {0} as good as its {1} within {2}, as far as the guarantee goes",
+            some,
+            best,
+            typed(tolerance),
+        )
+    among = "true best is" if top == 1 else f"true {top} best are"
+    return Translatable("each agent's {0} among them, as far as the guarantee goes", among)
 
 
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

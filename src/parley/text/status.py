@@ -6,6 +6,8 @@ Policy, log, certificate, API, pages, files and commands render these, and have 
 from collections.abc import Iterable
 from enum import StrEnum
 
+from parley.text.translation import Translatable
+
 
 class OutcomeStatus(StrEnum):
     """How an agent's question ended, from the best outcome to the worst."""
@@ -38,7 +40,7 @@ class OutcomeStatus(StrEnum):
             OutcomeStatus.LEFT: "the others were re-weighed without it",
             OutcomeStatus.SETTLED: "final when all agents are",
         }.get(self)
-        return f"{self.value}: {meaning}" if meaning else self.value
+        return Translatable(f"{self.value}: {meaning}" if meaning else self.value)
 
 
 class ArmStatus(StrEnum):

@@ -4,38 +4,35 @@ A message is written once, in English and in the researcher's words (agent, arm,
 people of a trial say it, `fr.po` in French, `fr_trial.po` in French as people of a trial say it. What a catalog lacks
 is looked up in the next one: (language, audience), then language, then audience, then the message itself.
 
-Values stand in a message as `%(name)s`, a per cent sign as `%%`. Sentences of lower rooms, which are stored or
-sent before anybody knows who reads them, are `marked` there, with values as `{name}`; pages show them `retold`.
+Values stand in a message as `%(name)s`, a per cent sign as `%%`. Lower rooms make sentences before anybody knows who
+reads them: as `Translatable`, which is the English text and also carries its message (the template, with values as
+`{name}`) and the values. Pages show it `translated`. What is stored keeps both beside the text: `messages_of`.
 """
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
+from typing import Any, Self
 
 from parley.errors import needs
 
 FOLDER = Path(__file__).parent / "catalogs"
 AUDIENCES = ("trial", "experiment", "bandit")  # a catalog each, but for bandit: its words are those of the messages
 LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of the page of a site
-VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")
-RETOLD = "retold"  # the comment in the catalogs on messages that lower rooms make
-WORDS = 4  # such a message of as many words is a clause, which is looked for within longer texts too
 
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """The catalogs of one reader; the messages to retell as patterns with their translations, the longest first."""
+    """The catalogs of one reader."""
 
     catalogs: NullTranslations
     language: str = "en"
-    patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
-    clauses: tuple[tuple[re.Pattern[str], str], ...] = ()  # those that may be a part of a longer text
 
 
 _active: ContextVar[_Words] = ContextVar("_active", default=_Words(NullTranslations()))  # noqa: B039
@@ -95,45 +92,103 @@ def figure(value: float) -> str:
     return format_decimal(short, locale=language(), decimal_quantization=False)
 
 
-def marked(message: str) -> str:
-    """The message as it is: the catalogs get it from here, and `gettext` or `retold` translates it where it is shown.
+class Translatable(str):
+    """English text that carries what it was made from: a message, which is its code in the catalogs, and its values.
 
-    >>> marked("every agent has its answer")
-    'every agent has its answer'
+    Everything that takes text takes it as such, so files, commands and JSON have the English text. A value may be
+    translatable itself; text that is put before or behind is not translated.
+
+    >>> said = Translatable("it ends after {value:,} samples at most", value=1200)
+    >>> said, said.message, said.values
+    ('it ends after 1,200 samples at most', 'it ends after {value:,} samples at most', {'value': 1200})
     """
-    return message
+
+    message: str
+    values: dict[str, Any]  # by name; positional ones by their digits
+
+    def __new__(cls, message: str, *positional: Any, **named: Any) -> Self:
+        made = super().__new__(cls, message.format(*positional, **named))
+        made.message = message
+        made.values = {**{str(index): value for index, value in enumerate(positional)}, **named}
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:  # for other processes
+        return _made_from, (self.message, self.values)
+
+    def __add__(self, other: str) -> str:
+        return Translatable("{0}{1}", self, other) if other else self
+
+    def __radd__(self, other: str) -> str:
+        return Translatable("{0}{1}", other, self) if other else self
+
+    def contains(self, message: str) -> bool:
+        """Whether it was made from a message, or one of its values was."""
+        inner = (value for value in self.values.values() if isinstance(value, Translatable))
+        return self.message == message or any(value.contains(message) for value in inner)
+
+    def to_json(self) -> dict[str, Any]:
+        """Message and values; a value that is translatable likewise."""
+        values = {
+            key: value.to_json() if isinstance(value, Translatable) else value for key, value in self.values.items()
+        }
+        return {"message": self.message, "values": values}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_json` gave.
+
+        >>> said = Translatable("{0}, {late}", Translatable("{agent!r} left", agent="Lyon"), late=2.5)
+        >>> Translatable.from_json(said.to_json()).values == said.values
+        True
+        """
+        values = {
+            key: cls.from_json(value) if isinstance(value, Mapping) else value
+            for key, value in document["values"].items()
+        }
+        return cls(document["message"], *_positional(values), **_named(values))
 
 
-def retold(text: str) -> str:
-    """A sentence that was made before anybody knew its reader (stored, or answered by the API), in the reader's words.
+def _made_from(message: str, values: Mapping[str, Any]) -> Translatable:
+    return Translatable(message, *_positional(values), **_named(values))
 
-    It is found again among the messages of the catalogs, whatever values it has; otherwise each clause that is found.
 
+def _positional(values: Mapping[str, Any]) -> list[Any]:
+    return [values[key] for key in sorted(filter(str.isdecimal, values), key=int)]
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if not key.isdecimal()}
+
+
+def joined(separator: str, parts: Iterable[str]) -> str:
+    """Texts with a separator between them, of which some may be translatable.
+
+    >>> joined("; ", ["A", Translatable("{0} samples", 3)]).values
+    {'0': 'A', '1': '; ', '2': '3 samples'}
+    """
+    first, *rest = parts
+    pieces = [first, *(piece for part in rest for piece in (separator, part))]
+    return Translatable("".join(f"{{{index}}}" for index in range(len(pieces))), *pieces) if rest else first
+
+
+def messages_of(texts: Iterable[str]) -> dict[str, Any]:
+    """What stands beside texts that are stored: text -> its message and values, for each that is translatable."""
+    return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
+
+
+def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
+    """A text in the reader's words, if it is translatable, or if one of the `messages` that are stored beside it is.
+
+    >>> said = Translatable("it ends after {value:,} samples at most", value=9)
     >>> with reading("trial"):
-    ...     retold("it ends after 9 samples at most"), retold("all right: kept, if the reason is not in the rewards")
-    ('it ends after 9 participants at most', 'all right: kept, if the reason is not in the outcomes')
+    ...     translated(said), translated(str(said)), translated(str(said), messages_of([said]))
+    ('it ends after 9 participants at most', 'it ends after 9 samples at most', 'it ends after 9 participants at most')
     """
-    return _retold(_active.get(), text)
-
-
-@lru_cache(maxsize=4096)
-def _retold(words: _Words, text: str) -> str:
-    for pattern, translation in words.patterns:
-        if match := pattern.fullmatch(text):
-            return _filled(match, translation)
-    for pattern, translation in words.clauses:
-        text = pattern.sub(partial(_filled, translation=translation), text)
-    return text
-
-
-def _filled(match: re.Match[str], translation: str) -> str:
-    """The translation with the values of a match."""
-    return VALUE.sub(lambda value: match[_group(value[1] or value[2])], translation.replace("%%", "%"))
-
-
-def _group(name: str) -> str:
-    """The name of a value as that of a group: an event's template has `{0.phase}`."""
-    return f"v_{name.replace('.', '_')}"
+    if not isinstance(text, Translatable):
+        found = (messages or {}).get(text)
+        return text if found is None else translated(Translatable.from_json(found))
+    values = {key: translated(value) if isinstance(value, str) else value for key, value in text.values.items()}
+    return _active.get().catalogs.gettext(text.message).format(*_positional(values), **_named(values))
 
 
 @cache
@@ -141,7 +196,6 @@ def _words(audience: str, language: str) -> _Words:
     """Read and compile the catalogs of a reader, once a process."""
     paths = [FOLDER / f"{name}.po" for name in (f"{language}_{audience}", language, audience)]
     made: NullTranslations = NullTranslations()
-    rows: dict[str, str] = {}
     for path in reversed([path for path in paths if path.exists()]):
         with needs("server", f"the words of {path.stem}"):
             from babel.messages.mofile import write_mo
@@ -155,36 +209,7 @@ def _words(audience: str, language: str) -> _Words:
         above = GNUTranslations(compiled)
         above.add_fallback(made)
         made = above
-        rows |= {str(one.id): str(one.string) for one in catalog if RETOLD in one.auto_comments and one.string}
-    longest = [(one, _pattern(one), rows[one]) for one in sorted(rows, key=len, reverse=True)]
-    patterns = tuple((pattern, text) for _, pattern, text in longest)
-    clauses = tuple(
-        (pattern, text) for one, pattern, text in longest if len(one.split()) >= WORDS and _ends(one) == _ends(text)
-    )
-    return _Words(made, language, patterns, clauses)
-
-
-def _ends(message: str) -> tuple[str, ...]:
-    """The values at both ends: in a clause of a longer text nobody knows where these begin and end."""
-    values = list(VALUE.finditer(message))
-    return tuple(value[0] for value in values if value.start() == 0 or value.end() == len(message))
-
-
-def _pattern(message: str) -> re.Pattern[str]:
-    """What a message looks like with its values in it.
-
-    >>> _pattern("%(arm)s: 5 %% of %(arm)s").fullmatch("A: 5 % of A")["v_arm"]
-    'A'
-    """
-    seen: set[str] = set()
-    parts, place = [], 0
-    for value in VALUE.finditer(message):
-        name = _group(value[1] or value[2])
-        parts.append(re.escape(message[place : value.start()].replace("%%", "%")))
-        parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>.+?)")
-        seen.add(name)
-        place = value.end()
-    return re.compile("".join([*parts, re.escape(message[place:].replace("%%", "%"))]), re.DOTALL)
+    return _Words(made, language)
 
 
 def language_of(accepted: str) -> str:

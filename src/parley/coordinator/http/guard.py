@@ -27,7 +27,7 @@ from parley.coordinator.record import StorageUnavailable, studies
 from parley.coordinator.studies import acts
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol import TRANSITIONS
-from parley.protocol.codec import LARGE, Model, refused
+from parley.protocol.codec import LARGE, Model, json_bytes, refused
 from parley.web.openapi import Endpoint
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
@@ -175,7 +175,7 @@ def encoded(answer: Any) -> bytes:
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'
     """
-    return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
+    return answer.encode() if isinstance(answer, str) else json_bytes(answer)
 
 
 def cost_of(request: Request, limit: int) -> float:

@@ -27,7 +27,7 @@ from parley.protocol.codec import canonical, read_json
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.verify import Signature
 from parley.text.status import OutcomeStatus
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
@@ -185,7 +185,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
     row = studies.require(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.agents:
-        raise Refusal("not-found", marked("no agent {0!r} in {1!r}").format(agent, study))
+        raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", agent, study))
     place = phases.look_up(transaction, row, agent)
     frozen = place is not None and place.frozen is not None
     return row, answers.AgentAssignment(

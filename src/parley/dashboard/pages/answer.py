@@ -24,6 +24,7 @@ from parley.protocol import Certificate
 from parley.protocol.codec import read_json
 from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.text.status import ArmStatus, OutcomeStatus
+from parley.text.translation import Translatable
 
 UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
 LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096
@@ -47,6 +48,14 @@ async def certificate_of(shown: Page) -> dict[str, Any] | None:
             return None
         raise
     found: dict[str, Any] = await anyio.to_thread.run_sync(read_json, text)
+    messages = found.get("messages", {})
+    reread = found.get("with_corrections") or {}
+    for part, key in ((found, "guarantee"), (found, "drift"), (found["evidence"], "score"), (reread, "meaning")):
+        if part.get(key) in messages:
+            part[key] = Translatable.from_json(messages[part[key]])
+    found["warnings"] = [
+        Translatable.from_json(messages[one]) if one in messages else one for one in found.get("warnings", ())
+    ]
     return dict.fromkeys(Certificate.known_keys()) | found
 
 

@@ -40,7 +40,7 @@ from parley.protocol import StudyMessage
 from parley.protocol.verify import Signature
 from parley.text.formatting import DASH, gap, number, plural, real, status_text
 from parley.text.status import OutcomeStatus
-from parley.text.translation import gettext, ngettext, reading, retold
+from parley.text.translation import gettext, ngettext, reading, translated
 
 WHOLE = 40  # agents up to which a report has them all, arm by arm
 BESIDE = 8  # columns of numbers on a sheet of paper
@@ -145,7 +145,7 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
             f"By {w['arm']}", (w["arm"], *FLOW.values()), _totals(conduct.arms, conduct.by_arm.to_json())
         ),
         "flow_agents": _flow_agents(conduct, w),
-        "acts": _acts(conduct, w),
+        "acts": _acts(conduct),
         "signatures": _signatures(known["verification"].signatures),
     }
     if certificate:
@@ -202,8 +202,8 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         (w["arms"], ", ".join(status.arm_names)),
         (w["rewards"], noise),
         ("policy", f"{status.policy}{f' ({options})' if options else ''}"),
-        ("promise", retold(status.guarantee)),
-        *((key, retold(words)) for key, words in status.descriptions.items() if key != "audience"),
+        ("promise", translated(status.guarantee)),
+        *((key, translated(words)) for key, words in status.descriptions.items() if key != "audience"),
         ("digest of the study", status.digest),
     ]
     return _table("Design", ("What", "As the study states it"), rows)
@@ -225,7 +225,7 @@ def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Map
 
 
 def _ended(end: str) -> str:
-    return retold(OutcomeStatus(end).description)
+    return translated(OutcomeStatus(end).description)
 
 
 def _row(flow: dict[str, int]) -> list[str]:
@@ -280,12 +280,9 @@ def _flow_figure(conduct: Conduct, w: Mapping[str, str]) -> Markup:
     return flow_chart(trunk, leaves, "The flow from the plan to the answer; the tables below have its numbers")
 
 
-def _acts(conduct: Conduct, w: Mapping[str, str]) -> Table:
-    def kind(words: str) -> str:
-        return re.sub(r"\b(agent|arm)\b", lambda found: w[found[0]], words.replace("-", " "))
-
+def _acts(conduct: Conduct) -> Table:
     rows = [
-        (number(one.sequence), stamp(one.at), kind(one.kind), one.by, retold(one.words))
+        (number(one.sequence), stamp(one.at), gettext(one.kind.replace("-", " ")), one.by, translated(one.words))
         for one in conduct.acts
         if one.kind != "signed"
     ]
@@ -313,7 +310,7 @@ def _answers_table(known: Mapping[str, Any]) -> Table:
 
 
 def _led(panel: Mapping[str, Any]) -> str:
-    return f"{as_text(panel['agent'])}: {as_text(panel['leader'])} leads ({retold(panel['end'])})"
+    return f"{as_text(panel['agent'])}: {as_text(panel['leader'])} leads ({translated(panel['end'])})"
 
 
 def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
@@ -368,7 +365,7 @@ def _corrections(known: Mapping[str, Any]) -> str:
     reports = _table("", (agent, "phase", "record", "reason"), rows)
     read = [(one["agent"], one["would_change"], ", ".join(one["arms"])) for one in known["reread"]]
     anew = _table("", (agent, "would the answer change", "candidates with the corrections"), read)
-    meaning = f"Below is {retold(corrected['with_corrections']['meaning'])}."
+    meaning = f"Below is {translated(corrected['with_corrections']['meaning'])}."
     return f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
 
 
@@ -380,13 +377,13 @@ def _certificate(known: Mapping[str, Any]) -> Table:
         ("data", certificate["data"]),
         ("log at the end", f"record {number(certificate['sequence'])}, {certificate['head']}"),
         ("policy", f"{certificate['policy']}, Parley {certificate['version']}"),
-        ("under drift", retold(certificate["drift"])),
+        ("under drift", translated(certificate["drift"])),
     ]
     if status.settings["horizon"] is None:
         rows.append(("error probability", error_bound(certificate["guarantee"], certificate["delta"])))
     if certificate["frozen"]:
         rows.append((gettext("Frozen agents"), ", ".join(certificate["frozen"])))
-    rows += [("warning", retold(words)) for words in certificate["warnings"] or ()]
+    rows += [("warning", translated(words)) for words in certificate["warnings"] or ()]
     return _table("Certificate", ("Digest of, or what", "Value"), rows)
 
 

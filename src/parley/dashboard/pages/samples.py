@@ -13,7 +13,7 @@ from parley.dashboard.pages.study import agents_on_page, forecast, heading
 from parley.dashboard.session import Page, page
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.text.formatting import number
-from parley.text.translation import gettext, marked
+from parley.text.translation import Translatable, gettext
 
 MOST_PHASES = 200
 
@@ -106,4 +106,4 @@ def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_alread
     ]
 
 
-routes = [page("/studies/{study}/samples", samples_page, tab=marked("Samples"))]
+routes = [page("/studies/{study}/samples", samples_page, tab=Translatable("Samples"))]

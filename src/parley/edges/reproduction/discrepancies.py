@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
 
-from parley.policies.base import State, nth_largest
+from parley.policies.base import NO_GUARANTEE, State, nth_largest
 from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.wcpe import Halvings, Wcpe
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation import phases
+from parley.text.translation import Translatable
 
 ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors' search stopped
 
@@ -34,7 +35,12 @@ class LocalMeansPfUcb(PfUcbBai):
 
     @property
     def guarantee(self) -> str:
-        return "NO GUARANTEE: compares two different quantities, to show where a published figure comes from"
+        why = "compares two different quantities, to show where a published figure comes from"
+        return Translatable(NO_GUARANTEE, why)
+
+    @property
+    def bounds_errors(self) -> bool:
+        return False
 
     def keep(self, before: State, after: State) -> BoolArray:
         mixed, half, _ = self._intervals(after, before.active)

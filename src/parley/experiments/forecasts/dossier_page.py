@@ -39,7 +39,7 @@ from parley.protocol import StudyMessage
 from parley.simulation import Phase
 from parley.text.formatting import DASH, number, real, share_text
 from parley.text.status import ArmStatus
-from parley.text.translation import reading, retold
+from parley.text.translation import reading, translated
 from parley.weights import alphas_of
 
 MOST_COLUMNS = 8  # agents that a table has beside each other
@@ -78,14 +78,14 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
         alphas, temper = alphas_of(problem.weights), policy.temper if isinstance(policy, EvidenceRacing) else None
         known, size = [dossier.planned, *dossier.operating], policy.largest_size
         looks = math.log((size or 1) / int(dossier.examples[0][2][0].quotas.sum()))
-        said = (retold(text) for key, text in problem.descriptions().items() if key != "audience")
+        said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
         text = render_text(
             "dossier",
             filters=FILTERS,
             dossier=dossier,
             words=words_of_reader(),
             known=known,
-            beside=[(retold(one.study.scenario), one.study, one.fixed) for one in known if one.fixed],
+            beside=[(translated(one.study.scenario), one.study, one.fixed) for one in known if one.fixed],
             instance=dossier.truth.instances(problem)[0],
             zip=zip,
             caption=caption,
@@ -138,7 +138,7 @@ def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "retold": retold,
+    "translated": translated,
     "number": number,
     "listed": _listed,
     "a": lambda word: f"{'an' if word[0] in 'aeiou' else 'a'} {word}",

@@ -25,7 +25,7 @@ from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, u
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.rewards.privacy import with_noise
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
 # A continuation that costs this many times what was spent is stopped; it counts as at least that.
@@ -225,9 +225,10 @@ def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) ->
         return ""
     pairs = problem.arm_count * problem.agent_count
     if pairs > LARGEST_WARNING:
-        return marked(
-            "Whether this budget can decide was not simulated for {0:,} pairs of arm and agent: parley plan does."
-        ).format(pairs)
+        return Translatable(
+            "Whether this budget can decide was not simulated for {0:,} pairs of arm and agent: parley plan does.",
+            pairs,
+        )
     planner = Planner(policy=policy, options=options, replications=max(10, min(60, ESTIMATE_WORK // pairs)), seed=0)
     truths = [gap_scenario(problem, gap) for gap in usual_gaps(problem)]
     found = [(truth, planner.estimate(truth, problem)) for truth in truths]

@@ -21,7 +21,7 @@ from parley.experiments.report_kit.tables import Table
 from parley.problem import Problem
 from parley.rewards.privacy import epsilon
 from parley.text.formatting import DASH, number, share_text
-from parley.text.translation import gettext, retold
+from parley.text.translation import gettext, translated
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 
@@ -87,7 +87,7 @@ def _operating_row(one: Characteristic) -> list[str]:
     study, costs = one.study, one.study.summary()
     sizes = (one.fixed.samples if one.fixed else None, one.sequential.mean if one.sequential else None)
     return [
-        retold(study.scenario),
+        translated(study.scenario),
         right_text(study),
         wrong_text(study),
         mean_text(costs["samples"]),
@@ -260,7 +260,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
     """A row a truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
-    places, names = np.arange(len(found)), [retold(one.study.scenario) for one in found]
+    places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
         power.plot([100 * one.study.power for one in found], places, "o", color=style.colour(0), label="power")

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.weights import alphas_of, identity, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -64,7 +64,7 @@ def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
     [[[0.0], [0.0]]]
     """
     mean = problem.noise.usual_mean if level is None else level
-    return Scenario(name=marked("all arms tie"), means=np.full((1, *problem.shape), mean))
+    return Scenario(name=Translatable("all arms tie"), means=np.full((1, *problem.shape), mean))
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies.base import Elimination, Explanation, State, best_estimates, cut_to
+from parley.policies.base import NOTED, Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
@@ -24,7 +24,7 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, 
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import PhaseContrasts
 from parley.system.once import once
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
@@ -138,7 +138,7 @@ class EvidenceRacing(Elimination):
     def _noted(self, sentence: str) -> str:
         """A guarantee, with what the reward model's evidence adds to it: where it is approximate, that is said."""
         note = self.problem.noise.guarantee_note
-        return f"{sentence}, {note}" if note else sentence
+        return Translatable(NOTED, sentence, note) if note else sentence
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
@@ -401,14 +401,14 @@ class EvidenceRacing(Elimination):
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
         score = np.minimum(self._shown(state), self.line)
-        words = marked("against the arm, by the opponent that beats it least")
+        words: str = Translatable("against the arm, by the opponent that beats it least")
         if isinstance(state, Pairs):
             score, words = tolerance.shown(self.problem, state, score, self.line)
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
             score=score,
             line=self.line,
-            words=f"log evidence {words}",
+            words="log evidence " + words,
         )
 
     def _shown(self, state: Wealth) -> FloatArray:

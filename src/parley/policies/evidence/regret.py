@@ -22,7 +22,7 @@ from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 from parley.totals import Totals
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
@@ -197,7 +197,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
             usual,
             score=np.minimum(wealth / line, 1.0),
             line=1.0,
-            words=marked(
+            words=Translatable(
                 "log evidence against the arm as a share of its line, which is what a wrong answer would cost; "
                 "bars are two standard errors"
             ),

@@ -16,7 +16,7 @@ from parley.policies.base import nth_largest
 from parley.policies.evidence.settling import Phase, paid
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.text.translation import marked
+from parley.text.translation import Translatable
 
 EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
 MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
@@ -258,7 +258,7 @@ def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tup
     set aside stays just below it.
     """
     score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
-    return score, marked("that the arm is not better than the leaders by {0:g} or more").format(problem.tolerance)
+    return score, Translatable("that the arm is not better than the leaders by {0:g} or more", problem.tolerance)
 
 
 def set_aside(state: Pairs) -> BoolArray:
