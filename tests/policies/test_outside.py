@@ -5,12 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from tests.cli.test_commands import parley
 from tests.recipes.test_policy import DOUBLING
 
+from parley.dashboard.render import error_bound
+from parley.policies import make_policy
+from parley.study import load_study
 from parley.system import extensions
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +68,28 @@ def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["policy"] == "doubling"
+    assert found["guarantee"] == "NO GUARANTEE: the policy doubling claims none"
     assert found["error_rate"] <= 0.1
+
+
+@pytest.mark.parametrize("name", ["evidence", "wcpe", "uniform"])
+def test_a_rule_that_inherits_claims_nothing_unless_it_says_so(name):
+    ours = make_policy(name, load_study(STUDY).problem)
+    assert ours.guarantee.startswith("all answers right with probability at least 0.9")
+
+    class Changed(type(ours)):
+        """Another rule."""
+
+        name = "changed"
+
+    class Proven(Changed):
+        proven = True
+
+    options = {key: value for key, value in vars(ours).items() if key in {field.name for field in fields(ours)}}
+    assert "NO GUARANTEE" in Changed(**options).guarantee
+    assert "with probability" not in Changed(**options).guarantee
+    assert error_bound(Changed(**options).guarantee, 0.1) == "not bounded: this policy has no guarantee"
+    assert Proven(**options).guarantee == ours.guarantee
 
 
 @pytest.mark.servers

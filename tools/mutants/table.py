@@ -252,7 +252,7 @@ MUTANTS = [
          "return LOSSES * _one_of_many(len(places))", ANEW + "test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one"),
         ("a share of delta forgets the decimals of given weights", "protocol/lost_sites.py", "share *= _one_of_many(decimals + 1)",
          "share *= 1.0", ANEW + "test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one"),
-        ("a question asked anew is claimed as if no other could have been asked", "protocol/lost_sites.py", "if (withdrawn or weights != created.weights) and policy.bounds_errors:",
+        ("a question asked anew is claimed as if no other could have been asked", "protocol/lost_sites.py", "if how and policy.bounds_errors:",
          "if not guarantee:", ANEW + "test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta"),
         ("a lost site keeps half of its weight", "protocol/lost_sites.py", "rest[places] = 0.0",
          "rest[places] *= 0.5", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
@@ -451,6 +451,8 @@ MUTANTS = [
     *_of(
         "pages",
         ("a page names what a certificate may leave out", "dashboard/pages/answer.py", "dict.fromkeys(Certificate.known_keys()) | found", "found", RENDERED),
+        ("a rule claims the proof of the one it inherits from", "policies/base.py", 'bool(vars(type(self)).get("proven", False))', "self.proven",
+         "tests/policies/test_outside.py::test_a_rule_that_inherits_claims_nothing_unless_it_says_so[evidence]"),
         ("a coordinator may promise less later", "agent/privacy.py", 'if terms.get(name) != earlier["terms"].get(name):', "if False:",
          NOISY + "test_an_agent_holds_the_coordinator_to_the_terms_of_its_first_start[later0]"),
         ("noise that is lost is not counted", "agent/outbox.py", 'lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))', "lost = 0",

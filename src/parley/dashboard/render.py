@@ -221,7 +221,7 @@ def error_bound(guarantee: str, delta: float) -> str:
     if says(guarantee, NO_GUARANTEE):
         return "not bounded: this policy has no guarantee"
     about = ", approximately" if says(guarantee, NOTED) else ""
-    return f"at most {percent(delta)}{about}" + " for whichever question is asked anew" * says(guarantee, ASKED_ANEW)
+    return f"at most {percent(delta)}{about}" + " of a question asked anew" * says(guarantee, ASKED_ANEW)
 
 
 def says(text: str, message: str) -> bool:

@@ -132,6 +132,9 @@ class Policy(ABC):
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
+    # Whether what `claim` says is proven. A class says it for itself: another rule that inherits from it claims nothing
+    # unless it says so too.
+    proven: ClassVar[bool] = False
     allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move alike between phases
     problem: Problem
     idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
@@ -144,14 +147,25 @@ class Policy(ABC):
 
     @property
     def guarantee(self) -> str:
-        """What may be claimed of the answer, in words a user reads."""
+        """What may be claimed of the answer, in words a user reads: nothing unless the class says it is proven."""
+        if self.claims:
+            return self.claim(1 - self.problem.delta)
+        return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims none", self.name))
+
+    @property
+    def claims(self) -> bool:
+        """Whether the class itself says that its guarantee is proven."""
+        return bool(vars(type(self)).get("proven", False))
+
+    def claim(self, probability: float) -> str:
+        """The guarantee, with this probability where it has one; only asked where the class says that it is proven."""
         right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
-        return Translatable("all answers {0} with probability at least {1:g}", right, 1 - self.problem.delta)
+        return Translatable("all answers {0} with probability at least {1:g}", right, probability)
 
     @property
     def bounds_errors(self) -> bool:
         """Whether the guarantee is that every answer is right, but for the study's delta."""
-        return True
+        return self.claims
 
     @property
     def drift(self) -> str:

@@ -48,6 +48,7 @@ class Oracle(Elimination):
     """`size`: "guaranteed" errs at most delta; "paper" draws what the lower bound says, and guarantees nothing."""
 
     name: ClassVar[str] = "oracle"
+    proven: ClassVar[bool] = True
     plans_by_price: ClassVar[bool] = True
     instance: Instance
     size: str = "guaranteed"
@@ -58,18 +59,17 @@ class Oracle(Elimination):
             raise UnknownName("size", self.size, SIZES)
         require_truth(self.problem, self.instance)
 
-    @property
-    def guarantee(self) -> str:
+    def claim(self, probability: float) -> str:
+        if self.size != "guaranteed":
+            return Translatable(NO_GUARANTEE, SIZES[self.size])
         premise = "knowing the true gaps, which no real study does"
         if self.problem.noise.rate_bounds:  # its size is that for Gaussian rewards of the same variances
             premise += "; approximately, as if rates were Gaussian"
-        return (
-            super().guarantee + f" ({premise})" if self.bounds_errors else Translatable(NO_GUARANTEE, SIZES[self.size])
-        )
+        return super().claim(probability) + f" ({premise})"
 
     @property
     def bounds_errors(self) -> bool:
-        return self.size == "guaranteed"
+        return self.claims and self.size == "guaranteed"
 
     @once
     def _counts(self) -> IntArray:

@@ -47,6 +47,7 @@ class PfUcbBai(Elimination):
     """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
 
     name: ClassVar[str] = "pf-ucb-bai"
+    proven: ClassVar[bool] = True
     needs_scale: ClassVar[bool] = True
     draws_everything: ClassVar[bool] = True
 

@@ -35,6 +35,7 @@ class PfUcb(Playing):
     """`radius`: "proven" is that of the authors' theorem; "released" that of their code, which guarantees nothing."""
 
     name: ClassVar[str] = "pf-ucb"
+    proven: ClassVar[bool] = True
     needs_scale: ClassVar[bool] = True
     radius: str = "proven"
 
@@ -44,8 +45,7 @@ class PfUcb(Playing):
             raise UnknownName("radius", self.radius, RADII)
         personalization(self.problem, self.name)
 
-    @property
-    def guarantee(self) -> str:
+    def claim(self, probability: float) -> str:  # noqa: ARG002
         return f"radius {RADII[self.radius][1]}"
 
     @property
@@ -98,6 +98,7 @@ class PfUcbEnhanced(PfUcb):
     """As `pf-ucb`, but whoever is expected to lose more by an arm draws less of it, and the others more."""
 
     name: ClassVar[str] = "pf-ucb-enhanced"
+    proven: ClassVar[bool] = True
 
     def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:
         mixed = self.problem.mixed(state.means)
@@ -114,13 +115,13 @@ class ExploreThenCommit(Playing, EvidenceRacing):
     """The options of `evidence`. Who has time during a phase plays its leader meanwhile."""
 
     name: ClassVar[str] = "explore-then-commit"
+    proven: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Playing.__post_init__(self)
         EvidenceRacing.__post_init__(self)
 
-    @property
-    def guarantee(self) -> str:
+    def claim(self, probability: float) -> str:  # noqa: ARG002
         return self._noted("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
 
     @property
@@ -142,6 +143,7 @@ class OracleRegret(Playing):
     """`accuracy`: how close the allocation must provably be to the cheapest one."""
 
     name: ClassVar[str] = "oracle-regret"
+    proven: ClassVar[bool] = True
     allows_drift: ClassVar[bool] = True  # it looks at no reward
     instance: Instance
     accuracy: float = 1e-6
@@ -150,8 +152,7 @@ class OracleRegret(Playing):
         super().__post_init__()
         require_truth(self.problem, self.instance)
 
-    @property
-    def guarantee(self) -> str:
+    def claim(self, probability: float) -> str:  # noqa: ARG002
         return Translatable("plays the best arms (knowing the true gaps, which no real study does)")
 
     @once

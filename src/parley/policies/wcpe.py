@@ -56,6 +56,7 @@ class Wcpe(Elimination):
     """
 
     name: ClassVar[str] = "wcpe"
+    proven: ClassVar[bool] = True
     # Its intervals hold for all counts at once.
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}
     needs_scale: ClassVar[bool] = True
@@ -69,13 +70,14 @@ class Wcpe(Elimination):
         if not 0 < self.accuracy < 1:
             raise InvalidInput("accuracy", found=self.accuracy, allowed="a number strictly between 0 and 1")
 
-    @property
-    def guarantee(self) -> str:
-        return super().guarantee if self.bounds_errors else Translatable(NO_GUARANTEE, THRESHOLDS[self.threshold])
+    def claim(self, probability: float) -> str:
+        if self.threshold != "paper":
+            return Translatable(NO_GUARANTEE, THRESHOLDS[self.threshold])
+        return super().claim(probability)
 
     @property
     def bounds_errors(self) -> bool:
-        return self.threshold == "paper"
+        return self.claims and self.threshold == "paper"
 
     @once
     def _beta(self) -> Threshold:
@@ -229,6 +231,7 @@ class Uniform(Wcpe):
     """
 
     name: ClassVar[str] = "uniform"
+    proven: ClassVar[bool] = True
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
         # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.

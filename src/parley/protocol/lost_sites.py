@@ -32,7 +32,10 @@ DECIMALS = 6  # of a given weight
 ROUNDING = 1e-12
 LOSSES = 0.9  # of delta is for questions that only leave lost sites out; the rest is for those with given weights
 LEAST_SHARE = 1e-100
-ASKED_ANEW = " for whichever question is asked anew, and at least {0:g} if it was open whether to ask anew"
+ASKED_ANEW = (
+    "the question is asked anew, {how}. Of any question asked anew, whatever was changed and why: {anew}. Of what this "
+    "study ends with, asked anew or not: {either}"
+)
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
@@ -169,15 +172,20 @@ def guarantee_under(
     """What may be claimed of the answers of a study, as it was created, with these weights and arms in force.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
-    >>> guarantee_under(study, weights_without(study, ["x"])).partition("at least 0.9")[2]
-    ' for whichever question is asked anew, and at least 0.8 if it was open whether to ask anew'
+    >>> for sentence in guarantee_under(study, weights_without(study, ["x"])).split(". "):
+    ...     print(sentence)
+    the question is asked anew, with other weights
+    Of any question asked anew, whatever was changed and why: all answers right with probability at least 0.9
+    Of what this study ends with, asked anew or not: all answers right with probability at least 0.8
     """
     policy, delta = created.make_policy(), created.problem.delta
     guarantee = policy.guarantee
-    if (withdrawn or weights != created.weights) and policy.bounds_errors:
+    how = ["with other weights"] if weights != created.weights else []
+    how += [f"without {', '.join(sorted(withdrawn))}"] if withdrawn else []
+    if how and policy.bounds_errors:
         # One delta each is for the original question, those with other weights, and those without some arms.
-        either = max(1 - (3 if withdrawn else 2) * delta, 0.0)
-        guarantee += Translatable(ASKED_ANEW, either)
+        either = policy.claim(max(1 - (3 if withdrawn else 2) * delta, 0.0))
+        guarantee = Translatable(ASKED_ANEW, how=" and ".join(how), anew=guarantee, either=either)
     reason = Translatable(", if the reason to open {0} is not in these rewards", ", ".join(sorted(opened)))
     return guarantee + (reason if opened else "")
 

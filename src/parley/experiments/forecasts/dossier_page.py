@@ -95,6 +95,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
             design_days=lambda design, looks: _design_days(problem, design, looks),
             evidence=isinstance(policy, EvidenceRacing),
+            proven=policy.bounds_errors,
             missing=_missing_text(dossier),
             alone=known[0].alone.largest_size,
             hardest=_hardest(known),

@@ -47,6 +47,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
+    proven: ClassVar[bool] = True
     plans_by_price: ClassVar[bool] = True
     allows_drift: ClassVar[bool] = True  # pooled means choose opponents, stakes and counts, and any choice is fair
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho", "dormant"}
@@ -131,9 +132,8 @@ class EvidenceRacing(Elimination):
     def values_per_pair(self) -> int:
         return 80 + (12 * min(self.problem.arm_count, tolerance.MOST_ARMS) if self.problem.tolerance else 0)
 
-    @property
-    def guarantee(self) -> str:
-        return self._noted(super().guarantee)
+    def claim(self, probability: float) -> str:
+        return self._noted(super().claim(probability))
 
     def _noted(self, sentence: str) -> str:
         """A guarantee, with what the reward model's evidence adds to it: where it is approximate, that is said."""

@@ -69,6 +69,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
     """
 
     name: ClassVar[str] = "evidence-regret"
+    proven: ClassVar[bool] = True
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = REGRET_TEMPERS
     plays_open: ClassVar[bool] = True
     rounds: int | None = 7
@@ -82,8 +83,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
             if not (math.isfinite(value) and value > 0):
                 raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
 
-    @property
-    def guarantee(self) -> str:
+    def claim(self, probability: float) -> str:  # noqa: ARG002
         return self._noted("the expected regret of wrong answers is bounded, whatever the gaps are")
 
     @property
