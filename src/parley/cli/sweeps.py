@@ -141,9 +141,9 @@ def report_command(
 ) -> None:
     """Summarise the RESULTS folder of a `parley sweep`, finished or not.
 
-    Writes one HTML page with interactive charts that needs no network, and prints the summary.
+    Writes one HTML page with charts that needs no network, and prints the summary.
     """
-    for package in ("pandas", "pyarrow", "plotly"):
+    for package in ("pandas", "pyarrow"):
         need(package, extra="experiments", purpose="a report")
     from parley.experiments.report_kit.charts import save_figure
     from parley.experiments.sweeps.figures import sweep_figures

@@ -149,7 +149,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "mean": mean_text,
     "share": share_text,
     "real": lambda value: real(value, 4),
-    "span": lambda ends, form="%g": span(*ends, form),
+    "span": lambda ends, form="%g": span(ends[0], ends[1], form),
     "percent": lambda share, digits=1: f"{100 * share:.{digits}f} %",
 }
 

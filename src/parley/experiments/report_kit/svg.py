@@ -76,6 +76,18 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers within a range that is drawn by its logarithm: 1, 2 and 5, of many decades only 1.
+
+    >>> log_ticks(80, 3_000), log_ticks(0.02, 1e6)[:3]
+    ([100.0, 200.0, 500.0, 1000.0, 2000.0], [0.1, 1.0, 10.0])
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1, 2, 5) if high < 1000 * low else (1,)
+    every = [float(f"{factor}e{power}") for power in decades for factor in factors]
+    return [value for value in every if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+
+
 def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
     """The ticks of an axis with the decimals that tell them apart; rates in per cent.
 

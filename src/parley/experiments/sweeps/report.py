@@ -1,126 +1,188 @@
-"""The interactive report of a sweep: one HTML file with everything in it, to open offline or to send to a colleague.
+"""The report of a sweep: one HTML file with everything in it, to open offline or to send to a colleague.
 
-Charts are drawn by plotly.js, which stands in the page; they follow the reader's light or dark setting. Every chart has
-a caption, and its numbers stand in a table too.
+Charts are SVG. They follow the reader's light or dark setting, and say their numbers on hovering. Every chart has a
+caption, and its numbers stand in a table too.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from parley.errors import need
-from parley.experiments.report_kit.charts import THEMES
 from parley.experiments.report_kit.pages import render
+from parley.experiments.report_kit.svg import (
+    SHAPES,
+    Scale,
+    area,
+    breadth,
+    clipped,
+    element,
+    line,
+    log_ticks,
+    mark,
+    path,
+    svg,
+    text,
+    ticks,
+)
 from parley.experiments.report_kit.tables import Table
 from parley.experiments.sweeps import figures
 from parley.experiments.sweeps.results import Results, compare
 from parley.problem import FloatArray, Problem
 from parley.text.formatting import DASH, typed
 
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
-DASHES = ("solid", "dash", "dashdot", "dot")
-COLOURS = 8  # of a theme; dashes change where they begin again
-MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
-FEW, LEAST_HEIGHT, LINE = 6, 430, 14
-LOGARITHMIC = {"type": "log", "dtick": "D2", "tickformat": ",.0f"}  # an axis of costs
-FONT = {"family": "Inter, system-ui, sans-serif", "size": 14}
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 720.0, 92.0, 704.0, 30.0, 340.0
+LEGEND = 20.0  # of a line of it
+MOST_TICKS = 9
+MOST_NUMBERS = 120  # cells of a map that have room for theirs
+NAMES = list(SHAPES)
 
 
-def lines(
-    curves: Sequence[figures.Curve], *, x: str, y: str, bounds: Sequence[figures.Curve] = (), log_y: bool = False
-) -> dict[str, Any]:
-    """Curves with bands along an axis of the sweep, and bounds as dotted lines in ink."""
-    data: list[dict[str, Any]] = []
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """From values to places, by their logarithm if they differ by orders of magnitude."""
+
+    scale: Scale
+    logarithmic: bool
+
+    @classmethod
+    def over(cls, values: Iterable[float], start: float, end: float, *, logarithmic: bool, zero: bool = False) -> Self:
+        """An axis on which all of these have room."""
+        known = [math.log10(value) if logarithmic else value for value in values if math.isfinite(value)] or [0.0, 1.0]
+        low, high = min(known), max(known)
+        margin = 0.04 * (high - low) or 0.5
+        low = min(low, 0.0) if zero and not logarithmic else low - margin
+        return cls(scale=Scale(low, high + margin, start, end), logarithmic=logarithmic)
+
+    def __call__(self, value: float) -> float:
+        return self.scale(math.log10(value) if self.logarithmic else value)
+
+    def ticks(self) -> list[float]:
+        """Round numbers on it."""
+        low, high = self.scale.low, self.scale.high
+        return log_ticks(10**low, 10**high) if self.logarithmic else ticks(low, high)
+
+
+def line_chart(
+    curves: Sequence[figures.Curve],
+    *,
+    x: str,
+    y: str,
+    label: str,
+    bounds: Sequence[figures.Curve] = (),
+    log_y: bool = False,
+) -> Markup:
+    """Curves with bands along an axis of the sweep, and bounds as dotted lines in ink; on hovering, the numbers."""
+    every = [*curves, *bounds]
+    upright = [float(value) for curve in every for ends in (curve.y, curve.low, curve.high) for value in ends]
+    rise = Axis.over(upright, BOTTOM, TOP, logarithmic=log_y, zero=True)
+    values = sorted({float(value) for curve in every for value in curve.x})
+    ends = (RIGHT, LEFT) if x == "delta" else (LEFT, RIGHT)  # the smallest delta stands right
+    along = Axis.over(values, *ends, logarithmic=x in figures.LOGARITHMIC)
+    drawn = [*_frame(rise, y)]
+    shown = values if len(values) <= MOST_TICKS else along.ticks()
+    drawn += [text(along(value), BOTTOM + 18, typed(value), "soft", "middle") for value in shown]
+    drawn.append(text((LEFT + RIGHT) / 2, BOTTOM + 40, figures.TITLES.get(x, x), "ink", "middle"))
     for place, curve in enumerate(curves):
-        around = np.concatenate([curve.high, curve.low[::-1]])
-        shared = {"legendgroup": curve.label, "meta": {"place": place}}
-        if np.isfinite(around).all():
-            band = {"x": [*curve.x, *curve.x[::-1]], "y": around.tolist(), "fill": "toself", "mode": "lines"}
-            data.append(shared | band | {"line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"})
-        look = {
-            "marker": {"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
-            "line": {"dash": DASHES[place // COLOURS % len(DASHES)], "width": 2.2},
-            "hovertemplate": "%{fullData.name}<br>%{x:.4~g}: %{y:,.5~g}<extra></extra>",
-        }
-        data.append(shared | _points(curve, "lines+markers") | look)
+        class_ = f"s{place % len(NAMES)}"
+        known = [(at, *found) for at, *found in zip(curve.x, curve.y, curve.low, curve.high, strict=True)]
+        known = [row for row in known if all(map(math.isfinite, row))]
+        upper, lower = (
+            [(along(at), rise(high)) for at, *_, high in known],
+            [(along(at), rise(low)) for at, _, low, _ in known],
+        )
+        drawn.append(area([*upper, *lower[::-1]], f"{class_} band"))
+        points = [(along(at), rise(value)) for at, value in zip(curve.x, curve.y, strict=True) if math.isfinite(value)]
+        drawn.append(path(points, f"{class_} d{place // len(NAMES) % 4}"))
+        numbers = ((at, value) for at, value in zip(curve.x, curve.y, strict=True) if math.isfinite(value))
+        for (across, down), (at, value) in zip(points, numbers, strict=True):
+            words = f"{curve.label}, {x} = {typed(float(at))}: {value:,.5g}"
+            drawn.append(_told(mark(NAMES[place % len(NAMES)], across, down, 4.5, class_), words))
     for bound in bounds:
-        look = {"line": {"dash": "dot", "width": 2}, "meta": {"place": -1}}
-        hover = "lower bound<br>%{x:.4~g}: %{y:,.0f}<extra></extra>"
-        data.append(_points(bound, "lines") | look | {"hovertemplate": hover})
-    falling = x == "delta"
-    along: dict[str, Any] = {"title": figures.TITLES.get(x, x), "autorange": "reversed" if falling else True}
-    if x in figures.LOGARITHMIC:
-        along |= {"type": "log", "dtick": 1, "tickformat": "~g" if falling else ",d"}
-    return _chart_of(data, along, LOGARITHMIC | {"title": y} if log_y else {"title": y, "rangemode": "tozero"})
+        points = [(along(at), rise(value)) for at, value in zip(bound.x, bound.y, strict=True) if math.isfinite(value)]
+        spoken = "; ".join(f"{typed(float(at))}: {value:,.0f}" for at, value in zip(bound.x, bound.y, strict=True))
+        drawn.append(_told(path(points, "bound"), f"{bound.label}. {spoken}"))
+    legend, height = _legend([curve.label for curve in curves], [bound.label for bound in bounds], BOTTOM + 64)
+    return svg(WIDTH, height, label, *drawn, *legend)
 
 
-def _points(curve: figures.Curve, mode: str) -> dict[str, Any]:
-    known = [value if np.isfinite(value) else None for value in curve.y.tolist()]
-    return {"x": curve.x.tolist(), "y": known, "name": curve.label, "mode": mode}
+def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
+    """Boxes by group, a colour for every policy: quartiles, and whiskers to 1.5 times their distance."""
+    groups = list(dict.fromkeys(name for one in made for name in one.groups))  # an unfinished policy has fewer
+    rise = Axis.over([float(end) for one in made for some in one.values for end in (some.min(), some.max())],
+                     BOTTOM, TOP, logarithmic=True)  # fmt: skip
+    room = (RIGHT - LEFT) / len(groups)
+    width = min(0.8 * room / len(made), 60.0)
+    drawn = [*_frame(rise, y)]
+    for at, name in enumerate(groups):
+        middle = LEFT + room * (at + 0.5)
+        drawn.append(text(middle, BOTTOM + 18, clipped(name, max(int(room / 9), 4)), "soft", "middle"))
+        for place, one in enumerate(made):
+            if name not in one.groups:
+                continue
+            runs = one.values[one.groups.index(name)]
+            low, median, high = np.quantile(runs, [0.25, 0.5, 0.75]).tolist()
+            inside = runs[np.abs(runs - (low + high) / 2) <= 2 * (high - low)]  # whiskers of 1.5 times their distance
+            centre, class_ = middle + width * (place - (len(made) - 1) / 2), f"s{place % len(NAMES)}"
+            box = {"x": centre - 0.42 * width, "width": 0.84 * width, "y": rise(high), "height": rise(low) - rise(high)}
+            words = f"{one.label}, {name}: median {median:,.0f}, half of the runs from {low:,.0f} to {high:,.0f}"
+            whiskers = line(centre, rise(float(inside.min())), centre, rise(float(inside.max())), class_)
+            cut = line(box["x"], rise(median), box["x"] + box["width"], rise(median), "ink")
+            drawn.append(_told(whiskers + element("rect", class_=class_, **box) + cut, words))
+    legend, height = _legend([one.label for one in made], [], BOTTOM + 44)
+    return svg(WIDTH, height, label, *drawn, *legend)
 
 
-def box_plots(made: Sequence[figures.Boxes], *, y: str) -> dict[str, Any]:
-    """Boxes by group, a colour for every policy; drawn from quartiles, so that a page stays small."""
-    data = []
-    for place, one in enumerate(made):
-        quartiles = np.array([np.quantile(values, [0.25, 0.5, 0.75]) for values in one.values])
-        low, middle, high = quartiles.T
-        reach = 1.5 * (high - low)
-        inside = [
-            values[(values >= down) & (values <= up)]
-            for values, down, up in zip(one.values, low - reach, high + reach, strict=True)
+def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
+    """Arm x agent: the shade is the share of all draws, the numbers are draws."""
+    arms, agents = draws.shape
+    left, row = 150.0, 26.0
+    room, shares = (RIGHT - left) / agents, draws / draws.sum()
+    drawn = [text(left + room * (m + 0.5), 16, clipped(name, max(int(room / 9), 3)), "soft", "middle") for m, name in
+             enumerate(problem.agents)]  # fmt: skip
+    for k, arm in enumerate(problem.arms):
+        drawn.append(text(left - 10, 24 + row * (k + 0.65), clipped(arm), "ink", "end"))
+        for m, agent in enumerate(problem.agents):
+            shade = float(shares[k, m] / shares.max())
+            cell = {"x": left + room * m + 1, "y": 24 + row * k + 1, "width": room - 2, "height": row - 2}
+            made = element("rect", class_="s0", fill_opacity=0.05 + 0.6 * shade, **cell)
+            if draws.size <= MOST_NUMBERS:
+                made += text(left + room * (m + 0.5), 24 + row * (k + 0.65), f"{draws[k, m]:,.0f}", "ink", "middle")
+            words = f"{arm} by {agent}: {draws[k, m]:,.0f} draws, {100 * shares[k, m]:.1f} % of all"
+            drawn.append(_told(made, words))
+    return svg(WIDTH, 30 + row * arms, f"{title}: mean draws of every arm by every agent", *drawn)
+
+
+def _told(drawn: Markup, words: str) -> Markup:
+    """With words on hovering."""
+    return element("g", drawn, element("title", words))
+
+
+def _frame(rise: Axis, title: str) -> Iterator[Markup]:
+    for value in rise.ticks():
+        yield line(LEFT, rise(value), RIGHT, rise(value), "grid")
+        yield text(LEFT - 8, rise(value) + 4, typed(value) if value < 1 else f"{value:,.10g}", "soft", "end")
+    yield text(4, 14, title, "ink")
+
+
+def _legend(labels: Sequence[str], bounds: Sequence[str], top: float) -> tuple[list[Markup], float]:
+    """Marks with their labels, as many in a line as have room, and where they end."""
+    drawn, across, down = [], LEFT, top
+    for place, name in enumerate([*labels, *bounds]):
+        if across > LEFT and across + 34 + breadth(name) > WIDTH:
+            across, down = LEFT, down + LEGEND
+        curve = place < len(labels)
+        sign = mark(NAMES[place % len(NAMES)], across + 8, down - 4, 4.5, f"s{place % len(NAMES)}")
+        drawn += [
+            sign if curve else line(across, down - 4, across + 16, down - 4, "bound"),
+            text(across + 22, down, name, "ink"),
         ]
-        box = {"q1": low.tolist(), "median": middle.tolist(), "q3": high.tolist()}
-        box["lowerfence"] = [float(values.min()) for values in inside]
-        box["upperfence"] = [float(values.max()) for values in inside]
-        data.append({"type": "box", "x": list(one.groups), "name": one.label, "meta": {"place": place}, **box})
-    return _chart_of(data, {}, LOGARITHMIC | {"title": y}, boxmode="group")
-
-
-def heat_maps(draws: Sequence[tuple[str, FloatArray]], problem: Problem) -> dict[str, Any]:
-    """Arm x agent, one map at a time, chosen from a list: colour is the share of all draws, numbers are draws."""
-    data = [
-        {
-            "type": "heatmap",
-            "z": (100 * values / values.sum()).tolist(),
-            "text": [[f"{value:,.0f}" for value in row] for row in values],
-            "x": list(problem.agents),
-            "y": list(problem.arms),
-            "zmin": 0,
-            "colorscale": "Cividis",
-            "colorbar": {"title": {"text": "share of<br>draws (%)"}},
-            "texttemplate": "%{text}" if values.size <= 120 else None,
-            "hovertemplate": "%{y} by %{x}<br>%{text} draws, %{z:.1f}% of all<extra></extra>",
-            "visible": place == 0,
-            "name": title,
-        }
-        for place, (title, values) in enumerate(draws)
-    ]
-    buttons = [
-        {"label": title, "method": "restyle", "args": [{"visible": [at == place for at in range(len(draws))]}]}
-        for place, (title, _) in enumerate(draws)
-    ]
-    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"color": "#1c1f24"}}
-    room = {"updatemenus": [menu | {"bgcolor": "#ffffff"}], "margin": MARGIN | {"t": 60, "l": 110}}
-    return _chart_of(data, {}, {"autorange": "reversed"}, **room)
-
-
-def _chart_of(
-    data: list[dict[str, Any]], along: dict[str, Any], upright: dict[str, Any], **layout: Any
-) -> dict[str, Any]:
-    """A chart as plotly.js reads it, with its two axes."""
-    axes = {name: {"automargin": True} | axis for name, axis in (("xaxis", along), ("yaxis", upright))}
-    for axis in axes.values():
-        if "title" in axis:
-            axis["title"] = {"text": axis["title"], "standoff": 12}
-    named = sum(trace.get("showlegend", True) for trace in data)
-    if named > FEW:  # the legend stands below, and takes its rows from the chart
-        layout["height"] = LEAST_HEIGHT + LINE * named
-    shared = {"margin": MARGIN, "font": FONT, "legend": {"orientation": "h", "y": -0.2}}
-    return {"data": data, "layout": shared | layout | axes}
+        across += 40 + breadth(name)
+    return drawn, down + 12
 
 
 UNTIL = {"samples": "samples until every agent has its answer", "regret": "regret of all agents at the horizon"}
@@ -130,16 +192,18 @@ Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and fo
 
 def html_report(results: Results, summary: pd.DataFrame, *, command: str, level: float = 0.95) -> str:
     """The whole page; `command` is what made it. The summary is of this `level`, and so are all intervals."""
-    need("plotly", extra="experiments", purpose="an interactive report")
-    from plotly.offline import get_plotlyjs
-
     sections = {f"Along {x}": _along(results, summary, x, level) for x in figures.drawn_axes(results)}
     if made := figures.boxes(results, figures.box_axis(results)):
         caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
-        sections["Spread"] = [_chart(box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
+        sections["Spread"] = [(box_chart(made, y=UNTIL[results.unit], label=caption), caption)]
     if draws := figures.last_draws(results):
         caption = "Mean draws of every arm by every agent in the last cell of a policy; the colour is the share of all."
-        sections["Who draws what"] = [_chart(heat_maps([one[:2] for one in draws], draws[0][2]), caption, tall=True)]
+        maps = [(title, heat_map(title, values, problem)) for title, values, problem in draws]
+        folded = Markup("").join(
+            element("details", element("summary", title), drawn, open="" if not place else None)
+            for place, (title, drawn) in enumerate(maps)
+        )
+        sections["Who draws what"] = [(folded, caption)]
     return render(
         "sweep",
         title=f"Parley: {results.name}",
@@ -160,25 +224,16 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str, level:
         comparison=_comparison(results, level),
         level=f"{100 * level:g}%",
         cells=_long_table(summary, _summary_columns(results)),
-        themes={
-            name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
-            for name, one in THEMES.items()
-        },
-        plotly=Markup(get_plotlyjs()),
     )
 
 
-def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> dict[str, Any]:
-    return {"figure": figure, "caption": caption, "tall": tall}
-
-
-def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> list[dict[str, Any]]:
+def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> list[tuple[Markup, str]]:
     bands = f"bands are {100 * level:g}% intervals."
 
-    def chart(name: str, caption: str, **more: Any) -> dict[str, Any]:
-        unit = results.unit if name == "cost" else name
-        drawn = lines(figures.curves(results, summary, x, name, level=level), x=x, y=f"mean {unit}", **more)
-        return _chart(drawn, f"Mean {caption}; {bands}")
+    def chart(name: str, caption: str, **more: Any) -> tuple[Markup, str]:
+        unit, caption = results.unit if name == "cost" else name, f"Mean {caption}; {bands}"
+        made = figures.curves(results, summary, x, name, level=level)
+        return line_chart(made, x=x, y=f"mean {unit}", label=caption, **more), caption
 
     charts = [
         chart("cost", UNTIL[results.unit], bounds=figures.bound_curve(results, summary, x), log_y=True),
@@ -190,7 +245,7 @@ def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> lis
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
             f"{results.unit}; below, an agent that cares about others has to learn about them."
         )
-        charts.append(_chart(lines(saved, x=x, y="lower bound alone / together"), caption))
+        charts.append((line_chart(saved, x=x, y="lower bound alone / together", label=caption), caption))
     return charts
 
 
