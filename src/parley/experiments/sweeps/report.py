@@ -101,11 +101,11 @@ def line_chart(
         numbers = ((at, value) for at, value in zip(curve.x, curve.y, strict=True) if math.isfinite(value))
         for (across, down), (at, value) in zip(points, numbers, strict=True):
             words = f"{curve.label}, {x} = {typed(float(at))}: {value:,.5g}"
-            drawn.append(_told(mark(NAMES[place % len(NAMES)], across, down, 4.5, class_), words))
+            drawn.append(_titled(mark(NAMES[place % len(NAMES)], across, down, 4.5, class_), words))
     for bound in bounds:
         points = [(along(at), rise(value)) for at, value in zip(bound.x, bound.y, strict=True) if math.isfinite(value)]
         spoken = "; ".join(f"{typed(float(at))}: {value:,.0f}" for at, value in zip(bound.x, bound.y, strict=True))
-        drawn.append(_told(path(points, "bound"), f"{bound.label}. {spoken}"))
+        drawn.append(_titled(path(points, "bound"), f"{bound.label}. {spoken}"))
     legend, height = _legend([curve.label for curve in curves], [bound.label for bound in bounds], BOTTOM + 64)
     return svg(WIDTH, height, label, *drawn, *legend)
 
@@ -132,7 +132,7 @@ def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
             words = f"{one.label}, {name}: median {median:,.0f}, half of the runs from {low:,.0f} to {high:,.0f}"
             whiskers = line(centre, rise(float(inside.min())), centre, rise(float(inside.max())), class_)
             cut = line(box["x"], rise(median), box["x"] + box["width"], rise(median), "ink")
-            drawn.append(_told(whiskers + element("rect", class_=class_, **box) + cut, words))
+            drawn.append(_titled(whiskers + element("rect", class_=class_, **box) + cut, words))
     legend, height = _legend([one.label for one in made], [], BOTTOM + 44)
     return svg(WIDTH, height, label, *drawn, *legend)
 
@@ -153,11 +153,11 @@ def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
             if draws.size <= MOST_NUMBERS:
                 made += text(left + room * (m + 0.5), 24 + row * (k + 0.65), f"{draws[k, m]:,.0f}", "ink", "middle")
             words = f"{arm} by {agent}: {draws[k, m]:,.0f} draws, {100 * shares[k, m]:.1f} % of all"
-            drawn.append(_told(made, words))
+            drawn.append(_titled(made, words))
     return svg(WIDTH, 30 + row * arms, f"{title}: mean draws of every arm by every agent", *drawn)
 
 
-def _told(drawn: Markup, words: str) -> Markup:
+def _titled(drawn: Markup, words: str) -> Markup:
     """With words on hovering."""
     return element("g", drawn, element("title", words))
 
