@@ -8,6 +8,7 @@ from parley.experiments.forecasts.scenarios import gap_scenario, prior_scenario,
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Bounded, make_model
+from parley.rewards.binary import log_ratios, null_reference, stake_limit
 from parley.simulation import simulate
 from parley.study import parse_study
 from parley.totals import Totals
@@ -57,6 +58,16 @@ def test_the_first_phase_is_sized_by_the_rate():
     assert first(Binary()) == first(Bounded(low=0, high=1))
     assert first(Binary(rate=0.04)) == first(Binary())
     assert first(Binary(rate=0.001)) > 5 * first(Binary())
+
+
+def test_the_reference_stays_within_the_largest_stake():
+    """Few draws of an arm without a success: the bet should still win by what the opponent shows."""
+    shares, counts = np.array([[[1 / 1900], [-1 / 400]]]), np.array([[[1900.0], [400.0]]])
+    rates = np.array([[[0.004], [0.0005]]])
+    reference, multiplier = null_reference(shares, counts, rates)
+    assert multiplier <= stake_limit(shares, rates)
+    grown, _ = log_ratios(shares, counts, counts * rates, counts * rates, reference, multiplier[:, None])
+    assert grown > 0.5
 
 
 def test_the_bound_on_a_gap_holds_for_nearly_all_and_is_worth_having():

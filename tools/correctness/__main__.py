@@ -1,7 +1,8 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... forecasts` (make forecasts),
-`... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`.
+`... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
+`... normal-drift`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -27,6 +28,7 @@ from tools.correctness.laws import laws
 from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
 from tools.correctness.normal import normal
+from tools.correctness.normal_drift import normal_drift
 from tools.correctness.planning import planning
 from tools.correctness.prices import prices
 from tools.correctness.privacy import privacy
@@ -56,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
     approximate = work.add_parser("normal", help="errors of the normal approximation of rates, at ties")
     approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
+    drifting = work.add_parser("normal-drift", help="errors of the normal approximation where rates move")
+    drifting.add_argument("--replications", type=int, default=20_000, help="of every row")
     work.add_parser("planning", help="the tables of docs/planning.md")
     noisy = work.add_parser(
         "privacy", help="what private reports cost, and errors at ties; the tables of docs/privacy.md"
@@ -114,6 +118,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "forecasts": lambda: forecasts(runs, workers),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
+        "normal-drift": lambda: normal_drift(runs, workers),
         "planning": planning,
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),

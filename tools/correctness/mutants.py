@@ -13,6 +13,7 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
+from parley.rewards import bets as betting
 from parley.rewards.bets import LOG_SHARES, boosted_stakes, log_bet, log_boost
 from parley.totals import Totals
 
@@ -85,8 +86,18 @@ class VarianceAtTheEstimates(BinaryNormal):
         return np.ones(len(bets.arm), dtype=bool)
 
     def scores(self, bets: Bets) -> FloatArray:
-        with patch("parley.rewards.binary_normal.TO_THE_NULL", 0.0):
+        with patch("parley.rewards.binary_normal.restricted_rates", lambda _shares, _counts, rates, _shift: rates):
             return super().scores(bets)
+
+
+class VarianceOfThePast(BinaryNormal):
+    """The variance of the normal approximation by all rates so far, as if they never moved."""
+
+    def scores(self, bets: Bets) -> FloatArray:
+        pooled = bets.past + bets.fresh
+        rates = self.rates(pooled)
+        variance = betting.contrast_variance(bets, rates * (1 - rates))
+        return bets.contrast / np.sqrt(variance)
 
 
 class StakesBeyondTheLimit(BoundedVariance):

@@ -47,17 +47,17 @@ class SingleBet:
         The stake is that of a phase planned to cross.
         """
         generator, missing = np.random.default_rng(seed), -math.log(level)
-        sides = [_likely(self.opponent, self.rate), _likely(self.arm, self.rate + self.tolerance)]
+        sides = [likely(self.opponent, self.rate), likely(self.arm, self.rate + self.tolerance)]
         chances = np.outer(sides[0][1], sides[1][1]).ravel()
         found = []
         for _ in range(PASTS):
             before = generator.binomial(self.past, [self.rate, self.rate + self.tolerance])
-            model, bets = BinaryNormal(), self._bets(before, missing, sides[0][0], sides[1][0])
+            model, bets = BinaryNormal(), self.bets(before, missing, sides[0][0], sides[1][0])
             paid = model.final_payoff(bets) if final else model.payoff(bets)
             found.append(float(chances @ np.exp(np.minimum(paid, missing))))
         return float(np.mean(found))
 
-    def _bets(self, before: IntArray, missing: float, opponent: IntArray, arm: IntArray) -> Bets:
+    def bets(self, before: IntArray, missing: float, opponent: IntArray, arm: IntArray) -> Bets:
         """A bet for every outcome: the ones of the opponent and of the arm."""
         ones = np.meshgrid(opponent, arm, indexing="ij")
         sums = np.stack([side.ravel() for side in ones], axis=-1)[..., None].astype(np.float64)
@@ -89,7 +89,7 @@ class SingleBet:
         )
 
 
-def _likely(draws: int, rate: float) -> tuple[IntArray, FloatArray]:
+def likely(draws: int, rate: float) -> tuple[IntArray, FloatArray]:
     """Numbers of ones with their chances, without those that never come."""
     ones = np.arange(draws + 1)
     chances = binom.pmf(ones, draws, rate)

@@ -13,11 +13,13 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from parley.rewards.bets import Bets, at_bets, gaussian_payoff, in_parts, log_final_payoff
-from parley.rewards.binary import Binary, null_reference
+from parley.rewards.binary import Binary
 from parley.validation.checks import BoolArray, FloatArray
 
 PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
-TO_THE_NULL = 0.5  # of the way from the variance at the estimates to that at the nearest rates without the gap
+CLEAR_OF_0 = 1e-3  # where a search begins, no rate is nearer to 0 or 1
+RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # at most so many, to a gap of so much
+LEAST_VARIANCE = 1e-100  # of a contrast in which nobody had a one, and which is 0
 HEAVIER = 0.2  # log of how much heavier a tail may be because its variance is estimated; else the bet is exact
 LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
 
@@ -54,35 +56,78 @@ class BinaryNormal(Binary):
         return paid
 
     def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether the variance will be known well enough for what is missing, whatever the rewards."""
-        rates, draws = self.rates(bets.past), np.maximum(bets.past.counts + bets.fresh.counts, 1)
+        """`(bet,)`: whether the phase alone will know the variance well enough, by the rates to expect in it."""
+        rates, draws = self.rates(bets.past), np.maximum(bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws
-        if self.rho:  # of the two sums, about: the past's and the phase's
-            variances = variances + 2 * self.noise_variance / np.square(draws)
+        if self.rho:
+            variances = variances + self.noise_variance / np.square(draws)
         noise = np.square(bets.fresh.per_draw * (1 - 2 * rates)) * variances @ bets.weights**4
         error = sum(at_bets(bets, noise, noise)) / np.square(bets.variance)
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, by rates pooled over the past and the phase.
+        """`(bet,)`: the contrast over its standard deviation, by the rates of this phase alone under the pair's null.
 
-        The variance of an estimated rate is too small by one part in its draws, on average: that is made good.
+        Rates of earlier phases have no say: they may have been others. The variance of an estimated rate is too small
+        by one part in its draws, on average: that is made good.
         """
-        scores, pooled = np.empty(len(bets.arm)), bets.past + bets.fresh
-        rates = self.rates(pooled)
+        scores, fresh = np.empty(len(bets.arm)), bets.fresh
+        found = self.rates(fresh) if self.rho else fresh.sums * fresh.per_draw
         for part in in_parts(bets):
-            draws = np.where(part.counts > 0, part.of(pooled.counts.astype(np.float64)), 0.0)
-            shares = np.divide(part.shares * part.counts, draws, out=np.zeros(draws.shape), where=draws > 0)
-            estimated = part.of(rates)
-            nearest, _ = null_reference(shares, draws, estimated, bets.shift)
-            variances = (1 - TO_THE_NULL) * estimated * (1 - estimated) * draws / np.maximum(draws - 1, 1)
-            variances += TO_THE_NULL * nearest * (1 - nearest) * draws / np.maximum(draws - 1, 1)
+            nearest = restricted_rates(part.shares, part.counts, part.of(found), bets.shift)
+            variances = nearest * (1 - nearest) * part.counts / np.maximum(part.counts - 1, 1)
             variance = (part.counts * np.square(part.shares) * variances).sum(axis=(1, 2))
             if self.rho:
                 variance += self.noise_variance * np.square(part.shares).sum(axis=(1, 2))
-            third = (part.counts * part.shares**3 * variances * (1 - 2 * estimated)).sum(axis=(1, 2))
+            variance = np.maximum(variance, LEAST_VARIANCE)
+            third = (part.counts * part.shares**3 * variances * (1 - 2 * nearest)).sum(axis=(1, 2))
             scores[part.chosen] = unskewed(bets.contrast[part.chosen] / np.sqrt(variance), third / variance**1.5)
         return scores
+
+
+def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:
+    """The likeliest rates `(bet, side, agent)` without a gap, given that `rates` were seen; these, where there is none.
+
+    They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990), by Newton's
+    method within a bracket: theta_r falls in kappa.
+
+    >>> shares = np.array([[[0.1], [-0.1]]])
+    >>> restricted_rates(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.0]]])).round(3).ravel().tolist()
+    [0.25, 0.25]
+    """
+    weighed = counts * shares
+    gap = (weighed * rates).sum(axis=(1, 2)) + shift
+    middle = np.clip(rates, CLEAR_OF_0, 1 - CLEAR_OF_0)
+    kappa = np.maximum(gap, 0.0) / (weighed * shares * middle * (1 - middle)).sum(axis=(1, 2))
+    low, high = np.zeros(len(gap)), np.full(len(gap), np.inf)
+    found = np.array(rates)
+    open_ = np.flatnonzero(gap > 0)
+    for _ in range(RESTRICTING_STEPS):
+        if not open_.size:
+            break
+        step = kappa[open_, None, None] * shares[open_]
+        nearest, root = _root(step, rates[open_])
+        left = (weighed[open_] * nearest).sum(axis=(1, 2)) + shift
+        slope = (weighed[open_] * shares[open_] * nearest * (1 - nearest) / root).sum(axis=(1, 2))
+        found[open_] = nearest
+        low[open_] = np.where(left > 0, kappa[open_], low[open_])
+        high[open_] = np.where(left > 0, high[open_], kappa[open_])
+        newton = kappa[open_] + left / np.maximum(slope, 1e-300)
+        between = np.where(np.isfinite(high[open_]), (low[open_] + high[open_]) / 2, 4 * kappa[open_])
+        inside = (newton > low[open_]) & (newton < high[open_])
+        kappa[open_] = np.where(inside, newton, between)
+        open_ = open_[np.abs(left) > RESTRICTED]
+    return found
+
+
+def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The root r in [0, 1] of q - r = c r (1 - r), also where q is 0 or 1; and that of the discriminant."""
+    plus = 1 + step
+    root = np.sqrt(np.maximum(np.square(plus) - 4 * step * rates, 1e-24))
+    inner = (plus + np.where(plus >= 0, root, -root)) / 2
+    direct = rates / np.maximum(inner, 1e-300)
+    other = np.divide(inner, step, out=np.zeros(step.shape), where=step < -1)
+    return np.clip(np.where(plus >= 0, direct, other), 0.0, 1.0), root
 
 
 def unskewed(scores: FloatArray, skewness: FloatArray) -> FloatArray:

@@ -57,8 +57,8 @@ class BoundedVariance(Bounded):
 
     @property
     def first_variance(self) -> float:
-        """A quarter of the range for a standard deviation, unless stated: halfway between hardly any and the most."""
-        return (self.width / 4 if self.guess is None else self.guess) ** 2
+        """A quarter of the range for a standard deviation, or less if stated: a true guess must not cost draws."""
+        return min(self.width / 4, self.width if self.guess is None else self.guess) ** 2
 
     @property
     def width(self) -> float:
