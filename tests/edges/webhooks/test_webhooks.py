@@ -639,6 +639,8 @@ def test_a_server_killed_between_commit_and_delivery_delivers_when_it_is_back(da
 
 def test_a_commit_wakes_the_sender_if_there_is_anybody_to_tell(told, monkeypatch):
     house, receiver = told
+    sender = house.app.state.context.service(sending.Sender)
+    eventually(lambda: sender._any)
     monkeypatch.setattr(sending, "MOMENT", 3600.0)
     time.sleep(0.3)  # from now on it looks only when it is woken
     message = small_study()

@@ -125,7 +125,11 @@ class Sender(Service):
             await self._note_late(now)
         for row in found:
             task = self._running.get(row.id)
-            if webhooks.is_due(row, now) and (task is None or task.done()):
+            if not webhooks.is_due(row, now):
+                continue
+            if task is not None and not task.done():
+                self._woken.set()  # it may have read the log before the commit that woke this look: look again
+            else:
                 work = partial(self._tell, row)
                 self._running[row.id] = asyncio.create_task(guarded(work, "cannot send a webhook"))
 
