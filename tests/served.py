@@ -1,6 +1,7 @@
 """What runs in a thread of its own inside a `with`, such as a small HTTP server that a test talks to."""
 
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -38,3 +39,25 @@ class Silent(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+@contextmanager
+def endless_answers():
+    """The address of a server whose answers do not end; and what it found when it was cut off."""
+    cut = []
+
+    class Handler(Silent):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for _ in range(64):
+                    self.wfile.write(b" " * 2**20)
+            except OSError:
+                cut.append(self.path)
+
+        def do_POST(self):
+            self.do_GET()
+
+    with Served(Handler) as server:
+        yield server.url, cut

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import click
 
     from parley.coordinator.http.context import Context, Service
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from parley.coordinator.settings import EdgeSettings
     from parley.dashboard.session import EdgePages
     from parley.experiments.sweeps.engines import Crew, Engine
+    from parley.protocol import Stamp
     from parley.site.app import SiteOperation, SiteParts
 
 GROUP = "parley.edges"  # of entry points
@@ -69,11 +72,20 @@ class Edge:
     not_restored: ClassVar[str] = ""
 
     def options(self, command: str) -> Sequence[click.Option]:
-        """Options of one of Parley's own commands: `site`. Their values come with the hook that is named there.
+        """Options of one of Parley's own commands. Their values come with the hook that uses them:
 
-        `site`: the values are the `options` of `site_operations`.
+        `site` -> the `options` of `site_operations`; `verify` -> `judge_of_stamps`.
         """
         return ()
+
+    def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
+        """Who checks the time stamps of a log for `parley verify`, if that is asked for: returns when one was made.
+
+        Raises `BrokenChain` for a stamp that is not of the authority that was asked for. Such a stamp counts for
+        nothing if it came with the log: an administrator can add any. That every stamp is of a record of the log is
+        compared without this.
+        """
+        return None
 
     def server_settings(self) -> type[EdgeSettings] | None:
         """Settings of `parley serve`: options, environment variables and rows of its docs. See `EdgeSettings`."""

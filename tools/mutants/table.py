@@ -44,8 +44,8 @@ DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
-STAMPS = "tests/coordinator/test_stamps.py::"
-OIDC = "tests/dashboard/test_oidc.py::"
+STAMPS = "tests/edges/timestamps/test_stamps.py::"
+OIDC = "tests/edges/oidc/test_oidc.py::"
 HOOKS = "tests/edges/webhooks/test_webhooks.py::"
 SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
@@ -412,27 +412,35 @@ MUTANTS = [
          STAMPS + "test_a_log_that_was_cut_after_its_last_receipt_is_noticed"),
         ("a time stamp of a log that was cut before it fits", "protocol/verify.py", "if heads.get(sequence) != head:", "if sequence in heads and heads[sequence] != head:",
          STAMPS + "test_a_log_that_was_cut_after_its_last_receipt_is_noticed"),
-        ("a time stamp is of any head", "timestamps.py", "if imprint != stamp.head:", "if False:", STAMPS + "test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log"),
-        ("anybody's time stamp holds", "timestamps.py", "builder.build().verify(response, bytes.fromhex(stamp.head))", "pass",
+        ("a time stamp is of any head", "edges/timestamps/rfc3161.py", "if imprint != stamp.head:", "if False:", STAMPS + "test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log"),
+        ("a stamp that was handed in is the server's own", "coordinator/record/ledger.py", 'own = documents.c.kind.like(f"stamp-%-{MADE[True]}-%")', "own = STAMPS",
+         STAMPS + "test_a_stamp_that_was_handed_in_does_not_displace_that_of_the_operators_authority"),
+        ("stamps of any authority are compared", "cli/verify.py", "self._flaws[id(stamp)] = str(error)\n                return False", "self._flaws[id(stamp)] = str(error)",
+         STAMPS + "test_stamps_of_other_authorities_stand_beside_and_count_for_nothing"),
+        ("anybody's time stamp holds", "edges/timestamps/rfc3161.py", "builder.build().verify(response, bytes.fromhex(stamp.head))", "pass",
          STAMPS + "test_a_stamp_that_does_not_hold_is_noticed"),
-        ("an answer that does not end is read on and on", "timestamps.py", "if len(found) > size:", "if False:",
+        ("an answer that does not end is read on and on", "web/bodies.py", "if len(found) > size:", "if False:",
          STAMPS + "test_an_answer_that_does_not_end_is_not_read_to_the_end"),
     ),
     *_of(
         "sign-in",
-        ("the log has people by the name they chose", "coordinator/access/oidc.py", 'name = f"{plain} ({kid})"', "name = plain",
+        ("the log has people by the name they chose", "edges/oidc/provider.py", 'name = f"{plain} ({kid})"', "name = plain",
          OIDC + "test_nobody_is_logged_as_somebody_else_by_taking_their_name"),
         ("another host of the domain may set the cookies behind a proxy", "dashboard/session.py", ' or settings.public_url.startswith("https://")', "",
          "tests/dashboard/test_session.py::test_under_tls_the_cookie_is_secure_and_bound_to_the_host[settings1]"),
-        ("a sign-in that another browser began is taken", "coordinator/access/oidc.py", 'if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):', "if False:",
+        ("a sign-in that another browser began is taken", "edges/oidc/provider.py", 'if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):', "if False:",
          OIDC + "test_an_answer_to_somebody_else_or_to_nobody_is_refused"),
-        ("an ID token of any nonce is taken", "coordinator/access/oidc.py", '{"nonce": _derived(secret, "nonce"), "client_id"', '{"client_id"',
+        ("an ID token of any nonce is taken", "edges/oidc/provider.py", '{"nonce": _derived(secret, "nonce"), "client_id"', '{"client_id"',
          OIDC + "test_an_id_token_that_does_not_hold_is_refused[nonce]"),
-        ("an ID token for another client is taken", "coordinator/access/oidc.py", '{"iss": known["issuer"], "aud": client}', '{"iss": known["issuer"]}',
+        ("an ID token for another client is taken", "edges/oidc/provider.py", '{"iss": known["issuer"], "aud": client}', '{"iss": known["issuer"]}',
          OIDC + "test_an_id_token_that_does_not_hold_is_refused[audience]"),
-        ("a code without its challenge is bought", "coordinator/access/oidc.py", 'code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),', "code_challenge=create_s256_code_challenge('0' * 64),",
+        ("a code without its challenge is bought", "edges/oidc/provider.py", 'code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),', "code_challenge=create_s256_code_challenge('0' * 64),",
          OIDC + "test_somebody_whom_the_provider_knows_signs_in_and_out"),
-        ("a sign-in of long ago signs", "coordinator/access/oidc.py", "if signed_in < asked - LEEWAY:", "if False:",
+        ("an empty name is a person", "edges/oidc/provider.py", "if not isinstance(subject, str) or not subject.strip():", "if False:",
+         OIDC + "test_an_id_token_that_does_not_hold_is_refused"),
+        ("a sign-in yet to come is taken", "edges/oidc/provider.py", "not signed_in <= now + LEEWAY", "False",
+         OIDC + "test_an_id_token_that_does_not_hold_is_refused"),
+        ("a sign-in of long ago signs", "edges/oidc/provider.py", "if signed_in < asked - LEEWAY:", "if False:",
          OIDC + "test_nothing_is_signed_unless_the_same_person_signs_in_anew[old auth_time]"),
         ("who was revoked signs in again", "coordinator/access/tokens.py", "if row is not None and row.revoked_at is not None:", "if False:",
          OIDC + "test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked"),

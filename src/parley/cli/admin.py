@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from parley.cli.console import (
     show_table,
     warn,
     with_client,
-    write_page,
     write_secret,
 )
 from parley.errors import InvalidInput, needs
@@ -227,34 +225,6 @@ def restore(source: str, db: str) -> None:
     say("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
     for row in made.live:
         say(f"  {row.kid}  {row.principal}")
-
-
-@admin_command.command()
-@click.argument("study")
-@click.option("--authority", required=True, metavar="URL", help="The RFC 3161 authority that this command asks.")
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False),
-    help="Keep the stamp in this file, for `parley verify --stamp`, not beside the log; auditors may do this too.",
-)
-@with_client
-def timestamp(client: Client, study: str, authority: str, output: str | None) -> None:
-    """Have an authority stamp the log of STUDY: `parley verify` then notices if it is cut or rewritten later.
-
-    The authority learns the hash of the last record and nothing else.
-    """
-    from parley.protocol import Record
-    from parley.timestamps import ask_stamp, read_response
-
-    found = client.request("GET", "studies", study, "log", params={"limit": 1, "newest_first": True})
-    stamp = asyncio.run(ask_stamp(authority, Record.from_json(found["records"][0])))
-    if output is None:
-        client.request("POST", "studies", study, "stamps", json=stamp.to_json())
-    else:
-        write_page(output, stamp.text + "\n")
-    when = read_response(stamp).tst_info.gen_time
-    say(f"{stamp.authority} stamped record {stamp.sequence} of {study} at {when:%Y-%m-%d %H:%M:%S} UTC.")
-    say(f"Check it: parley verify LOG {f'--stamp {output} ' if output else ''}--stamp-ca CERTIFICATES")
 
 
 @admin_command.command()

@@ -28,8 +28,6 @@ EXTRAS = {
     "site": "site",
     "sql": "agent --source sql: and parquet:",
     "privacy": "agent and site, in a study with private reports",
-    "timestamps": "time stamps of logs: admin timestamp, serve --timestamp-authority, verify --stamp-ca",
-    "oidc": "sign-in to the dashboard by a provider: serve --oidc-issuer",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
 }

@@ -1,22 +1,25 @@
 """`parley verify`: believe nothing, replay everything."""
 
 from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from parley.agent.outbox import kept_files
-from parley.cli.console import connect, json_option, network_options, print_json, say
+from parley.cli.console import connect, edge_options, json_option, network_options, print_json, say
 from parley.errors import BrokenChain, InvalidInput, needs
+from parley.hooks import edges as all_edges
 from parley.protocol import Proof, Receipt, Stamp, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
 from parley.text.formatting import plural
-from parley.timestamps import check_stamps
 
 
+@edge_options("verify")
 @click.command()
 @click.argument("study", metavar="STUDY")
 @click.option("--db", envvar="PARLEY_DB", help="Database in which the study with this id lives.")
@@ -36,11 +39,6 @@ from parley.timestamps import check_stamps
     multiple=True,
     help="A file with time stamps kept elsewhere, such as an earlier export: the log must hold the stamped records.",
 )
-@click.option(
-    "--stamp-ca",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Certificates (PEM) of the time stamp authority: the signature of every stamp is checked.",
-)
 @json_option
 def verify_command(
     study: str,
@@ -49,8 +47,8 @@ def verify_command(
     token_file: str | None,
     receipts: tuple[str, ...],
     stamp: tuple[str, ...],
-    stamp_ca: str | None,
     as_json: bool,
+    edges: Mapping[str, Any],
 ) -> None:
     """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.
 
@@ -62,13 +60,12 @@ def verify_command(
     if name is not None:
         held += [receipt for path in receipts for receipt in _receipts(Path(path), name)]
         held += [one for path in stamp for one in _stamps(Path(path), name)]
-    result = _verify(study, db, server, token_file, held)
-    times: list[datetime] = []
-    if stamp_ca is not None:  # also if the log is not sound: a forged stamp must not discredit it
-        try:
-            times = check_stamps(result.stamps, Path(stamp_ca))
-        except BrokenChain as error:
-            result = replace(result, problem=str(error))
+    judges = [judge for edge in all_edges() if (judge := edge.judge_of_stamps(edges)) is not None]
+    authority = _Authority(judges, {id(one) for one in held})
+    result = _verify(study, db, server, token_file, held, authority.believes)
+    if problem := authority.problem(result):
+        result = replace(result, problem=problem)
+    times = [authority.times[id(one)] for one in result.stamps if id(one) in authority.times]
     if as_json:
         document = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "trial"}
         print_json(
@@ -77,6 +74,7 @@ def verify_command(
             | {"corrected": [asdict(one) for one in result.corrected]}
             | {"signatures": [asdict(one) for one in result.signatures]}
             | {"stamps": [one.to_json() for one in result.stamps], "stamped_at": [time.isoformat() for time in times]}
+            | {"doubted": [one.to_json() for one in result.doubted]}
             | {"reads": [asdict(one) for one in result.reads]}
         )
     elif result.sound:
@@ -84,7 +82,7 @@ def verify_command(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
             f"taken again and found the same, {plural(result.receipts, 'receipt')} found; the study is {result.stage}."
         )
-        _say_stamped(result, times, asked=stamp_ca is not None)
+        _say_stamped(result, times, asked=bool(judges))
         if not result.exact:
             _line("Numbers differ in the last digits: another machine's rounding. No decision differs.")
         for found in result.amended:
@@ -124,23 +122,55 @@ def _say_people(result: Verification) -> None:
         _line(f"Read: {actor} saw results while the study went on, in phase {', '.join(seen)}")
 
 
-def _verify(study: str, db: str | None, server: str | None, token_file: str | None, held: list[Proof]) -> Verification:
+class _Authority:
+    """What those who check stamps say of each, by its id. Without any, all stamps are compared with the log."""
+
+    def __init__(self, judges: Sequence[Callable[[Stamp], datetime]], given: Collection[int]) -> None:
+        self._judges, self._given = judges, given
+        self.times: dict[int, datetime] = {}
+        self._flaws: dict[int, str] = {}
+
+    def believes(self, stamp: Stamp) -> bool:
+        """Whether the stamp is of the authority that is asked for."""
+        for judge in self._judges:
+            try:
+                self.times[id(stamp)] = judge(stamp)
+            except BrokenChain as error:
+                self._flaws[id(stamp)] = str(error)
+                return False
+        return True
+
+    def problem(self, result: Verification) -> str:
+        """Why a stamp that was given does not hold, or why none of those beside the log does."""
+        given = [one for one in result.doubted if id(one) in self._given]
+        flawed = given or (list(result.doubted) if not result.stamps else [])
+        return self._flaws[id(flawed[0])] if flawed else ""
+
+
+def _verify(
+    study: str,
+    db: str | None,
+    server: str | None,
+    token_file: str | None,
+    held: list[Proof],
+    believed: Callable[[Stamp], bool],
+) -> Verification:
     path = Path(study)
     if path.is_file():
         with path.open("rb") as lines:
-            return verify_log(read_log(lines, held), held)
+            return verify_log(read_log(lines, held), held, believed=believed)
     if db is not None:
         with needs("server", "parley verify --db"):
             from parley.coordinator.record import open_for_reading
             from parley.coordinator.record.audit import verify_stored
         with closing(open_for_reading(db)) as storage:
-            found = verify_stored(storage, study, held)
+            found = verify_stored(storage, study, held, believed)
         if found is None:
             raise InvalidInput("study", found=f"no study {study!r} in the database", allowed="a study's id")
         return found
     if server is not None:
         with connect(server, token_file) as client:
-            result = verify_log(read_log(client.export(study), held), held)
+            result = verify_log(read_log(client.export(study), held), held, believed=believed)
         if result.sound and result.study != study:
             return replace(result, problem=f"the coordinator sent the log of {result.study!r}, not that of {study!r}")
         return result
@@ -164,9 +194,11 @@ def _study_of(study: str) -> str | None:
 
 def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) -> None:
     """What the time stamps show, and what was not checked of them."""
+    if result.doubted:
+        _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they show nothing here.")
     if not result.stamps:
         if asked:
-            _line("No time stamp is with this log: --stamp-ca had nothing to check.")
+            _line("No time stamp is with this log: there was nothing to check.")
         return
     later = result.records - max(stamp.sequence for stamp in result.stamps)
     after = (
@@ -177,7 +209,7 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
     else:
         _line(
             f"{plural(len(result.stamps), 'time stamp')} compared with the log. {after}. Who signed, and when, was not "
-            "checked: give the authority's certificates, --stamp-ca FILE."
+            "checked: give the authority's certificates, --stamp-ca FILE (the extra timestamps)."
         )
 
 

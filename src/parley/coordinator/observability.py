@@ -104,8 +104,4 @@ class Metrics:
             "parley_oldest_awaited_report_seconds", "Age of the oldest plan that a running study awaits a report of.",
             registry=self.registry,
         )  # fmt: skip
-        self.stamps = Counter(
-            "parley_stamps_total", "Attempts to have a log stamped, by outcome: stamped or failed.", ["outcome"],
-            registry=self.registry,
-        )  # fmt: skip
         self.streams = Gauge("parley_event_streams", "Open event streams.", registry=self.registry)

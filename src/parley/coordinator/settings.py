@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
-from parley.errors import InvalidInput, need
+from parley.errors import InvalidInput
 from parley.hooks import edges
 from parley.validation.checks import is_loopback
-
-PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles of those who sign in
 
 
 def setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
     """A setting: its default, a sentence for `--help` and the docs, and the least value of a number."""
     return field(default=default, metadata={"help": help, "least": least})
+
+
+def require_url(name: str, url: str) -> None:
+    """Refuse the address of a setting unless it is empty or one of the web."""
+    if url and not url.startswith(("https://", "http://")):
+        raise InvalidInput(name, found=url, allowed="https://HOST")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,21 +69,7 @@ class ServerSettings:
     no_dashboard: bool = setting(False, "Serve the API alone, without the web pages.")
     docs: str = setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
     public_url: str = setting(
-        "", "Address at which people open the pages, for links in webhooks; https:// makes cookies secure."
-    )
-    oidc_issuer: str = setting(
-        "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
-    )
-    oidc_client_id: str = setting("", "Client id of this server at the provider.")
-    oidc_secret_file: str = setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
-    oidc_scope: str = setting("openid profile email", "Scopes to ask the provider for.")
-    oidc_name: str = setting("email", "Claim of the ID token by which the log names people; without it: sub.")
-    oidc_claim: str = setting("groups", "Claim of the ID token that gives the roles, or its path (realm.roles).")
-    oidc_roles: str = setting(
-        "", "Values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first that fits counts."
-    )
-    timestamp_authority: str = setting(
-        "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."
+        "", "Address at which people open the pages, for links from elsewhere; https:// makes cookies secure."
     )
     log_level: str = setting("info", "debug, info, warning or error.")
     edges: tuple[EdgeSettings, ...] = ()
@@ -96,13 +85,7 @@ class ServerSettings:
             raise InvalidInput("port", found=self.port, allowed="0 to 65535")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
-        for name in ("public_url", "timestamp_authority", "oidc_issuer"):
-            if (url := getattr(self, name)) and not url.startswith(("https://", "http://")):
-                raise InvalidInput(name, found=url, allowed="https://HOST")
-        if self.timestamp_authority:
-            need("rfc3161_client", extra="timestamps", purpose="timestamp_authority")
-        if self.oidc_issuer:
-            self._check_provider()
+        require_url("public_url", self.public_url)
         self._check_files()
         if not (self.is_loopback or self.tls_cert or self.plain_http):
             raise InvalidInput(
@@ -114,32 +97,6 @@ class ServerSettings:
         for edge in self.edges:
             edge.check(self)
 
-    def _check_provider(self) -> None:
-        need("authlib", extra="oidc", purpose="oidc_issuer")
-        if not self.oidc_issuer.startswith("https://") and not is_loopback(urlsplit(self.oidc_issuer).hostname or ""):
-            raise InvalidInput("oidc_issuer", found=self.oidc_issuer, allowed="https://HOST")
-        for name in ("public_url", "oidc_client_id", "oidc_roles"):
-            if not getattr(self, name):
-                raise InvalidInput(name, found="nothing", allowed="a value, where there is an oidc_issuer")
-        self.provider_roles  # noqa: B018  # read now, so that a typing error is found at the start
-
-    @property
-    def provider_roles(self) -> list[tuple[str, str, str | None]]:
-        """Value of the provider's claim, role and study (None: all), in the order of the setting.
-
-        >>> ServerSettings(oidc_roles="staff=viewer:first, board=analyst").provider_roles
-        [('staff', 'viewer', 'first'), ('board', 'analyst', None)]
-        """
-        found = []
-        for entry in filter(None, map(str.strip, self.oidc_roles.split(","))):
-            value, _, scope = entry.rpartition("=")
-            role, _, study = scope.partition(":")
-            if not value or role not in PEOPLE or (study and role == "administrator"):
-                allowed = f"VALUE=ROLE or VALUE=ROLE:STUDY with a ROLE of {', '.join(PEOPLE)} (which is of no study)"
-                raise InvalidInput("oidc_roles", found=entry, allowed=allowed)
-            found.append((value, role, study or None))
-        return found
-
     def _check_files(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
@@ -147,10 +104,10 @@ class ServerSettings:
             raise InvalidInput("docs", found=f"no index.html in {self.docs}", allowed="a folder that `make docs` made")
         if self.tls_client_ca and not self.tls_cert:
             raise InvalidInput("tls_client_ca", found="no tls_cert", allowed="only with HTTPS (--tls-cert, --tls-key)")
-        for name in ("tls_cert", "tls_key", "tls_client_ca", "oidc_secret_file"):
+        for name in ("tls_cert", "tls_key", "tls_client_ca"):
             path = getattr(self, name)
             if path and not Path(path).is_file():
-                raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM, or the secret of a client)")
+                raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM)")
 
     def of(self, kind: type[E]) -> E:
         """The settings of an edge."""

@@ -134,7 +134,8 @@ class Verification:
     corrected: tuple[Amendment, ...] = ()  # reports that were corrected after their phase was decided
     warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
     signatures: tuple[Signature, ...] = ()
-    stamps: tuple[Stamp, ...] = ()  # that were compared; who signed them, `parley.timestamps` checks
+    stamps: tuple[Stamp, ...] = ()  # that were compared; who signed them is not checked here
+    doubted: tuple[Stamp, ...] = ()  # that were not believed, and count for nothing
     reads: tuple[Read, ...] = ()  # of results, while the study went on
 
     @property
@@ -149,15 +150,19 @@ Observer: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
 
 def verify_log(
-    records: Iterable[Record], receipts: Collection[Proof] = (), observe: Observer | None = None
+    records: Iterable[Record],
+    receipts: Collection[Proof] = (),
+    observe: Observer | None = None,
+    believed: Callable[[Stamp], bool] = lambda _: True,
 ) -> Verification:
     """Check a study's whole log, and that every receipt is in it with the report it was given for.
 
     For a time stamp, and for a bare (sequence, head), it checks that the log has that record. All are looked at after
     the records: `read_log` may still be adding stamps. `observe` is called with every record that was found right, its
-    event, and the trial before (None at first) and after it.
+    event, and the trial before (None at first) and after it. Stamps that are not `believed` count for nothing.
     """
     seen = _Seen(observe)
+    doubted: list[Stamp] = []
     problem = None
     try:
         for record in chained(records):
@@ -166,6 +171,9 @@ def verify_log(
             raise InvalidInput("log", found="no record", allowed="at least study-created")
         if seen.trial.stage in (Stage.FINISHED, Stage.CANCELLED) and seen.certificate is None:
             raise BrokenChain("the study is over, but its certificate is not in the log")
+        doubted += [one for one in receipts if isinstance(one, Stamp) and not believed(one)]
+        none = {id(one) for one in doubted}
+        receipts = [one for one in receipts if id(one) not in none]
         check_receipts(seen.heads, seen.given, receipts)
     except CoordinatorError:  # the log did not come: that says nothing about it
         raise
@@ -189,6 +197,7 @@ def verify_log(
         warnings=seen.warnings(trial) if trial else (),
         signatures=tuple(seen.signatures),
         stamps=stamps,
+        doubted=tuple(doubted),
         reads=tuple(seen.reads),
     )
 

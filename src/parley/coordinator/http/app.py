@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from parley import __version__
-from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import TokenCache, any_session_over, sweep_sessions
 from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
@@ -21,14 +20,12 @@ from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.studies import ETags
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage, ledger
+from parley.coordinator.record import Storage
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.hooks import edges
-from parley.timestamps import ask_stamp
 
 SWEEP = 60.0  # seconds
-STAMP = 2.0  # seconds between looks for a log to be stamped; doubled with every failure, up to an hour
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
 # On threads: NumPy hands the interpreter over. Processes of their own made no request faster, and simulations slower.
@@ -50,7 +47,6 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
         closer=Closer(storage, clock, metrics),
-        provider=Provider(settings, storage, clock, monotonic) if settings.oidc_issuer else None,
         tokens=TokenCache(storage),
         etags=ETags(),
         readiness=Readiness(storage),
@@ -95,8 +91,6 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     context.closer.start(context.tell)
     words = "cannot look for sessions that are over"
     beside = [asyncio.create_task(repeat(partial(_sweep, context), SWEEP, words))]
-    if context.settings.timestamp_authority:
-        beside.append(asyncio.create_task(_stamp(context)))
     for service in context.services:
         await service.start()
     logger.info("started", version=__version__, database=context.storage.url)
@@ -116,21 +110,3 @@ async def _sweep(context: Context) -> None:
     over, sweep = (partial(work, at=context.session_clock()) for work in (any_session_over, sweep_sessions))
     if await context.read(over):
         await asyncio.wrap_future(context.storage.submit(sweep))
-
-
-async def _stamp(context: Context) -> None:
-    """Have the head of a log stamped after each decided phase; what fails is tried again, and nobody waits for it."""
-    seen: dict[str, int] = {}
-    failures = 0
-    while True:
-        try:
-            for record in await context.read(partial(ledger.stamps_due, seen=seen)):
-                stamp = await ask_stamp(context.settings.timestamp_authority, record)
-                await asyncio.wrap_future(context.storage.submit(partial(ledger.keep_stamp, stamp=stamp)))
-                context.metrics.stamps.labels("stamped").inc()
-            failures = 0
-        except Exception as error:  # also a bug: it must not end all other stamps
-            failures += 1
-            context.metrics.stamps.labels("failed").inc()
-            logger.warning("no time stamp", error=str(error) or type(error).__name__, failures=failures)
-        await asyncio.sleep(min(3600.0, STAMP * 2 ** min(failures, 20)))

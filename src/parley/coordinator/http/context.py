@@ -21,7 +21,6 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
@@ -192,7 +191,6 @@ class Context:
     pace: Throttle
     watch: Watch
     closer: Closer
-    provider: Provider | None  # with which people sign in
     tokens: TokenCache
     etags: ETags
     readiness: Readiness

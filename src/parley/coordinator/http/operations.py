@@ -15,7 +15,7 @@ from parley.coordinator.http.guard import Operation
 from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import Problem
-from parley.protocol import Certificate, Decision, Plan, Receipt, Report, Stamp, StudyMessage
+from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.web.openapi import Service
 
 STUDY = "/v1/studies/{study}"
@@ -119,7 +119,6 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
         _results(STUDY + "/log", admin.get_log, answers.LogPage, INSPECTORS, query=schemas.StudyLogQuery),
         _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson", results=True),
-        _row("POST", STUDY + "/stamps", admin.add_stamp, ADMINS, body=Stamp, answer=Stamp, status=201),
         _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),
         _row(
             "GET", "/v1/log", admin.get_server_log, INSPECTORS,

@@ -6,7 +6,7 @@ decision, whom it asked, what was put aside, who was frozen, the documents, the 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from parley.coordinator.record import ledger, studies, tables
 from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
-from parley.protocol import Event, Proof, Record, Trial, Verification, read_log, verify_log
+from parley.protocol import Event, Proof, Record, Stamp, Trial, Verification, read_log, verify_log
 from parley.protocol.codec import canonical, sha256
 from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
@@ -32,14 +32,19 @@ Row: TypeAlias = Mapping[Any, Any]
 Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
 
 
-def verify_stored(storage: Storage, study: str, receipts: Iterable[Proof] = ()) -> Verification | None:
+def verify_stored(
+    storage: Storage,
+    study: str,
+    receipts: Iterable[Proof] = (),
+    believed: Callable[[Stamp], bool] = lambda _: True,
+) -> Verification | None:
     """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
     stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
     expected = _Projection()
     known = list(receipts)
-    result = verify_log(chain(stored.records, read_log(stored.stamps, known)), known, expected.add)
+    result = verify_log(chain(stored.records, read_log(stored.stamps, known)), known, expected.add, believed)
     if not result.sound:
         return result
     wrong = list(_differences(stored, expected, exact=result.exact))

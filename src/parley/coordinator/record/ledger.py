@@ -14,12 +14,13 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import documents, log, studies
 from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
-from parley.protocol.codec import read_json
+from parley.protocol.codec import read_json, sha256
 
 SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
-STAMP = "stamp-{:010d}"  # by the sequence of the record: in order, and one of each
+# By the sequence of the record, who had it made (the server: own), and its digest: in order, and all of them are kept.
+STAMP, MADE = "stamp-{:010d}-{}-{}", {True: "own", False: "given"}
 STAMPS = documents.c.kind.startswith("stamp-")
 DECIDED = ("phase-closed", "certified")  # kinds of records after which a stamp is due
 
@@ -116,14 +117,19 @@ def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     return (_read(found.popleft()) for _ in range(len(found)))
 
 
-def keep_stamp(transaction: Transaction, stamp: Stamp) -> bool:
-    """Keep a stamp; False if there is one of its record, which stays."""
-    row = {"study": stamp.study, "kind": STAMP.format(stamp.sequence)}
-    same = and_(*(documents.c[name] == value for name, value in row.items()))
-    if transaction.execute(select(documents.c.kind).where(same)).first() is not None:
-        return False
-    transaction.execute(insert(documents).values(**row, body=stamp.text))
-    return True
+def keep_stamp(transaction: Transaction, stamp: Stamp, *, own: bool = False) -> None:
+    """Keep a stamp beside those that are kept; `own`: the server had it made by the operator's authority.
+
+    Whoever hands in a stamp says what it likes of its authority, so that is not what own ones are known by.
+    """
+    kind = STAMP.format(stamp.sequence, MADE[own], sha256(stamp.text)[:8])
+    transaction.execute(insert(documents).values(study=stamp.study, kind=kind, body=stamp.text))
+
+
+def stamps_of(transaction: Transaction, study: str, sequence: int) -> list[str]:
+    """The stamps of one record, as they are exported."""
+    here = documents.c.kind.startswith(f"stamp-{sequence:010d}-")
+    return list(transaction.execute(select(documents.c.body).where(documents.c.study == study, here)).scalars())
 
 
 def stamp_texts(transaction: Transaction, study: str) -> list[str]:
@@ -133,7 +139,7 @@ def stamp_texts(transaction: Transaction, study: str) -> list[str]:
 
 
 def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
-    """The last records of logs in which something was decided after the last stamp.
+    """The last records of logs in which something was decided after the server's own last stamp.
 
     `seen`: study -> up to where its log needs none; kept here, so that no record is looked at twice.
     """
@@ -141,8 +147,9 @@ def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
     for study, sequence in transaction.execute(select(studies.c.id, studies.c.sequence)).all():
         if seen.get(study) == sequence:
             continue
-        latest = select(func.max(documents.c.kind)).where(documents.c.study == study, STAMPS)
-        stamped = int((transaction.execute(latest).scalar_one() or STAMP.format(0)).partition("-")[2])
+        own = documents.c.kind.like(f"stamp-%-{MADE[True]}-%")
+        latest = select(func.max(documents.c.kind)).where(documents.c.study == study, own)
+        stamped = int((transaction.execute(latest).scalar_one() or "stamp-0").split("-")[1])
         after = max(stamped, seen.get(study, 0))
         here = and_(log.c.stream == study, log.c.sequence > after, log.c.kind.in_(DECIDED))
         if transaction.execute(select(log.c.sequence).where(here).limit(1)).first() is None:

@@ -60,7 +60,7 @@ documents = sa.Table(  # what hardly changes stands apart: the row of a study is
     "documents",
     metadata,
     _study(),
-    sa.Column("kind", sa.String(16), nullable=False),  # "study", as it was created; "certificate"; "stamp-N"
+    sa.Column("kind", sa.String(32), nullable=False),  # "study", as it was created; "certificate"; "stamp-..."
     sa.Column("body", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("study", "kind"),
 )

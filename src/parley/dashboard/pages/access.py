@@ -1,18 +1,16 @@
 """Signing in and out, and tokens: issue, rotate, revoke. A new token is shown once."""
 
-import secrets
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from parley.coordinator.access.oidc import BEGUN
 from parley.coordinator.answers import IssuedToken
 from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, session_cookie
+from parley.dashboard.sign_in import provider_of
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
@@ -76,13 +74,13 @@ async def sign_in_page(shown: Page) -> Response:
     following = local(shown.asked("next", "/"))
     if shown.who is not None:
         return RedirectResponse(following, status_code=303)
-    return await _form(shown, following)
+    return await sign_in_form(shown, following)
 
 
-async def _form(shown: Page, following: str, *, problem: str = "", code: int = 200) -> Response:
-    provider = shown.context.provider
+async def sign_in_form(shown: Page, following: str, *, problem: str = "", code: int = 200) -> Response:
+    """The form, which goes on to `following`; `problem`: why the last attempt failed."""
     known: dict[str, Any] = {"next": following, "problem": problem, "onward": ""}
-    return await shown.show("sign_in.html", code=code, provider=provider and provider.host, **known)
+    return await shown.show("sign_in.html", code=code, provider=provider_of(shown), **known)
 
 
 async def lead_on(shown: Page, heading: str, address: str) -> Response:
@@ -108,58 +106,15 @@ async def sign_in(shown: Page) -> Response:
             if known
             else "This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed."
         )
-        return await _form(shown, following, problem=problem, code=refusal.status)
-    return _entered(shown, RedirectResponse(following, status_code=303), made.session)
+        return await sign_in_form(shown, following, problem=problem, code=refusal.status)
+    return entered(shown, RedirectResponse(following, status_code=303), made.session)
 
 
-def _entered(shown: Page, response: Response, session: str) -> Response:
+def entered(shown: Page, response: Response, session: str) -> Response:
+    """The response with the cookie of a new session."""
     seconds = round(shown.context.settings.session_hours * 3600)
     response.set_cookie(**session_cookie(shown.request), value=session, max_age=seconds)
     response.delete_cookie(FORM_COOKIE)
-    return response
-
-
-def provider_cookie(request: Request) -> dict[str, Any]:
-    """Of a sign-in that has begun: lax, since the provider's site sends the browser back.
-
-    Its value is a secret, what is sealed until then, and where to go then, with points between.
-    """
-    cookie = session_cookie(request)
-    return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
-
-
-async def to_provider(shown: Page) -> Response:
-    """Send the browser to the sign-in provider."""
-    following, provider = local(shown.asked("next", "/")), shown.context.provider
-    if provider is None or shown.who is not None:
-        return RedirectResponse(following if shown.who else "/sign-in", status_code=303)
-    secret = secrets.token_urlsafe(32)
-    try:
-        response = RedirectResponse(await provider.address(secret), status_code=303)
-    except Refusal as refusal:
-        return await _form(shown, following, problem=refusal.detail, code=refusal.status)
-    value = f"{secret}..{quote(following, safe='')}"
-    response.set_cookie(**provider_cookie(shown.request), value=value, max_age=BEGUN)
-    return response
-
-
-async def from_provider(shown: Page) -> Response:
-    """Open a session for whom the provider names; who is to sign has one, and goes on with what the provider said."""
-    provider, cookie = shown.context.provider, provider_cookie(shown.request)
-    if provider is None:
-        return RedirectResponse("/sign-in", status_code=303)
-    secret, _, rest = shown.request.cookies.get(cookie["key"], "").partition(".")
-    sealed, _, rest = rest.partition(".")
-    following = local(unquote(rest) or "/")
-    if sealed:
-        return await lead_on(shown, "Signed in", f"{following}?{shown.request.url.query}")
-    try:
-        session = await provider.session(secret, shown.request.query_params)
-    except Refusal as refusal:
-        response = await _form(shown, following, problem=refusal.detail, code=refusal.status)
-    else:
-        response = _entered(shown, await lead_on(shown, "Signed in", following), session)
-    response.delete_cookie(**cookie)
     return response
 
 
@@ -177,7 +132,5 @@ routes = [
     page("/tokens/revoke", revoke, "POST", only=ADMINISTRATORS),
     page("/sign-in", sign_in_page, open_to_all=True),
     page("/sign-in", sign_in, "POST", open_to_all=True),
-    page("/sign-in/oidc", to_provider, open_to_all=True),
-    page("/sign-in/oidc/done", from_provider, open_to_all=True),
     page("/sign-out", sign_out, "POST"),
 ]

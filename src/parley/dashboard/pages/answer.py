@@ -1,6 +1,5 @@
 """The answer of a study: arms, certificate, estimates, verification, and everything to take away."""
 
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,9 +15,9 @@ from parley.coordinator.http.routes.administration import list_corrections, list
 from parley.coordinator.http.schemas import ConfirmedSignBody
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
-from parley.dashboard.pages.access import lead_on, provider_cookie
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
+from parley.dashboard.sign_in import provider_of
 from parley.errors import InvalidInput
 from parley.protocol import Certificate
 from parley.protocol.codec import read_json
@@ -27,7 +26,6 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable
 
 UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
-LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096
 HEAD = (
     "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -156,9 +154,9 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
 
 async def _signer(shown: Page) -> str:
     """The sign-in provider that named the reader; nothing for who holds a token."""
-    provider = shown.context.provider
+    provider = provider_of(shown)
     assert shown.who is not None
-    return provider.host if provider and await provider.person(shown.who.kid) else ""
+    return provider.host if provider and await provider.knows(shown.who.kid) else ""
 
 
 async def sign(shown: Page) -> Response:
@@ -176,41 +174,33 @@ async def sign(shown: Page) -> Response:
 
 
 async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
-    """Send the browser to the provider; what is to be signed waits in its cookie, sealed for this session and study."""
-    provider, secret = shown.context.provider, secrets.token_urlsafe(32)
+    """Send the browser to the provider; what is to be signed waits there."""
+    provider = provider_of(shown)
     assert provider is not None
     assert shown.who is not None
     try:
         words = ConfirmedSignBody.from_json({**body, "token": "", "kid": shown.who.kid}).text
     except InvalidInput as error:
         raise Refusal("invalid-request", str(error)[:400]) from None
-    sealed = await provider.seal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", words)
-    value = f"{secret}.{sealed}.{quote(f'/studies/{quote(shown.study)}/signed', safe='')}"
-    if len(value) > LONGEST_COOKIE:
-        raise Refusal("invalid-request", "name and meaning are too long to be kept while you sign in: shorten them")
-    response = await lead_on(shown, f"To {provider.host}", await provider.address(secret, prompt="login", max_age="0"))
-    response.set_cookie(**provider_cookie(shown.request), value=value)
-    return response
+    return await provider.prove(shown, words, f"/studies/{quote(shown.study)}/signed")
 
 
 async def signed_in_anew(shown: Page) -> Response:
     """Sign what waits, if the provider names the reader anew."""
-    provider, cookie = shown.context.provider, provider_cookie(shown.request)
-    secret, sealed = (shown.request.cookies.get(cookie["key"], "") + "..").split(".")[:2]
+    provider = provider_of(shown)
     if provider is None or shown.who is None:
         return _to_signatures(shown)
     try:
-        at, words = await provider.unseal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", sealed)
-        body = ConfirmedSignBody.read(words)
+        body = ConfirmedSignBody.read(await provider.words(shown))
         shown = replace(shown, form={"name": body.name, "meaning": body.meaning})
-        await provider.confirm(body.kid, at, secret, shown.request.query_params)
+        await provider.confirm(shown)
         await shown.call(sign_study, body=body)
         response = _to_signatures(shown)
     except Refusal as refusal:
         if refusal.slug not in UNSIGNED:
             raise
         response = await answer_page(shown, problem=f"nothing was signed: {refusal.detail}", code=refusal.status)
-    response.delete_cookie(**cookie)
+    provider.forget(shown, response)
     return response
 
 

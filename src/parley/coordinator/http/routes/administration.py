@@ -23,9 +23,8 @@ from parley.coordinator.record.writer import append_server, store_prepared
 from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import Proposal
 from parley.coordinator.studies.phases import load_trial
-from parley.protocol import Report, Stamp, Trial, events
+from parley.protocol import Report, Trial, events
 from parley.protocol.certificate import corrections_of, reading
-from parley.timestamps import read_response
 
 ATTEMPTS = 10
 A = TypeVar("A")
@@ -291,25 +290,6 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
                 yield line
         for text in await call.context.read_for(kid, lambda transaction: ledger.stamp_texts(transaction, call.study)):
             yield f"{text}\n"
-
-
-async def add_stamp(call: Call[None, Stamp]) -> Stamp:
-    """Keep an RFC 3161 time stamp of a record beside the log: it is exported with it, and verified."""
-    stamp, by, at = call.body, call.by.name, call.context.clock()
-    if stamp.study != call.study:
-        raise Refusal("invalid-request", "the study of the time stamp is not that of the address")
-    read_response(stamp)
-
-    def work(transaction: Transaction) -> Stamp:
-        if not ledger.has(transaction, stamp.study, stamp.sequence, stamp.head):
-            raise Refusal("not-found", f"no record {stamp.sequence} with the hash {stamp.head:.12}... in the log")
-        if not ledger.keep_stamp(transaction, stamp):
-            raise Refusal("already-exists", f"record {stamp.sequence} has a time stamp")
-        entry = {"study": stamp.study, "sequence": stamp.sequence, "authority": stamp.authority}
-        append_server(transaction, "stamp-added", entry, actor=by, at=at)
-        return stamp
-
-    return await call.change(work)
 
 
 async def verify_study(call: Call[None, None]) -> Verified:

@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from tests.coordinator.authority import Authority, endless_answers
 from tests.coordinator.support import House, eventually, report_of, study_message
+from tests.edges.timestamps.authority import Authority
+from tests.served import endless_answers
 
 from parley.cli.main import main
-from parley.coordinator.http import app
 from parley.coordinator.record import ledger, open_storage
 from parley.coordinator.record.backup import backup
+from parley.edges.timestamps import service
 from parley.errors import BrokenChain, Conflict, InvalidInput, NotAllowed, NotThere, ParleyError
 from parley.protocol import Stamp
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "recompute_chain.py"
+SCRIPT = Path(__file__).parents[3] / "examples" / "recompute_chain.py"
 
 
 def run(*words):
@@ -153,6 +154,27 @@ def test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log(stamped):
     assert [one["payload"]["sequence"] for one in log if one["kind"] == "stamp-added"] == [4]
 
 
+def test_stamps_of_other_authorities_stand_beside_and_count_for_nothing(stamped, authority, tmp_path, monkeypatch):
+    """An administrator may hand in a stamp of any authority: all are kept, and those that are asked for decide."""
+    monkeypatch.setenv("PARLEY_TOKEN", stamped.token)
+    log = tmp_path / "log.ndjson"
+    with Authority(tmp_path / "other") as other:
+        run("admin", "timestamp", "trial", "--server", stamped.url, "--authority", other.url)
+        log.write_text("\n".join(stamped.admin.export("trial")))
+        for one in (authority, other):
+            said = run("verify", log, "--stamp-ca", one.certificates)
+            assert "1 time stamp of other authorities left out" in said
+            assert "1 time stamp checked" in said
+        found = json.loads(run("verify", log, "--stamp-ca", other.certificates, "--json"))
+        assert [len(found[key]) for key in ("stamps", "stamped_at", "doubted")] == [1, 1, 1]
+        # Beside the log it proves nothing, also not against the log; handed over as evidence it has to hold.
+        forged = replace(Stamp.from_json(found["stamps"][0]), sequence=1)
+        log.write_text("\n".join([*stamped.lines, forged.text]))
+        assert "Sound." in run("verify", log, "--stamp-ca", authority.certificates)
+        with pytest.raises(BrokenChain, match="has another record there"):
+            run("verify", log)
+
+
 def test_backups_have_the_stamps(stamped, authority, tmp_path):
     backup(str(stamped.storage.path), tmp_path / "backup.db")
     run("admin", "restore", tmp_path / "backup.db", "--db", tmp_path / "restored.db")
@@ -160,9 +182,37 @@ def test_backups_have_the_stamps(stamped, authority, tmp_path):
     assert "1 time stamp checked" in run("verify", "trial", *words)
 
 
+def test_a_stamp_that_was_handed_in_does_not_displace_that_of_the_operators_authority(
+    prepared_sqlite, authority, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(service, "PAUSE", 0.01)
+    monkeypatch.setenv("PARLEY_TOKEN", "")
+    authority.down = True
+    house = house_in(tmp_path, prepared_sqlite, timestamp_authority=authority.url)
+    try:
+        (agent,) = house.create(study_message(agents=1, arms=2, policy="uniform", max_rounds=1))
+        agent.send(report_of(agent.plan("trial", "agent 1"), 0))
+        end = eventually(lambda: house.admin.status("trial")["stage"] == "finished" and house.admin.status("trial"))
+        monkeypatch.setenv("PARLEY_TOKEN", house.token)
+        with Authority(tmp_path / "other") as other:  # it says of itself what it likes: both are at 127.0.0.1
+            run("admin", "timestamp", "trial", "--server", house.url, "--authority", other.url)
+        authority.down = False
+
+        def kept():
+            texts = house.storage.read(lambda transaction: ledger.stamp_texts(transaction, "trial"))
+            return [one for one in map(Stamp.read, texts) if one.sequence == end["sequence"]]
+
+        assert len(eventually(lambda: kept() if len(kept()) > 1 else None)) == 2, "the operator's stands beside it"
+        run("verify", "trial", "--db", house.storage.path, "--stamp-ca", authority.certificates)
+    finally:
+        authority.down = False
+        house.close()
+        house.storage.close()
+
+
 @pytest.mark.servers
 def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_nothing(storage, authority, monkeypatch):
-    monkeypatch.setattr(app, "STAMP", 0.01)
+    monkeypatch.setattr(service, "PAUSE", 0.01)
     authority.down, before = True, authority.asked
     house = House(storage, timestamp_authority=authority.url)
     try:
@@ -170,7 +220,7 @@ def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_no
         (agent,) = house.create(message)
         agent.send(report_of(agent.plan("trial", "agent 1"), 0))
         assert agent.send(report_of(eventually(lambda: due(agent)), 0)).phase == 2
-        failed = house.app.state.context.metrics.stamps.labels("failed")
+        failed = house.app.state.context.service(service.Stamper)._attempts.labels("failed")
         assert eventually(lambda: failed.collect()[0].samples[0].value)
         authority.down = False
         end = eventually(lambda: house.admin.status("trial")["stage"] == "finished" and house.admin.status("trial"))
@@ -187,7 +237,7 @@ def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_no
         asked = authority.asked
         time.sleep(0.1)
         assert before < asked == authority.asked, "nothing was decided since: nobody is asked"
-        monkeypatch.setattr(app, "STAMP", 60)  # nothing is read any more when the database is closed
+        monkeypatch.setattr(service, "PAUSE", 60)  # nothing is read any more when the database is closed
         time.sleep(0.1)
     finally:
         authority.down = False

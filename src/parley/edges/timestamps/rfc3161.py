@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.protocol import Record, Stamp
+from parley.web.bodies import at_most
 
 if TYPE_CHECKING:
     from rfc3161_client import TimeStampResponse
@@ -57,16 +58,6 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
     return stamp
 
 
-async def at_most(size: int, parts: AsyncIterable[bytes]) -> bytes:
-    """What comes in parts. Of more than `size` bytes no further part is read: whoever sends them may never end."""
-    found = bytearray()
-    async for part in parts:
-        found += part
-        if len(found) > size:
-            break
-    return bytes(found)
-
-
 def _host(authority: str) -> str:
     """The host of an address: all that is kept of it, since the rest may hold a password."""
     parts = urlsplit(authority)
@@ -92,10 +83,11 @@ def read_response(stamp: Stamp) -> TimeStampResponse:
     return response
 
 
-def check_stamps(stamps: tuple[Stamp, ...], certificates: Path) -> list[datetime]:
-    """When each stamp was made, if all are signed by who has one of these certificates (PEM), or one that they issued.
+def judge(certificates: Path) -> Callable[[Stamp], datetime]:
+    """A function that says when a stamp was made.
 
-    The first that is not raises `BrokenChain`.
+    It raises `BrokenChain` for a stamp that is not signed by who has one of these certificates (PEM), or one that they
+    issued.
     """
     with needs(EXTRA, "checking time stamps"):
         from cryptography.x509 import load_pem_x509_certificates
@@ -106,8 +98,8 @@ def check_stamps(stamps: tuple[Stamp, ...], certificates: Path) -> list[datetime
             builder = builder.add_root_certificate(certificate)
     except ValueError:
         raise InvalidInput("certificates", found=f"none in {certificates}", allowed="a PEM file") from None
-    times = []
-    for stamp in stamps:
+
+    def made_at(stamp: Stamp) -> datetime:
         try:
             response = read_response(stamp)
             builder.build().verify(response, bytes.fromhex(stamp.head))
@@ -116,5 +108,6 @@ def check_stamps(stamps: tuple[Stamp, ...], certificates: Path) -> list[datetime
             raise BrokenChain(
                 f"the time stamp of record {stamp.sequence} does not hold with {certificates}: {words}"
             ) from None
-        times.append(response.tst_info.gen_time)
-    return times
+        return response.tst_info.gen_time
+
+    return made_at

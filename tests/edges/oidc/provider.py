@@ -1,4 +1,4 @@
-"""An OpenID Connect provider, as a process: `python -m tests.dashboard.provider CLIENT SECRET BACK PEOPLE.json`.
+"""An OpenID Connect provider, as a process: `python -m tests.edges.oidc.provider CLIENT SECRET BACK PEOPLE.json`.
 
 Of Authlib's server parts: code flow, PKCE required, nonce required, client_secret_basic. It prints its address. Who
 signs in is chosen on its page, or by `user=` in the query; a person's claims may overwrite any of the ID token's.
@@ -22,7 +22,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oidc.core import AuthorizationCodeMixin, OpenIDCode
 from joserfc.jwk import RSAKey
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Client(ClientMixin):
@@ -210,7 +210,7 @@ def serve(client, secret, back, people):
 @contextmanager
 def provider_process(client, secret, back, people):
     """The address of a provider that runs meanwhile."""
-    words = [sys.executable, "-m", "tests.dashboard.provider", client, secret, back, str(people)]
+    words = [sys.executable, "-m", "tests.edges.oidc.provider", client, secret, back, str(people)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         yield process.stdout.readline().strip(), process

@@ -2,7 +2,6 @@
 
 import subprocess
 import threading
-from contextlib import contextmanager
 
 from tests.served import Served, Silent
 
@@ -75,25 +74,3 @@ class Authority(Served):
         self.openssl("ts", "-reply", "-config", self.config, "-queryfile", self.folder / "request.tsq",
                      "-out", self.folder / "answer.tsr")  # fmt: skip
         return (self.folder / "answer.tsr").read_bytes()
-
-
-@contextmanager
-def endless_answers():
-    """The address of a server whose answers do not end; and what it found when it was cut off."""
-    cut = []
-
-    class Handler(Silent):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            try:
-                for _ in range(64):
-                    self.wfile.write(b" " * 2**20)
-            except OSError:
-                cut.append(self.path)
-
-        def do_POST(self):
-            self.do_GET()
-
-    with Served(Handler) as server:
-        yield server.url, cut

@@ -10,14 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from tests.coordinator.authority import endless_answers
 from tests.coordinator.support import House, eventually, study_message
-from tests.dashboard.provider import provider_process
 from tests.dashboard.site import form_token
+from tests.edges.oidc.provider import provider_process
+from tests.served import endless_answers
 
 from parley.coordinator.clock import later, utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
+from parley.edges.oidc.settings import OidcSettings
 from parley.errors import InvalidInput
 
 pytestmark = pytest.mark.servers
@@ -32,6 +33,9 @@ PEOPLE = {
     "issuer": {"sub": "7", "groups": ["board"], "iss": "https://elsewhere.example"},
     "late": {"sub": "8", "groups": ["board"], "exp": 1_600_000_000, "iat": 1_500_000_000},
     "forged": {"sub": "9", "groups": ["board"], "forged": True},
+    "nameless": {"sub": "", "groups": ["board"]},
+    "blank": {"sub": " ", "groups": ["board"]},
+    "early": {"sub": "10", "groups": ["board"], "auth_time": 32_503_680_000},
 }
 ROLES = "board=administrator, monitors=viewer:trial, staff=analyst"
 
@@ -156,7 +160,7 @@ def test_a_code_is_worth_nothing_without_its_verifier(here):
         assert thief.get("/").status_code == 303
 
 
-@pytest.mark.parametrize("user", ["nonce", "audience", "issuer", "late", "forged"])
+@pytest.mark.parametrize("user", ["nonce", "audience", "issuer", "late", "forged", "nameless", "blank", "early"])
 def test_an_id_token_that_does_not_hold_is_refused(here, user):
     with browser(here) as pages:
         back = sign_in(pages, user)
@@ -168,11 +172,11 @@ def test_an_id_token_that_does_not_hold_is_refused(here, user):
 def test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked(here):
     with browser(here) as pages:
         sign_in(pages, "ann")
-        assert pages.get("/tokens").status_code == 200
+        assert pages.get("/studies/trial/audit").status_code == 200
         here.people.write_text(json.dumps(PEOPLE | {"ann": PEOPLE["ann"] | {"groups": ["staff"]}}))
         with browser(here) as again:
             sign_in(again, "ann")
-        assert pages.get("/tokens").status_code == 403, "in every session"
+        assert pages.get("/studies/trial/audit").status_code == 403, "in every session"
         here.people.write_text(json.dumps(PEOPLE))
         tokens = here.house.admin.request("GET", "tokens")["tokens"]
         (kid,) = [one["kid"] for one in tokens if one["principal"] == f"analyst:ann@example.org ({one['kid']})"]
@@ -248,11 +252,20 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
         ("ada", {}, "another person signed in at 127.0.0.1"),
         ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
         ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in again: you signed in "),
+        ("bob", {"auth_time": time.time() + 7200}, "its auth_time is in the future"),
         ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
         ("bob", {"groups": []}, "gives you no role here"),
         ("nobody", {}, "did not sign you in"),
     ],
-    ids=["another person", "no auth_time", "old auth_time", "nonce", "no role any more", "refused there"],
+    ids=[
+        "another person",
+        "no auth_time",
+        "old auth_time",
+        "auth_time to come",
+        "nonce",
+        "no role any more",
+        "refused there",
+    ],
 )
 def test_nothing_is_signed_unless_the_same_person_signs_in_anew(here, user, claims, words):
     before = len(signatures(here))
@@ -344,7 +357,7 @@ def test_a_provider_that_is_down_is_told_and_tokens_still_work(prepared_sqlite, 
 
 def test_settings_that_cannot_be_right_are_refused_at_the_start(tmp_path):
     whole = {"public_url": PUBLIC, "oidc_issuer": "https://id.example", "oidc_client_id": "x", "oidc_roles": "a=viewer"}
-    assert ServerSettings(**whole).provider_roles == [("a", "viewer", None)]
+    assert ServerSettings.read(**whole).of(OidcSettings).provider_roles == [("a", "viewer", None)]
     for changes in (
         {"public_url": ""},
         {"oidc_client_id": ""},
@@ -357,7 +370,7 @@ def test_settings_that_cannot_be_right_are_refused_at_the_start(tmp_path):
         {"oidc_secret_file": str(tmp_path / "none")},
     ):
         with pytest.raises(InvalidInput):
-            ServerSettings(**whole | changes)
+            ServerSettings.read(**whole | changes)
 
 
 def test_without_the_settings_nothing_of_it_is_there(prepared_sqlite, tmp_path):

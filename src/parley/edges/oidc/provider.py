@@ -11,24 +11,31 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import anyio.to_thread
 import httpx2 as httpx
+from starlette.requests import Request
+from starlette.responses import Response
 
 from parley.coordinator.access import tokens
 from parley.coordinator.access.tokens import Role, TokenRow
-from parley.coordinator.clock import Clock, hours_between
+from parley.coordinator.clock import hours_between
+from parley.coordinator.http.context import Context
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage, Transaction
-from parley.coordinator.settings import ServerSettings
-from parley.timestamps import at_most
+from parley.coordinator.record import Transaction
+from parley.dashboard.pages.access import lead_on
+from parley.dashboard.session import Page, session_cookie
+from parley.dashboard.sign_in import SignIn
+from parley.edges.oidc.settings import OidcSettings
+from parley.web.bodies import at_most
 
 DONE = "/sign-in/oidc/done"  # where the provider sends people back to
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
@@ -39,14 +46,19 @@ AT_ONCE = 8  # requests to it: anybody may knock
 KEPT = 60.0  # seconds for which its discovery document is taken as it was
 LEEWAY = 60  # seconds by which its clock may differ
 LONGEST = 100  # characters of a name
+LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096
 
 
-class Provider:
+class Provider(SignIn):
     """The provider that the operator chose. What a browser must prove is derived from one secret, in its cookie."""
 
-    def __init__(self, settings: ServerSettings, storage: Storage, clock: Clock, session_clock: Clock) -> None:
-        self._settings, self._storage, self._clock, self._session_clock = settings, storage, clock, session_clock
-        self._back = settings.public_url.rstrip("/") + DONE
+    path = "/sign-in/oidc"
+
+    def __init__(self, context: Context) -> None:
+        server, settings = context.settings, context.settings.of(OidcSettings)
+        self._settings, self._session_hours = settings, server.session_hours
+        self._storage, self._clock, self._session_clock = context.storage, context.clock, context.session_clock
+        self._back = server.public_url.rstrip("/") + DONE
         secret = os.environ.get("PARLEY_OIDC_SECRET", "")
         path = settings.oidc_secret_file
         self._secret = Path(path).read_text(encoding="utf-8").strip() if path else secret
@@ -80,22 +92,52 @@ class Provider:
         """The secret of a new session, for what the provider sent the browser back with; else the refusal."""
         kid, claims = await self._named(secret, answer)
         await self._admit(kid, claims)
-        at, hours = self._session_clock(), self._settings.session_hours
+        at, hours = self._session_clock(), self._session_hours
         opened = self._storage.submit(lambda transaction: tokens.open_session(transaction, kid, at=at, hours=hours))
         return (await asyncio.wrap_future(opened))[0]
 
-    async def person(self, kid: str) -> TokenRow | None:
+    async def knows(self, kid: str) -> bool:
+        return await self._person(kid) is not None
+
+    async def prove(self, shown: Page, words: str, back: str) -> Response:
+        assert shown.who is not None
+        secret = secrets.token_urlsafe(32)
+        sealed = await self._seal_words(shown.who.kid, _bound(secret, shown), words)
+        value = f"{secret}.{sealed}.{quote(back, safe='')}"
+        if len(value) > LONGEST_COOKIE:
+            raise Refusal("invalid-request", "name and meaning are too long to be kept while you sign in: shorten them")
+        response = await lead_on(shown, f"To {self.host}", await self.address(secret, prompt="login", max_age="0"))
+        response.set_cookie(**provider_cookie(shown.request), value=value)
+        return response
+
+    async def words(self, shown: Page) -> str:
+        return (await self._waited(shown))[1]
+
+    async def confirm(self, shown: Page) -> None:
+        assert shown.who is not None
+        at, _ = await self._waited(shown)
+        await self._confirm(shown.who.kid, at, waiting(shown)[0], shown.request.query_params)
+
+    async def _waited(self, shown: Page) -> tuple[str, str]:
+        assert shown.who is not None
+        secret, sealed, _ = waiting(shown)
+        return await self._unseal(shown.who.kid, _bound(secret, shown), sealed)
+
+    def forget(self, shown: Page, response: Response) -> None:
+        response.delete_cookie(**provider_cookie(shown.request))
+
+    async def _person(self, kid: str) -> TokenRow | None:
         """The row of somebody whom this provider named; None for who holds a token."""
         look = self._storage.glance
         row = await anyio.to_thread.run_sync(look, lambda transaction: tokens.get_token(transaction, kid))
         return row if row is not None and row.created_by == self._by else None
 
-    async def seal(self, kid: str, bound: str, words: str) -> str:
+    async def _seal_words(self, kid: str, bound: str, words: str) -> str:
         """Words that wait in a browser until this person comes back to what they are `bound` to."""
         waiting = base64.urlsafe_b64encode(f"{self._clock()} {words}".encode()).decode().rstrip("=")
         return waiting + await self._seal(kid, bound, waiting)
 
-    async def unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
+    async def _unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
         """When words were sealed, and the words; refused if that was elsewhere or too long ago."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
@@ -107,12 +149,12 @@ class Provider:
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
         """By what every server process knows and no browser: the row of a person has a secret that nobody was given."""
-        row = await self.person(kid)
+        row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} has not named you: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
-    async def confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
+    async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
         """Refuse unless the provider names the same person, who proved it there anew `since` then."""
         found, claims = await self._named(secret, answer)
         if found != kid:
@@ -196,10 +238,20 @@ class Provider:
                 {"nonce": _derived(secret, "nonce"), "client_id": client, "access_token": bought.get("access_token")},
             )
             claims.validate(leeway=LEEWAY)
+            self._require_sensible(claims)
         except (JoseError, ValueError, KeyError, TypeError) as error:
             logger.warning("an ID token was refused", error=str(error) or type(error).__name__)
             raise Refusal("not-allowed", f"{self.host} sent an ID token that does not hold: {error}"[:300]) from None
         return dict(claims)
+
+    def _require_sensible(self, claims: Mapping[str, Any]) -> None:
+        """Refuse what the library takes: an empty name, which all who have it would share, and a time yet to come."""
+        subject, signed_in = claims.get("sub"), claims.get("auth_time")
+        if not isinstance(subject, str) or not subject.strip():
+            raise ValueError("its sub is empty")
+        now = datetime.fromisoformat(self._clock()).timestamp()
+        if isinstance(signed_in, int | float) and not signed_in <= now + LEEWAY:
+            raise ValueError("its auth_time is in the future")
 
     async def _discovered(self) -> dict[str, Any]:
         issuer, (at, known) = self._settings.oidc_issuer, self._known
@@ -231,3 +283,24 @@ class Provider:
 
 def _derived(secret: str, what: str) -> str:
     return hmac.new(secret.encode(), what.encode(), hashlib.sha256).hexdigest()
+
+
+def _bound(secret: str, shown: Page) -> str:
+    """What waiting words are bound to, beside the person."""
+    return f"{secret} {shown.csrf} {shown.study}"
+
+
+def provider_cookie(request: Request) -> dict[str, Any]:
+    """Of a sign-in that has begun: lax, since the provider's site sends the browser back.
+
+    Its value is a secret, what is sealed until then, and where to go then, with points between.
+    """
+    cookie = session_cookie(request)
+    return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
+
+
+def waiting(shown: Page) -> tuple[str, str, str]:
+    """What that cookie has: the secret, what is sealed, and where to go."""
+    secret, _, rest = shown.request.cookies.get(provider_cookie(shown.request)["key"], "").partition(".")
+    sealed, _, rest = rest.partition(".")
+    return secret, sealed, unquote(rest)
