@@ -21,7 +21,7 @@ from parley.errors import (
     needs,
 )
 from parley.protocol import Plan, Receipt, Report
-from parley.protocol.codec import Model
+from parley.protocol.codec import Model, build_structs
 
 with needs("agent", "talking to a coordinator"):
     import httpx2 as httpx
@@ -144,6 +144,7 @@ class Client:
     def __init__(
         self, server: str, token: str, *, network: Network | None = None, transport: httpx.BaseTransport | None = None
     ) -> None:
+        build_structs()
         self.server = server.rstrip("/")
         self._network = network or Network(proxy="" if transport is None else DIRECT)
         self._http = httpx.Client(**_options(server, token, self._network), transport=transport)

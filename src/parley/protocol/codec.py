@@ -26,6 +26,7 @@ Released schemas stay readable: a change of meaning gets a new number. A new fie
 import hashlib
 import math
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, lru_cache
@@ -133,6 +134,34 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
     """What is hashed or kept: it states its schema (`tag`), and a reader refuses any other."""
+
+
+_BUILT: set[type[msgspec.Struct]] = set()
+_BUILDING = threading.Lock()
+
+
+def unbuilt_structs() -> list[type[msgspec.Struct]]:
+    """Struct types of this package, and of others that derive from ours, which `build_structs` has not seen."""
+    found, waiting = [], [msgspec.Struct]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if kind not in _BUILT and not kind.__module__.startswith("msgspec"):
+                found.append(kind)
+    return found
+
+
+def build_structs() -> None:
+    """Have `msgspec` look at the fields of every struct type now, on one thread.
+
+    It does so when a type is first read. 0.22.0, the newest there is, ended a process with SIGSEGV where two threads
+    read the same type for the first time together. So whatever serves or reads calls this before it has two threads.
+    Writing needs no such look.
+    """
+    with _BUILDING:
+        for kind in unbuilt_structs():
+            msgspec.json.Decoder(kind)
+            _BUILT.add(kind)
 
 
 def _lists(value: Any) -> Any:

@@ -18,7 +18,7 @@ from msgspec import Meta
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
-from parley.protocol.codec import Count, Digest, Message, digest, read_json
+from parley.protocol.codec import Count, Digest, Message, build_structs, digest, read_json
 from parley.protocol.events import GENESIS, Event, Record, read_event
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
@@ -161,6 +161,7 @@ def verify_log(
     the records: `read_log` may still be adding stamps. `observe` is called with every record that was found right, its
     event, and the trial before (None at first) and after it. Stamps that are not `believed` count for nothing.
     """
+    build_structs()
     seen = _Seen(observe)
     doubted: list[Stamp] = []
     problem = None

@@ -22,6 +22,7 @@ from parley.coordinator.observability import configure
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import ServerSettings
+from parley.protocol.codec import build_structs
 from parley.service.forecasts import FORECASTS, Forecaster
 from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
 
@@ -40,6 +41,7 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
         from parley.dashboard.pages import mount
 
         mount(app)
+    build_structs()
     return app
 
 

@@ -26,7 +26,7 @@ from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.hooks import edges
-from parley.protocol.codec import Count, Model, described
+from parley.protocol.codec import Count, Model, build_structs, described
 from parley.site.access import COOKIE, Access, Refused
 from parley.site.pages import HERE, Pages
 from parley.system.killpoints import reached
@@ -392,6 +392,7 @@ def create_app(runtime: SiteRuntime, access: Access, options: Mapping[str, Any] 
         exception_handlers={HTTPException: _elsewhere},
     )
     app.state.openapi = cache(partial(DOCUMENT.document, table))
+    build_structs()
     return app
 
 

@@ -79,6 +79,9 @@ INSERT = sa.insert(studies)
 SAVE = sa.update(studies).where(studies.c.id == sa.bindparam("study")).values({n: sa.bindparam(n) for n in CHANGING})
 
 
+msgspec.json.Decoder(StudyRow)  # here, on one thread: see `codec.build_structs`
+
+
 def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
     """A row as it is stored. SQLite keeps anything in any column, so what was written by others is checked here."""
     values = dict(zip(NAMES, found, strict=True))
