@@ -10,8 +10,9 @@ from tests.coordinator.test_lost_sites import sound
 
 from parley.coordinator.http.operations import OPERATIONS
 from parley.coordinator.http.routes import administration
+from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import record_read
-from parley.errors import NotAllowed, NotThere, Rejected, Unreachable
+from parley.errors import NotAllowed, NotThere, Rejected, StorageUnavailable, Unreachable
 from parley.protocol import read_log, verify_log
 from parley.service.forecasts import FORECASTS
 
@@ -102,12 +103,13 @@ def test_who_sees_results_while_the_study_goes_on_is_in_its_log_once_a_phase(hou
         client.report("trial", 1, f"agent {place + 1}")
     with pytest.raises(NotThere):
         analyst.request("GET", "studies", "trial", "certificate")
-    assert reads(house) == [], "viewers and agents see nothing that tells arms apart; what is not there is not seen"
+    own = [("agent:trial/agent 1", 1, "get_report"), ("agent:trial/agent 2", 2, "get_report")]
+    assert reads(house) == own, "viewers see nothing that tells arms apart; what is not there is not seen"
     for _ in range(2):
         analyst.request("GET", "studies", "trial", "findings")
         analyst.request("GET", "studies", "trial", "sensitivity")
     written = house.admin.status("trial")["sequence"]
-    seen = [("analyst:a", 2, "get_findings")]
+    seen = [*own, ("analyst:a", 2, "get_findings")]
     assert reads(house) == seen
     second = House(house.storage, admin=house.token) if house.storage.exclusive else None
     if second is not None:  # after a restart: nothing is known but what the log says
@@ -123,9 +125,39 @@ def test_who_sees_results_while_the_study_goes_on_is_in_its_log_once_a_phase(hou
     analyst.request("GET", "studies", "trial", "certificate")
     assert reads(house) == [*seen, ("administrator:root", 2, "export_log")], "what was decided can be swayed no more"
     told = house.admin.request("POST", "studies", "trial", "verify")["reads"]
-    assert [one["actor"] for one in told] == ["analyst:a", "administrator:root"]
+    assert [one["actor"] for one in told] == [*(one[0] for one in own), "analyst:a", "administrator:root"]
     without = [line for line in house.admin.export("trial") if '"analyst:a"' not in line]
     assert not verify_log(read_log(without)).sound, "a read that was removed is noticed"
+
+
+def test_sums_read_with_an_agents_token_leave_a_record_before_the_answer(house, monkeypatch):
+    """The attack: an administrator issued an agent's token, and read that site's sums without a trace."""
+    agents = house.create(STUDY)
+    agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    mine = house.issue("agent", study="trial", agent="agent 1")
+    mine.plan("trial", "agent 1")
+    assert reads(house) == [], "a plan has no sums"
+
+    def unavailable(*_, **__):
+        raise StorageUnavailable("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(acts, "record_read", unavailable)
+        with pytest.raises(Unreachable):
+            mine.report("trial", 1, "agent 1")
+    for _ in range(3):
+        assert mine.report("trial", 1, "agent 1").sums
+    assert [one[1:] for one in reads(house)] == [(1, "get_report")]
+
+
+def test_an_agent_that_is_told_why_its_report_is_held_has_seen_a_mean(house):
+    agents = house.create(STUDY)
+    with pytest.raises(Unreachable):
+        agents[0].send(far_off(report_of(agents[0].plan("trial", "agent 1"), 0)))
+    agents[1].status("trial")
+    assert reads(house) == [], "another agent is not told why"
+    assert any(one["held"] for one in agents[0].status("trial")["missing"])
+    assert [one[1:] for one in reads(house)] == [(1, "get_study")]
 
 
 def test_two_looks_at_once_are_one_record(house):
@@ -167,7 +199,7 @@ def test_a_status_that_tells_means_is_a_read(sqlite_house):
     analyst.status("trial")
     with pytest.raises(Unreachable, match=r"the mean .* of arm 1"):
         agents[0].send(far_off(report_of(agents[0].plan("trial", "agent 1"), 0)))
-    for client in (*agents, viewer):
+    for client in (agents[1], viewer):
         client.status("trial")
     assert reads(sqlite_house) == []
     assert "the mean" in analyst.status("trial")["missing"][0]["held"]

@@ -67,6 +67,7 @@ class Operation(Endpoint):
     server_wide: bool = False  # not for a token that is bound to one study
     secret: bool = False  # no cache may keep the answer
     results: bool = False  # has what viewers may not see: who is shown it while the study goes on is told by its log
+    sums: bool = False  # has sums of a report: an agent's token is told as well, since an administrator may issue one
 
     @property
     def route(self) -> Route:
@@ -104,7 +105,7 @@ class Operation(Endpoint):
                     found = await self.handler(call)
                 else:
                     found = await self._answered(replace(call, headers=asked.request.headers, finish=encoded))
-                if self.results and principal.role in UNBLINDED:
+                if self.sums or (self.results and principal.role in UNBLINDED):
                     await record_read(call, self.name)
             status = found.status_code if isinstance(found, Response) else self.status
         except Exception as error:  # every failure has a problem document

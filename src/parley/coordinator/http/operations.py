@@ -64,7 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "PUT", REPORT, agents.put_report, AGENTS,
             body=Report, answer=Receipt, report=True, headers=RECEIPT, also={201: "Taken: the receipt."} | REFUSED,
         ),
-        _results(REPORT, agents.get_report, answers.ReportOfAgent, AGENTS | UNBLINDED),
+        _results(REPORT, agents.get_report, answers.ReportOfAgent, AGENTS | UNBLINDED, sums=True),
         _results(PHASE + "/reports", agents.list_reports, answers.Reports),
     ),
     *_tagged(

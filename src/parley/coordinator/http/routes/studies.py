@@ -70,8 +70,8 @@ async def get_study(call: Call[None, None]) -> answers.StudyStatus:
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
         found = status(transaction, studies.require(transaction, call.study), visibility, etags)
-        # These words have means and scatters of arms.
-        return call.finish(found), visibility.whole and any([*found.warnings, *(one.held for one in found.missing)])
+        # These words have means and scatters of arms, an agent's own as well.
+        return call.finish(found), any([*found.warnings, *(one.held for one in found.missing)])
 
     answer, results = await call.context.read_for(call.by.kid, work)
     if results:
