@@ -92,7 +92,39 @@ def api(page: str) -> str:
         for slug, kind in PROBLEMS.items()
     )
     page = with_rows(page, "| slug | status | retry | meaning |\n|---|---|---|---|\n", problems)
+    page = between(between(page, "acts", who_may_table()), "bodies of acts", bodies_table())
     return between(page, "answers", answers_table())
+
+
+def who_may_table() -> str:
+    """The operations of every act, and who may call them."""
+    from parley.coordinator.access.tokens import Role
+    from parley.coordinator.http.operations import OPERATIONS
+    from parley.protocol.acts import ACTS
+
+    names = {name for act in ACTS.values() for name in (act.name, act.preview.name if act.preview else "")}
+    lines = [f"| act | {' | '.join(Role)} |", "|---" * (len(Role) + 1) + "|"]
+    for row in OPERATIONS:
+        if row.name in names:
+            cells = (" yes |" if role in row.roles else " |" for role in Role)
+            lines.append(f"| `{row.method} {row.path}` |{''.join(cells)}")
+    return "\n".join(lines)
+
+
+def bodies_table() -> str:
+    """What is sent with every act and preview, those of one body together."""
+    from parley.protocol.acts import ACTS
+
+    calls: dict[type, list[str]] = {}
+    for act in ACTS.values():
+        if act.preview is not None and act.preview.body is not None:
+            calls.setdefault(act.preview.body, []).append(f"`POST .../{act.path}/preview`")
+        calls.setdefault(act.body, []).append(f"`POST .../{act.path}`")
+    lines = ["| act | body |", "|---|---|"]
+    for body, some in calls.items():
+        fields = ", ".join(f'"{key}"' for key in body.known_keys())
+        lines.append(f"| {', '.join(some)} | `{{{fields}}}`: {' '.join((body.__doc__ or '').split())} |")
+    return "\n".join(lines)
 
 
 def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
@@ -126,6 +158,7 @@ def every_answer() -> list[type]:
         row.answer.__module__ for edge in own_edges() for row in edge.operations() if row.answer
     }
     kinds = [kind for place in sorted(places) for kind in vars(sys.modules[place]).values() if isinstance(kind, type)]
+    kinds += answers.PREVIEWED.values()
     own = [kind for kind in kinds if issubclass(kind, answers.Answer) and kind is not answers.Answer]
     return [kind for kind in own if kind.__module__ in places]
 

@@ -101,7 +101,7 @@ def test_downloads_and_forms_are_denied_to_who_may_not(visit, server):
     window = visit(server, server.issue("viewer", "Vincent"))
     for path in ("answer.json", "answer.csv", "audit", "administration"):
         assert window.context.request.get(f"/studies/finished/{path}").status == 403
-    answer = window.context.request.post("/studies/waiting/act", form={"do": "cancel", "reason": "no", "csrf": "0"})
+    answer = window.context.request.post("/studies/waiting/cancel", form={"reason": "no", "csrf": "0"})
     assert answer.status == 403
 
 

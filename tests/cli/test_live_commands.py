@@ -19,6 +19,7 @@ from parley.cli.main import main
 from parley.coordinator.record import open_storage
 from parley.coordinator.studies import acts
 from parley.errors import BrokenChain, Conflict, InvalidInput, Rejected, Unreachable
+from parley.protocol.acts import Given
 from parley.text.formatting import estimate_text
 
 pytestmark = pytest.mark.servers
@@ -365,8 +366,12 @@ def test_a_freeze_that_re_weighs_as_it_was_shown_is_confirmed_once(served):
 def test_a_freeze_does_not_re_weigh_otherwise_than_it_was_shown(served, monkeypatch):
     """The study may have moved between the preview of the freeze and the re-weighing: the server says what it did."""
     served.create(study_message(agents=3, arms=2, policy="evidence"))
-    real, other = acts.propose_reweigh, {"agent 1": [1.0, 0.0, 0.0]}
-    monkeypatch.setattr(acts, "propose_reweigh", lambda storage, study, _: real(storage, study, other))
+    real, other = acts.propose, {"agent 1": [1.0, 0.0, 0.0]}
+
+    def propose(storage, act, given):
+        return real(storage, act, Given(**vars(given) | {"columns": other}))
+
+    monkeypatch.setattr(acts, "propose", propose)
     refused = CliRunner().invoke(main, FREEZE, input="y\n")
     assert "agent 3 is frozen. The others are not re-weighed" in str(refused.exception)
     assert refused.exit_code != 0

@@ -16,7 +16,7 @@ from tests.support import first_quick
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.studies.acts import record_event
+from parley.coordinator.record.writer import enact, locked
 from parley.errors import BrokenChain, InvalidInput, Unreachable
 from parley.protocol import Record
 from parley.protocol.events import Signed
@@ -80,7 +80,7 @@ def test_what_somebody_wrote_is_no_line_of_ours(house, tmp_path):
     """A log may have been written by anybody; our own coordinator takes no such name."""
     house.create(study_message(agents=2, arms=2, policy="uniform"))
     event = Signed(name="Eve\nSigned: Ada Example", meaning="no")
-    house.storage.change(lambda transaction: record_event(transaction, "trial", event, actor="analyst:eve", at="now"))
+    house.storage.change(lambda t: enact(t, locked(t, "trial"), event, actor="analyst:eve", at="now"))
     (tmp_path / "trial.ndjson").write_text("\n".join(house.admin.export("trial")))
     said = run("verify", str(tmp_path / "trial.ndjson")).splitlines()
     assert [line for line in said if line.startswith("Signed: ")] == [line for line in said if "Eve" in line]

@@ -18,6 +18,7 @@ from tools.chaos import mutants
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import Role, issue_token
 from parley.coordinator.settings import ServerSettings
+from parley.protocol.acts import Given
 from parley.service.server import create_service, refuse_request
 from parley.web.connections import ConnectionLimits
 
@@ -25,6 +26,11 @@ __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_proc
 
 ADDRESS = "http://coordinator"  # where nobody listens
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def given(**values):
+    """What an act of the trial is given: the parts of its address, and the fields of its body."""
+    return Given(study="trial", **values)
 
 
 def report_of(plan, place):

@@ -211,7 +211,7 @@ def test_what_may_not_happen_says_why_and_leaves_nothing(sqlite_house):
         with pytest.raises(refusal, match=words):
             house.admin.request("GET", "studies", "trial", "arms", arm, act)
     body = {"reason": "why", "preview": "0" * 64}
-    with pytest.raises(Conflict, match="look again"):
+    with pytest.raises(Conflict, match="not shown to you"):
         house.admin.request("POST", "studies", "trial", "arms", "arm 4", "open", json=body)
     odd = replace(ALL, arms=LATE.arms[:2], dormant=("arm 1",)).to_json()
     with pytest.raises(Rejected, match="at least 2 open arms"):

@@ -115,11 +115,12 @@ def test_two_administrators_do_not_overwrite_each_other(house):
     sound(house)
 
 
-def test_what_is_refused_leaves_no_trace(house):
+def test_what_is_refused_changes_nothing_and_is_a_look(house):
+    """A refusal tells whether a guess is right: who guesses is in the log before it is answered."""
     agents = decided(house)
     report = agents[0].report("trial", 1, "agent 1")
     agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
-    head = house.admin.status("trial")["head"]
+    before = house.admin.status("trial")["sequence"]
     open_report = agents[0].report("trial", 2, "agent 1")
     for wrong, kind, words in (
         (better(open_report), Conflict, "phase 2 is not decided: until then its reports are amended"),
@@ -133,12 +134,13 @@ def test_what_is_refused_leaves_no_trace(house):
             preview(house.admin, wrong)
         where = ("studies", "trial", "phases", wrong.phase, "reports", wrong.agent, "correct")
         body = {"reason": "why", "preview": "0" * 64, "report": wrong.to_json()}
-        with pytest.raises(kind):
+        with pytest.raises(Conflict, match="not shown to you"):
             house.admin.request("POST", *where, json=body)
     where = ("studies", "trial", "phases", 1, "reports", "agent 2", "correct")
     with pytest.raises(Rejected, match="not those of the address"):
         house.admin.request("POST", *where, "preview", json={"report": report.to_json()})
-    assert house.admin.status("trial")["head"] == head
+    (record,) = house.admin.request("GET", "studies", "trial", "log", params={"after": before})["records"]
+    assert (record["kind"], record["payload"]["operation"]) == ("results-read", "preview_correction")
     with pytest.raises(NotAllowed):
         preview(agents[0], better(report))
 

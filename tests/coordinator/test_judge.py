@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.coordinator.support import rewards, study_message
+from tests.coordinator.support import given, rewards, study_message
 
 from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, phases, studies
@@ -13,7 +13,8 @@ from parley.coordinator.studies import phases as closing
 from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
-from parley.protocol.events import Paused, ReportAccepted, Resumed
+from parley.protocol.acts import ACTS
+from parley.protocol.events import ReportAccepted
 
 WEIGHTS = ((0.75, 0.25, 0.25), (0.25, 0.75, 0.25), (0.0, 0.0, 0.5))  # agents 1 and 2 go on without agent 3
 STUDY = study_message(agents=3, arms=3, policy="uniform", weights=WEIGHTS)
@@ -43,13 +44,21 @@ def taken(storage, report):
     return storage.change(lambda c: take_report(c, report, actor="test", at="now"))
 
 
-def act(storage, work, *words):
-    return storage.change(lambda c: work(c, "trial", *words, actor="test", at="now"))
+def act(storage, name, **values):
+    return storage.change(lambda c: acts.record_act(c, ACTS[name], given(**values), actor="test", at="now"))
+
+
+def confirm(storage, name, **values):
+    prepared = acts.propose(storage, ACTS[name], given(**values)).prepare(storage, "why", actor="test", at="now")
+    storage.change(lambda c: store_prepared(c, prepared))
+
+
+def amend(storage, report):
+    act(storage, "amend", report=report, phase=report.phase, agent=report.agent, reason="a slip")
 
 
 def freeze(storage, agent):
-    prepared = acts.propose_freeze(storage, "trial", agent).prepare(storage, "closed", actor="test", at="now")
-    storage.change(lambda c: store_prepared(c, prepared))
+    confirm(storage, "freeze", agent=agent)
 
 
 def test_who_is_frozen_after_the_report_was_not_awaited_any_more(storage):
@@ -73,11 +82,11 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     other = answer(told_alike(storage), 0, squares=tuple(value + 1 for value in first.squares))
     assert taken(storage, other).slug == "report-conflict"
     told_alike(storage)
-    storage.change(lambda c: acts.amend_report(c, other, "a slip", actor="test", at="now"))
+    amend(storage, other)
     told_alike(storage)
-    act(storage, acts.record_event, Paused(reason="holiday"))
+    act(storage, "pause", reason="holiday")
     told_alike(storage)
-    act(storage, acts.record_event, Resumed(reason="back"))
+    act(storage, "resume", reason="back")
     freeze(storage, "agent 3")
     assert told_alike(storage).awaited == ("agent 2",)
     taken(storage, answer(told_alike(storage), 1))
@@ -86,8 +95,7 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     assert told_alike(storage).phase == 2
     storage.change(lambda c: take_report(c, answer(trial, 0), actor="test", at="now", known=(1, "0" * 64)))
     assert told_alike(storage).stage is Stage.PAUSED
-    prepared = acts.prepare_cancel(storage, "trial", "enough", actor="test", at="now")
-    storage.change(lambda c: store_prepared(c, prepared))
+    confirm(storage, "cancel")
     assert told_alike(storage).stage is Stage.CANCELLED
     found = verify_stored(storage, "trial")
     assert found.sound, found.problem
@@ -135,7 +143,7 @@ def test_what_an_undone_change_has_read_is_read_again(storage, monkeypatch):
     with pytest.raises(RuntimeError, match="undone"):
         take_step(storage, "trial", "now")
     monkeypatch.undo()
-    storage.change(lambda c: acts.amend_report(c, last, "a slip", actor="test", at="now"))
+    amend(storage, last)
     assert take_step(storage, "trial", "now").stage is Stage.FINISHED
 
     def look(transaction):

@@ -16,6 +16,7 @@ from parley.coordinator.studies import acts
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Conflict, NotAllowed, NotThere, Rejected, Unreachable
 from parley.protocol import previews
+from parley.protocol.acts import Given
 
 STUDY = study_message(agents=6, arms=3, policy="evidence", weights=SIX)
 
@@ -140,9 +141,12 @@ def test_nothing_is_frozen_where_the_preview_is_another_or_the_others_cannot_be_
 def test_what_was_frozen_is_said_where_the_others_are_not_re_weighed(house, monkeypatch):
     agents = house.create(STUDY)
     phase(agents)
-    real = acts.propose_reweigh
-    given = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
-    monkeypatch.setattr(acts, "propose_reweigh", lambda storage, study, _: real(storage, study, given))
+    real, other = acts.propose, {"agent 1": [1.0, 0, 0, 0, 0, 0]}
+
+    def propose(storage, act, given):
+        return real(storage, act, Given(**vars(given) | {"columns": other}))
+
+    monkeypatch.setattr(acts, "propose", propose)
     with pytest.raises(Conflict, match=r"agent 6 is frozen.*not re-weighed: the weights differ"):
         freeze_and_reweigh(house, "agent 6")
     assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 6"]
@@ -195,8 +199,8 @@ def test_what_was_not_shown_does_not_happen(sqlite_house):
     phase(agents)
     freeze(house, "agent 6")
     for body, words in (
-        ({"reason": "why", "preview": "0" * 64}, "look again"),
-        ({"reason": "why", "preview": "0" * 64, "columns": {"agent 1": [1, 0, 0, 0, 0, 0]}}, "look again"),
+        ({"reason": "why", "preview": "0" * 64}, "was not shown to you"),
+        ({"reason": "why", "preview": "0" * 64, "columns": {"agent 1": [1, 0, 0, 0, 0, 0]}}, "was not shown to you"),
     ):
         with pytest.raises(Conflict, match=words):
             house.admin.request("POST", "studies", "trial", "reweigh", json=body)
@@ -215,7 +219,7 @@ def test_what_was_not_shown_does_not_happen(sqlite_house):
 
 
 def test_a_look_at_unblinded_results_is_a_record(house):
-    """Who saw which preview is in the server's log; the preview of an early close is computed from counts alone."""
+    """Who saw which preview is in the server's log; that of an early close is from counts alone, and no such look."""
     agents = house.create(STUDY)
     phase(agents)
     phase(agents, only=[0])
@@ -226,10 +230,11 @@ def test_a_look_at_unblinded_results_is_a_record(house):
     column = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
     shown.append(analyst.request("POST", "studies", "trial", "reweigh", "preview", json={"columns": column}))
     shown.append(analyst.request("GET", "studies", "trial", "agents", "agent 6", "thaw"))
-    analyst.request("GET", "studies", "trial", "phases", 2, "close-early")
+    shown.append(analyst.request("GET", "studies", "trial", "phases", 2, "close-early"))
     records = house.admin.request("GET", "log", params={"limit": 1000})["records"]
     looks = [one["payload"] for one in records if one["kind"] == "preview-shown" and one["actor"] == "analyst:ana"]
-    assert [look["preview"] for look in looks] == ["freeze-preview", "reweigh-preview", "thaw-preview"]
+    kinds = ["freeze-preview", "reweigh-preview", "thaw-preview", "early-close-preview"]
+    assert [look["preview"] for look in looks] == kinds
     assert [look["digest"] for look in looks] == [one["digest"] for one in shown]
     assert {look["study"] for look in looks} == {"trial"}
     assert house.admin.status("trial")["sequence"] == before + 3, "the freeze, and once who looked: the two of them"

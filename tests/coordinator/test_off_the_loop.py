@@ -50,7 +50,7 @@ def test_the_certificate_is_made_outside_of_every_transaction(house, monkeypatch
 def test_what_happens_while_it_is_made_is_not_lost(house, monkeypatch):
     """The end is prepared for one place in the log; if somebody was faster, it is prepared again."""
     agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
-    original, drafts = acts.prepare_cancel, []
+    original, drafts = acts.Proposal.prepare, []
 
     def overtaken(*words, **more):
         drafts.append(original(*words, **more))
@@ -58,7 +58,7 @@ def test_what_happens_while_it_is_made_is_not_lost(house, monkeypatch):
             agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
         return drafts[-1]
 
-    monkeypatch.setattr(acts, "prepare_cancel", overtaken)
+    monkeypatch.setattr(acts.Proposal, "prepare", overtaken)
     assert house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "enough"})["stage"] == "cancelled"
     assert len(drafts) == 2
     (_, first), _ = drafts[0].events

@@ -11,9 +11,9 @@ from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import StorageUnavailable
 from parley.coordinator.record.postgres import PostgresStorage
-from parley.coordinator.studies import acts
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_preview
+from parley.protocol import acts as table
 
 
 def test_a_long_poll_ends_in_time_however_much_happens_meanwhile(sqlite_house):
@@ -171,7 +171,7 @@ def test_a_freeze_confirmed_on_what_was_shown_holds_though_reports_come_meanwhil
         agents[0].send(report_of(plan, 0))
         return freeze_preview(trial, agent)
 
-    monkeypatch.setattr(acts.previews, "freeze_preview", slow)
+    monkeypatch.setattr(table, "freeze_preview", slow)
     body = {"reason": "why", "preview": shown["digest"]}
     assert house.admin.request("POST", "studies", "trial", "agents", "agent 3", "freeze", json=body)["awaited"] == 1
     assert looked == [0, 1]

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from msgspec.structs import replace
-from tests.coordinator.support import far_off, rewards, study_message
+from tests.coordinator.support import far_off, given, rewards, study_message
 
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import initialise, ledger, open_storage, studies
@@ -18,7 +18,7 @@ from parley.coordinator.record.writer import situation, store_prepared
 from parley.coordinator.studies import acts, phases
 from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
-from parley.protocol.events import Paused, ReportRefused, Resumed
+from parley.protocol import acts as table
 
 pytestmark = pytest.mark.simulations
 
@@ -64,8 +64,12 @@ class Walk:
 
         return self.storage.change(checked)
 
-    def confirm(self, proposal, reason):
-        prepared = proposal.prepare(self.storage, reason, actor="test", at="now")
+    def act(self, name, **values):
+        self.change(acts.record_act, table.ACTS[name], given(**values))
+
+    def confirm(self, name, **values):
+        proposal = acts.propose(self.storage, table.ACTS[name], given(**values))
+        prepared = proposal.prepare(self.storage, "why", actor="test", at="now")
         self.change(lambda t, **_: store_prepared(t, prepared))
 
     def answer(self, agent, shift=0.0):
@@ -96,44 +100,45 @@ class Walk:
         )
 
     def pause(self):
-        self.change(acts.record_event, "trial", Paused(reason="look"))
+        self.act("pause", reason="look")
 
     def resume(self):
-        self.change(acts.record_event, "trial", Resumed(reason="looked"))
+        self.act("resume", reason="looked")
 
     def freeze(self, agent=None):
         agent = agent or self.agent()
-        self.confirm(acts.propose_freeze(self.storage, "trial", agent), "closed")
+        self.confirm("freeze", agent=agent)
 
     def thaw(self, agent=None):
         frozen = sorted(self.trial().frozen)
         agent = agent or (self.chance.choice(frozen) if frozen else self.agent())
-        self.confirm(acts.propose_thaw(self.storage, "trial", agent), "open again")
+        self.confirm("thaw", agent=agent)
 
     def reweigh(self):
-        self.confirm(acts.propose_reweigh(self.storage, "trial", {}), "closed")
+        self.confirm("reweigh", columns={})
 
     def arm(self):
         return self.chance.choice(self.trial().study.arms)
 
     def open_arm(self):
-        self.confirm(acts.propose_open_arm(self.storage, "trial", self.arm()), "ready")
+        self.confirm("open-arm", arm=self.arm())
 
     def withdraw_arm(self):
-        self.confirm(acts.propose_withdraw_arm(self.storage, "trial", self.arm()), "unsafe")
+        self.confirm("withdraw-arm", arm=self.arm())
 
     def close_early(self):
-        self.confirm(acts.propose_early_close(self.storage, "trial", self.row().phase), "late")
+        self.confirm("close-early", phase=self.row().phase)
 
     def amend(self):
-        self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")
+        report = self.answer(self.agent(), shift=0.05)
+        self.act("amend", report=report, phase=report.phase, agent=report.agent, reason="a slip")
 
     def refuse(self):
         held = self.storage.read(lambda t: recorded.held(t, "trial", self.row().phase))
         waits = [one for one in held if one.refused is None]
         if waits:
             place = {"phase": self.row().phase, "agent": waits[0].agent, "report": waits[0].digest}
-            self.change(acts.record_event, "trial", ReportRefused(**place, reason="a slip"))
+            self.act("refuse", **place, reason="a slip")
 
     def close(self):
         phases.take_step(self.storage, "trial", "now")
@@ -149,8 +154,7 @@ class Walk:
             phases.take_step(self.storage, "trial", "now")
 
     def cancel(self):
-        prepared = acts.prepare_cancel(self.storage, "trial", "enough", actor="test", at="now")
-        self.change(lambda t, **_: store_prepared(t, prepared))
+        self.confirm("cancel")
 
     def step(self):
         (name,) = self.chance.choices(list(ACTS), list(ACTS.values()))
@@ -189,11 +193,12 @@ def test_frozen_thawed_and_frozen_again_while_paused(storage):
     walk = Walk(storage)
     for agent in STUDY.agents[:3]:
         walk.report(agent)
-    for act, given in [("pause", ()), *[(kind, ("agent 4",)) for kind in ("freeze", "thaw", "freeze")]]:
-        getattr(walk, act)(*given)
+    for act, who in [("pause", ()), *[(kind, ("agent 4",)) for kind in ("freeze", "thaw", "freeze")]]:
+        getattr(walk, act)(*who)
         walk.check()
     assert walk.row().awaited == 0
     walk.resume()
+    walk.close()
     assert walk.check().phase == 2
     walk.report_all()
     walk.check()

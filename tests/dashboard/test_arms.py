@@ -33,16 +33,16 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
         page = browser.get(f"{base}/administration?open-arm=d")
         for words in ("If d is opened", "D is a candidate of every agent", "if the reason to open d is not in"):
             assert words in page.text, words
-        wrong = confirm(browser, base, page, "arm", arm="d", do="open", preview="0" * 64)
+        wrong = confirm(browser, base, page, "open-arm", arm="d", preview="0" * 64)
         assert wrong.status_code == 409
         assert "If d is opened" in wrong.text, "what it would do now is shown again"
         assert either.call("GET", f"studies/{study}")["changed_arms"] == []
-        done = confirm(browser, base, page, "arm", arm="d", do="open")
+        done = confirm(browser, base, page, "open-arm", arm="d")
         assert "d was opened in phase 2:" in done.text
         page = browser.get(f"{base}/administration?withdraw-arm=b")
         for words in ("If b is withdrawn", "a, c, d", "speak against no other arm", "its share among all"):
             assert words in page.text, words
-        done = confirm(browser, base, page, "arm", arm="b", do="withdraw")
+        done = confirm(browser, base, page, "withdraw-arm", arm="b")
         assert "<strong>b</strong>, withdrawn in phase 2" in done.text
         for odd in ("withdraw-arm=b", "open-arm=d", "open-arm=%3Cb%3E"):
             assert 'class="note bad"' in browser.get(f"{base}/administration?{odd}").text
@@ -61,5 +61,5 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
 def test_only_administrators(either):
     base = f"/studies/{either.create(LATE, 'others')}"
     with either.browser(either.issue("auditor", "a")) as browser:
-        data = {"csrf": form_token(browser.get(base)), "arm": "d", "do": "open", "reason": "x", "preview": "0" * 64}
-        assert browser.post(f"{base}/arm", data=data).status_code == 403
+        data = {"csrf": form_token(browser.get(base)), "arm": "d", "reason": "x", "preview": "0" * 64}
+        assert browser.post(f"{base}/open-arm", data=data).status_code == 403

@@ -96,7 +96,7 @@ def visited(here):
         visit("second", *PAGES, *(f"/administration{preview}" for preview in PREVIEWS))
         page = browser.get(f"/studies/{study}/administration?freeze=West")
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
-        said = {"csrf": form_token(page), "reason": "closed", "preview": digest, "agent": "West", "way": "reweigh"}
+        said = {"csrf": form_token(page), "reason": "closed", "preview": digest, "agent": "West", "reweigh": "yes"}
         browser.post(f"/studies/{study}/freeze", data=said)
         visit("frozen", "", "/administration?thaw=West")
         here.run(study, MEANS)

@@ -202,9 +202,9 @@ def test_a_report_that_is_held_is_told_and_refused_or_taken(either):
                 assert "The report of North is held" in browser.get(f"/studies/{study}").text
                 page = browser.get(f"/studies/{study}/administration")
                 sequence = re.findall(r'name="sequence" value="(\d+)"', page.text)[0]
-                data = {"csrf": form_token(page), "sequence": sequence, "reason": "a slip", "do": do}
-                assert words in browser.post(f"/studies/{study}/held", data=data).text
-                assert browser.post(f"/studies/{study}/held", data=data).status_code == 404
+                data = {"csrf": form_token(page), "sequence": sequence, "reason": "a slip"}
+                assert words in browser.post(f"/studies/{study}/{do}", data=data).text
+                assert browser.post(f"/studies/{study}/{do}", data=data).status_code == 404
             assert "is held" not in browser.get(f"/studies/{study}").text
 
 
@@ -247,7 +247,7 @@ def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(eit
     with either.browser() as browser, either.api() as client:
         page = browser.get(f"/studies/{study}/administration?close-early=1")
         assert "If phase 1 is closed now" in page.text
-        assert "Keep waiting" in page.text
+        assert "Leave it as it is" in page.text
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
         data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/close-early", data=data).status_code == 409
@@ -263,11 +263,11 @@ def test_pause_resume_cancel(either):
     with either.browser() as browser, either.api() as client:
         for do, stage in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
             page = browser.get(f"/studies/{study}/administration")
-            data = {"csrf": form_token(page), "do": do, "reason": f"we {do}"}
-            assert browser.post(f"/studies/{study}/act", data=data).status_code == 200
+            data = {"csrf": form_token(page), "reason": f"we {do}"}
+            assert browser.post(f"/studies/{study}/{do}", data=data).status_code == 200
             assert client.status(study)["stage"] == stage
         assert "Candidates that remained" in browser.get(f"/studies/{study}/answer").text
-        assert browser.post(f"/studies/{study}/act", data={"csrf": form_token(page), "do": "no"}).status_code == 422
+        assert browser.post(f"/studies/{study}/pause", data={**data, "reason": "no"}).status_code == 409
 
 
 def test_the_list_says_how_many_reports_are_in(either):

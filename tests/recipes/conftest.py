@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 collect_ignore = [
     "setting.py",
     "page.py",
-    "event.py",
+    "act.py",
     "reward_model.py",
     "coin_row.py",
 ]  # programs for a copy of the product

@@ -44,6 +44,7 @@ DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
+ACTS = "tests/coordinator/test_acts.py::"
 STAMPS = "tests/edges/timestamps/test_stamps.py::"
 OIDC = "tests/edges/oidc/test_oidc.py::"
 HOOKS = "tests/edges/webhooks/test_webhooks.py::"
@@ -369,6 +370,15 @@ MUTANTS = [
          CORRECTED + "test_an_arm_that_would_not_have_been_dropped_then_is_named"),
         ("corrected sums of a private study leave with the old noise's count", "protocol/state_machine.py", "if problem.rho is not None and report.releases is None:", "if False:",
          "tests/coordinator/test_private_study.py::test_a_private_report_is_corrected_by_its_site_alone"),
+    ),
+    *_of(
+        "acts",
+        ("an act is compared with a preview that was shown to nobody", "coordinator/http/routes/administration.py", "    await _require_shown(call, given.preview)\n", "",
+         ACTS + "test_whether_a_guess_is_right_is_not_told"),
+        ("a preview that another person saw confirms an act", "coordinator/record/ledger.py", "log.c.kind == kind, log.c.actor == actor)\n    for key", "log.c.kind == kind)\n    for key",
+         ACTS + "test_a_preview_is_shown_to_the_one_who_confirms_it_and_a_restart_forgets_nothing"),
+        ("who guesses a report and is refused has read nothing", "coordinator/http/routes/administration.py", "        if act.of_report:\n", "        if False:\n",
+         "tests/coordinator/test_corrections.py::test_what_is_refused_changes_nothing_and_is_a_look"),
     ),
     *_of(
         "webhooks",

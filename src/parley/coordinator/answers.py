@@ -4,12 +4,12 @@ A field is a key of the JSON object, with the same name. What an answer says arm
 (docs/api.md, Blinding).
 """
 
+import types
 from typing import Any
 
-from parley.protocol.codec import Digest, Model
-from parley.protocol.corrections import CorrectionPreview
+from parley.protocol.acts import ACTS
+from parley.protocol.codec import Digest, Message, Model
 from parley.protocol.messages import Correction, Receipt, Report
-from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 from parley.protocol.verify import Read, Signature
 
 
@@ -460,46 +460,24 @@ class Quarantine(Answer):
     next: int | None
 
 
-class PreviewedFreeze(Answer):
-    """What freezing an agent would do, and both ways to continue; send the `digest` as `preview` to confirm it."""
-
-    preview: FreezePreview
-    digest: Digest
-
-
-class PreviewedReweigh(Answer):
-    """What re-weighing without the frozen agents would do; send columns and `digest` to confirm it."""
-
-    preview: ReweighPreview
-    digest: Digest
-
-
-class PreviewedArm(Answer):
-    """What opening or withdrawing an arm would do; send the `digest` as `preview` to confirm it."""
-
-    preview: ArmPreview
-    digest: Digest
+def _previewed(kind: type[Message]) -> type[Answer]:
+    """The answer of a preview: with the digest that confirms it."""
+    words = (kind.__doc__ or "").splitlines()[0].rstrip(".")
+    fields = {
+        "__annotations__": {"preview": kind, "digest": Digest},
+        "__doc__": f"{words}; send the `digest` as `preview` to confirm it.",
+        "__module__": __name__,
+    }
+    made: type[Answer] = types.new_class(
+        f"Previewed{kind.__name__.removesuffix('Preview')}", (Answer,), exec_body=lambda names: names.update(fields)
+    )
+    return made
 
 
-class PreviewedThaw(Answer):
-    """What asking a frozen agent again would do; send the `digest` as `preview` to confirm it."""
-
-    preview: ThawPreview
-    digest: Digest
-
-
-class PreviewedEarlyClose(Answer):
-    """What closing the phase with the reports that are in would do; send the `digest` as `preview` to confirm it."""
-
-    preview: EarlyClosePreview
-    digest: Digest
-
-
-class PreviewedCorrection(Answer):
-    """What correcting a report of a decided phase would show; send report and `digest` to confirm it."""
-
-    preview: CorrectionPreview
-    digest: Digest
+# What a preview is -> its answer; two acts may share one.
+PREVIEWED: dict[type[Message], type[Answer]] = {
+    row.preview.kind: _previewed(row.preview.kind) for row in ACTS.values() if row.preview is not None
+}
 
 
 class Corrections(Answer):

@@ -44,6 +44,7 @@ PROBLEMS: dict[str, Kind] = {
     "illegal-move": Kind(409, "The stage of the study does not allow this"),
     "already-exists": Kind(409, "The name is taken"),
     "changed-meanwhile": Kind(409, "The study has changed meanwhile"),
+    "preview-unknown": Kind(409, "This preview was not shown to you"),
     "too-many-tokens": Kind(409, "The principal has two live tokens already"),
     "length-required": Kind(411, "The body must state its length"),
     "too-large": Kind(413, "The body is too large"),

@@ -130,12 +130,17 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
     guarantee: str
 
 
+def weights_asked(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> Weights:
+    """Of the study as it was created, without its frozen agents, or with `given` columns."""
+    return weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
+
+
 def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> ReweighPreview:
-    """Of the weights of the study as it was created, without its frozen agents, or with `given` columns."""
+    """Of `weights_asked`."""
     why = not_reweighable(trial.study)
     if why is not None:
         raise illegal(trial.stage, "reweighed", why)
-    weights = weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
+    weights = weights_asked(trial, given)
     anew = reweigh(trial, weights)
     after = anew.trial
     before, now = np.array(trial.study.weights), np.array(weights)

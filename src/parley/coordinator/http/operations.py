@@ -3,6 +3,7 @@
 `service.py` adds two rows that simulate, which the coordinator must not.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,11 @@ from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import Problem
 from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
+from parley.protocol.acts import ACTS
 from parley.web.openapi import Service
 
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"
-ARM = STUDY + "/arms/{arm}"
 PHASE = STUDY + "/phases/{phase}"
 REPORT = PHASE + "/reports/{agent}"
 STREAM = "text/event-stream"
@@ -32,15 +33,21 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
     return Operation(method=method, path=path, handler=handler, roles=roles, **more)
 
 
-def _act(path: str, handler: Any, body: Any, roles: frozenset[Role] = ADMINS, **more: Any) -> Operation:
-    """What changes a study, and answers its line."""
-    return _row("POST", path, handler, roles, body=body, answer=answers.StudyLine, **more)
-
-
-def _preview(path: str, handler: Any, answer: Any, *, results: bool = True, **more: Any) -> Operation:
-    """What an act would do; with a body, POST."""
-    method = "POST" if "body" in more else "GET"
-    return _row(method, path, handler, PLANNERS, answer=answer, results=results, **more)
+def _acts() -> Iterator[Operation]:
+    """The operations of acts: what each would do, if it has a preview, and the act itself, which answers the study's
+    line."""
+    for act in ACTS.values():
+        path, preview = f"{STUDY}/{act.path}", act.preview
+        if preview is not None:
+            method, below = ("GET", "") if preview.body is None else ("POST", "/preview")
+            yield _row(
+                method, path + below, admin.preview_handler(act), PLANNERS, body=preview.body,
+                answer=answers.PREVIEWED[preview.kind], results=preview.results, report=act.of_report,
+            )  # fmt: skip
+        roles = READERS if act.who == "readers" else ADMINS
+        yield _row(
+            "POST", path, admin.act_handler(act), roles, body=act.body, answer=answers.StudyLine, report=act.of_report
+        )
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
@@ -89,33 +96,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     *_tagged(
         "oversight",
-        _act(STUDY + "/pause", admin.pause_study, schemas.ReasonBody),
-        _act(STUDY + "/resume", admin.resume_study, schemas.ReasonBody),
-        _act(STUDY + "/cancel", admin.cancel_study, schemas.ReasonBody),
-        _preview(PHASE + "/close-early", admin.preview_early_close, answers.PreviewedEarlyClose, results=False),
-        _act(PHASE + "/close-early", admin.close_early, schemas.ConfirmBody),
-        _preview(AGENT + "/freeze", admin.preview_freeze, answers.PreviewedFreeze),
-        _act(AGENT + "/freeze", admin.freeze_agent, schemas.FreezeBody),
-        _preview(
-            STUDY + "/reweigh/preview", admin.preview_reweigh, answers.PreviewedReweigh, body=schemas.ColumnsBody,
-        ),
-        _act(STUDY + "/reweigh", admin.reweigh_study, schemas.ReweighBody),
-        _preview(AGENT + "/thaw", admin.preview_thaw, answers.PreviewedThaw),
-        _act(AGENT + "/thaw", admin.thaw_agent, schemas.ConfirmBody),
-        _preview(ARM + "/open", admin.preview_open_arm, answers.PreviewedArm),
-        _act(ARM + "/open", admin.open_arm, schemas.ConfirmBody),
-        _preview(ARM + "/withdraw", admin.preview_withdraw_arm, answers.PreviewedArm),
-        _act(ARM + "/withdraw", admin.withdraw_arm, schemas.ConfirmBody),
+        *_acts(),
         _results(STUDY + "/quarantine", admin.list_quarantine, answers.Quarantine, query=schemas.QuarantineQuery),
-        _act(REPORT + "/amend", admin.amend_report, schemas.AmendBody, report=True),
-        _preview(
-            REPORT + "/correct/preview", admin.preview_correction, answers.PreviewedCorrection,
-            body=schemas.CorrectionBody, report=True,
-        ),
-        _act(REPORT + "/correct", admin.correct_report, schemas.CorrectBody, report=True),
         _results(STUDY + "/corrections", admin.list_corrections, answers.Corrections),
-        _act(REPORT + "/refuse", admin.refuse_report, schemas.RefuseBody),
-        _act(STUDY + "/signatures", admin.sign_study, schemas.SignBody, READERS),
         _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
         _results(STUDY + "/log", admin.get_log, answers.LogPage, INSPECTORS, query=schemas.StudyLogQuery),
         _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson", results=True),

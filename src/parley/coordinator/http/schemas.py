@@ -1,4 +1,5 @@
-"""The form of what is sent: bodies and query parameters, as OpenAPI shows them. The protocol checks what they mean."""
+"""The form of what is sent: bodies and query parameters, as OpenAPI shows them. The protocol checks what they mean, and
+has the bodies of acts (`parley.protocol.acts`)."""
 
 from typing import Annotated, Any
 
@@ -7,14 +8,12 @@ from msgspec import Meta
 
 from parley.coordinator.access.tokens import Role
 from parley.coordinator.http.context import LARGEST_PHASE
-from parley.errors import InvalidInput
-from parley.protocol import EVENTS, Report, Stage
-from parley.protocol.codec import INK, Count, Digest, Model, Name, Words
+from parley.protocol import EVENTS, Stage
+from parley.protocol.codec import Count, Model, Name
 
 LONGEST_WAIT = 60
 AnyPhase = Annotated[int, Meta(ge=0, le=LARGEST_PHASE)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-Columns = Annotated[dict[Name, Annotated[tuple[float, ...], Meta(max_length=100_000)]], Meta(max_length=100_000)]
 
 
 class NewStudyBody(Model):
@@ -29,79 +28,6 @@ class EstimateBody(NewStudyBody):
 
     power: Annotated[float, Meta(gt=0, lt=1)] | None = None
     gap: Annotated[float, Meta(ge=0)] | None = None
-
-
-class ReasonBody(Model):
-    """Why; kept in the log."""
-
-    reason: Words
-
-
-class ConfirmBody(ReasonBody):
-    """`preview` is the digest of the one that was seen: what was seen is what is confirmed."""
-
-    preview: Digest
-
-
-class FreezeBody(ConfirmBody):
-    """`reweigh`: also re-weigh the other agents without this one, as the preview showed."""
-
-    reweigh: bool = False
-
-
-class ColumnsBody(Model):
-    """Given weights: agent -> what every agent's reward weighs in its mix. The others' are normalised anew."""
-
-    columns: Columns = msgspec.field(default_factory=dict)
-
-
-class ReweighBody(ConfirmBody):
-    """The columns that the preview was asked with, and its digest."""
-
-    columns: Columns = msgspec.field(default_factory=dict)
-
-
-class AmendBody(ReasonBody):
-    """The report that shall stand instead."""
-
-    report: Report
-
-
-class CorrectionBody(Model):
-    """The report as it should have been."""
-
-    report: Report
-
-
-class CorrectBody(ConfirmBody):
-    """The report that the preview was asked with, and its digest."""
-
-    report: Report
-
-
-class RefuseBody(ReasonBody):
-    """`report` is the digest of the one that is held: what was seen is what is refused."""
-
-    report: Digest
-
-
-class SignBody(Model):
-    """A signature: the printed name, what it says, and the token of the one who signs, entered again."""
-
-    name: Annotated[Name, Meta(pattern=INK)]
-    meaning: Annotated[Words, Meta(pattern=INK)]
-    token: str
-
-    def __post_init__(self) -> None:
-        for key, words in (("name", self.name), ("meaning", self.meaning)):
-            if not words.isprintable():
-                raise InvalidInput(key, found=ascii(words[:80]), allowed="one line of printable text")
-
-
-class ConfirmedSignBody(SignBody):
-    """A signature of a person whom the sign-in provider has named again. Only pages make it, never a request."""
-
-    kid: str
 
 
 class TokenBody(Model):

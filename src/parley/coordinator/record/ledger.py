@@ -14,7 +14,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import documents, log, studies
 from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
-from parley.protocol.codec import read_json, sha256
+from parley.protocol.codec import canonical, read_json, sha256
 
 SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
@@ -108,6 +108,14 @@ def of_kind(
 def last(transaction: Transaction, stream: str) -> Record:
     """The last record of a chain that has one."""
     return next(map(_read, _found(transaction, stream, limit=1, newest_first=True)))
+
+
+def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what: Mapping[str, str]) -> bool:
+    """Whether a record of a kind and an actor has these values in its payload, which is canonical text."""
+    query = select(log.c.sequence).where(log.c.stream == stream, log.c.kind == kind, log.c.actor == actor)
+    for key, value in what.items():
+        query = query.where(log.c.payload.contains(f"{canonical(key)}:{canonical(value)}", autoescape=True))
+    return transaction.execute(query.order_by(log.c.sequence.desc()).limit(1)).first() is not None
 
 
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:

@@ -1,16 +1,19 @@
-"""What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, open and
-withdraw arms, close a phase with what is in, correct a report of a decided phase, take, refuse or amend a quarantined
-report."""
+"""The page of the acts of `parley.protocol.acts`: a form for each, what it would do, and the confirmation.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+A row gives address, fields, sentences and button; only reports take more than a form has. A form of an act with a
+preview shows it first, and what is confirmed is sent with the same fields again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from parley.coordinator.answers import Aside, StudyLine, StudyStatus
-from parley.coordinator.http.context import Call
+from parley.coordinator.answers import Aside, StudyStatus
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.agents import get_report
@@ -18,35 +21,95 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.errors import InvalidInput
-from parley.protocol import Plan, Report
+from parley.protocol import TRANSITIONS, Plan, Report
+from parley.protocol.acts import ACTS, Act, is_flag
+from parley.protocol.codec import Message
 from parley.protocol.corrections import with_cells
 from parley.protocol.report_checks import REASONS
 
-Act = Callable[[Call[Any, Any]], Awaitable[StudyLine]]
-ACTS: dict[str, Act] = {"pause": admin.pause_study, "resume": admin.resume_study, "cancel": admin.cancel_study}
 A_PAGE = 10  # of reports in quarantine
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows
+MOST_PAIRS = 30  # of a freeze that are listed one by one
+MOST_COLUMNS = 12  # of a re-weighing
 
 
-async def administration_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
-    """The forms, and the previews of what is being considered; `problem` is why an act was refused."""
+@dataclass(frozen=True, kw_only=True)
+class Considered:
+    """An act that somebody thinks about: whom it is about, what was typed, what it would do."""
+
+    act: Act
+    given: Mapping[str, Any]  # of the address, with the study
+    typed: Mapping[str, str] = field(default_factory=dict)  # fields that are sent again with the confirmation
+    preview: Message | None = None
+
+
+async def administration_page(
+    shown: Page, considered: Considered | None = None, *, problem: str = "", code: int = 200
+) -> Response:
+    """The forms, and the preview of what is being considered; `problem` is why an act was refused."""
     head = await heading(shown)
-    phase = head["status"].phase
-    considering, why = await considered(shown, phase)
+    status = head["status"]
+    numbers, of = shown.form.get("numbers"), _place_of(shown.form or shown.request.query_params)
+    considered = considered or _asked(shown, status)
+    try:
+        if shown.asked("correct"):
+            now, asked, _ = await _current(shown, of["correct"], of["phase"])
+            numbers = numbers_of(now, status.arm_names, asked, zero_one=status.rates)
+        elif considered is not None:
+            considered = await _previewed(shown, considered)
+    except Refusal as refusal:
+        problem = problem or refusal.detail
+    except (InvalidInput, BadColumns) as error:
+        problem = problem or str(error)
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine  # stands first
     others = [entry for entry in aside.quarantine if not entry.held]
+    possible = {name: row for name, row in ACTS.items() if (status.stage, row.kind) in TRANSITIONS}
     return await shown.show(
         "administration.html",
         code=code,
         tab="Administration",
         **head,
-        quarantine=[await _beside(shown, entry, phase) for entry in (*waiting, *others)],
+        acts=ACTS,
+        possible=possible,
+        quarantine=[await _beside(shown, entry, status.phase) for entry in (*waiting, *others)],
         next=aside.next,
         reasons=REASONS,
-        **considering,
-        problem=problem or why,
+        considered=considered,
+        numbers=numbers,
+        of=of,
+        most_pairs=MOST_PAIRS,
+        most_columns=MOST_COLUMNS,
+        problem=problem,
     )
+
+
+def _asked(shown: Page, status: StudyStatus) -> Considered | None:
+    """What the address of the page asks to consider: `?freeze=Lyon`."""
+    for command, row in ACTS.items():
+        value = shown.asked(command)
+        if value and row.preview is not None and not row.of_report:
+            parts = {"phase": status.phase} | ({row.subject: value} if row.subject else {})
+            return Considered(act=row, given={part: parts[part] for part in row.parts} | {"study": shown.study})
+    return None
+
+
+async def _previewed(shown: Page, considered: Considered) -> Considered:
+    """With what the act would do."""
+    preview = considered.act.preview
+    if preview is None:
+        return considered
+    fields = {} if preview.body is None else await _fields(shown, considered.act)
+    place = _place(considered, fields)
+    found: Any = await shown.call(preview.name, body=fields, **place)
+    return replace(considered, given=place, preview=found.preview)
+
+
+def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the address names; a report that is sent names it too."""
+    report = body.get("report")
+    of_report = {"agent": report["agent"], "phase": report["phase"]} if isinstance(report, dict) else {}
+    return {**considered.given, **of_report}
 
 
 async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
@@ -65,72 +128,62 @@ async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
     return alone | {"stands": stands.report, "open": report.phase == phase and not used, "used": used}
 
 
-async def _act(shown: Page, handler: Act, body: dict[str, Any], **place: Any) -> Response:
+async def act(shown: Page, row: Act) -> Response:
+    """Do it, show what it would do, or the page again with why it was refused."""
+    form = shown.form
+    given = {part: form.get(part, "") for part in row.parts} | {"study": shown.study}
+    typed = {name: value for name, value in form.items() if name not in ("reason", "preview", *row.parts)}
+    considered = Considered(act=row, given=given, typed=typed)
+    if row.preview is not None and "preview" not in form:
+        return await administration_page(shown, considered)
+    try:
+        fields = await _fields(shown, row)
+    except (Refusal, InvalidInput, BadColumns) as error:
+        return await administration_page(shown, considered, problem=str(error), code=422)
+    agreed = [name for name in ("reason", "preview") if name in row.body.known_keys()]
+    body = fields | {name: form.get(name, "").strip() for name in agreed}
+    return await _done(shown, considered, body)
+
+
+async def _done(shown: Page, considered: Considered, body: dict[str, Any]) -> Response:
     """Do it; or the page again, with why it was refused."""
     try:
-        await shown.call(handler, body=body, **place)
+        await shown.call(considered.act.name, body=body, **_place(considered, body))
     except Refusal as refusal:
         if refusal.status not in SHOWN:
             raise
-        return await administration_page(shown, problem=refusal.sentence, code=refusal.status)
+        return await administration_page(shown, considered, problem=refusal.sentence, code=refusal.status)
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/administration", status_code=303)
 
 
-async def act(shown: Page) -> Response:
-    """Pause, resume or cancel."""
-    what = shown.form.get("do", "")
-    if what not in ACTS:
-        return await administration_page(shown, problem="Nothing was chosen", code=422)
-    return await _act(shown, ACTS[what], {"reason": shown.form.get("reason", "").strip()})
+async def _fields(shown: Page, row: Act) -> dict[str, Any]:
+    """What a form gives of the body, beside reason and confirmation."""
+    found: dict[str, Any] = {}
+    for name, one in row.fields.items():
+        text = shown.form.get(name, "").strip()
+        if row.of_report and name == "report":
+            found[name] = (await _corrected(shown)).to_json()
+        elif name == "columns":
+            found[name] = columns_of(text)
+        else:
+            found[name] = bool(text) if is_flag(one) else text
+    return found
 
 
-async def freeze(shown: Page) -> Response:
-    """Confirm a freeze whose preview was shown, and the way to go on that was chosen."""
-    body = _confirmed(shown) | {"reweigh": shown.form.get("way") == "reweigh"}
-    return await _act(shown, admin.freeze_agent, body, agent=shown.form.get("agent", ""))
-
-
-async def reweigh(shown: Page) -> Response:
-    """Show what other weights would do, or confirm what was shown."""
-    if "preview" not in shown.form:
-        return await administration_page(shown)
-    try:
-        columns = columns_of(shown.form.get("columns", ""))
-    except BadColumns as error:
-        return await administration_page(shown, problem=str(error), code=422)
-    return await _act(shown, admin.reweigh_study, _confirmed(shown) | {"columns": columns})
-
-
-async def thaw(shown: Page) -> Response:
-    """Confirm that an agent is asked again."""
-    return await _act(shown, admin.thaw_agent, _confirmed(shown), agent=shown.form.get("agent", ""))
-
-
-async def arm(shown: Page) -> Response:
-    """Confirm that an arm is opened or withdrawn."""
-    handler = admin.open_arm if shown.form.get("do") == "open" else admin.withdraw_arm
-    return await _act(shown, handler, _confirmed(shown), arm=shown.form.get("arm", ""))
-
-
-def _confirmed(shown: Page) -> dict[str, Any]:
-    return {"reason": shown.form.get("reason", "").strip(), "preview": shown.form.get("preview", "")}
-
-
-async def close_early(shown: Page) -> Response:
-    """Confirm that a phase is closed with what is in."""
-    return await _act(shown, admin.close_early, _confirmed(shown), phase=shown.form.get("phase", ""))
-
-
-async def correct(shown: Page) -> Response:
-    """Show what a corrected report would tell, or confirm what was shown."""
-    if "preview" not in shown.form:
-        return await administration_page(shown)
-    try:
-        report = await _corrected(shown)
-    except (Refusal, InvalidInput, BadColumns) as error:
-        return await administration_page(shown, problem=str(error), code=422)
-    body = _confirmed(shown) | {"report": report.to_json()}
-    return await _act(shown, admin.correct_report, body, phase=report.phase, agent=report.agent)
+async def aside(shown: Page, row: Act, *, held: bool) -> Response:
+    """Take, refuse or use a report in quarantine: by its record, whose report the request names or has."""
+    wanted = shown.form.get("sequence", "")
+    place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
+    found = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
+    chosen = [entry for entry in found.quarantine if entry.sequence == place and (entry.held or not held)]
+    if not chosen:
+        words = "that is held" if held else "in quarantine"
+        return await administration_page(shown, problem=f"There is no such report {words}", code=404)
+    report = chosen[0].report
+    given = {"study": shown.study, "phase": report.phase, "agent": report.agent}
+    body = {"reason": shown.form.get("reason", "").strip()}
+    named = {"report": report.to_json() if row.of_report else chosen[0].digest}
+    return await _done(shown, Considered(act=row, given=given), body | named)
 
 
 async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
@@ -165,40 +218,6 @@ async def _corrected(shown: Page) -> Report:
     return with_cells(now, cells, asked, zero_one=status.rates, counts_reason=shown.form.get("counts-reason", ""))
 
 
-async def amend(shown: Page) -> Response:
-    """Let a quarantined report stand instead."""
-    wanted = shown.form.get("sequence", "")
-    place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
-    aside = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
-    chosen = [entry for entry in aside.quarantine if entry.sequence == place]
-    if not chosen:
-        return await administration_page(shown, problem="There is no such report in quarantine", code=404)
-    return await _settle(shown, chosen[0], admin.amend_report)
-
-
-async def held(shown: Page) -> Response:
-    """Take or refuse a report that is held."""
-    aside = await shown.call(admin.list_quarantine, {"held": True})
-    chosen = [entry for entry in aside.quarantine if str(entry.sequence) == shown.form.get("sequence")]
-    ways: dict[str, Act] = {"take": admin.amend_report, "refuse": admin.refuse_report}
-    what = ways.get(shown.form.get("do", ""))
-    if not chosen or what is None:
-        return await administration_page(shown, problem="There is no such report that is held", code=404)
-    return await _settle(shown, chosen[0], what)
-
-
-async def _settle(shown: Page, entry: Aside, handler: Act) -> Response:
-    """Take a report that was put aside, or refuse it by its digest."""
-    report = entry.report
-    named = entry.digest if handler is admin.refuse_report else report.to_json()
-    body = {"reason": shown.form.get("reason", "").strip(), "report": named}
-    return await _act(shown, handler, body, phase=report.phase, agent=report.agent)
-
-
-MOST_PAIRS = 30  # of a freeze that are listed one by one
-MOST_COLUMNS = 12  # of a re-weighing
-
-
 class BadColumns(Exception):
     """Weights that somebody typed cannot be read."""
 
@@ -221,59 +240,16 @@ def columns_of(text: str) -> dict[str, list[float]]:
     return columns
 
 
-async def considered(shown: Page, phase: int) -> tuple[dict[str, Any], str]:
-    """The previews of what is being considered, and why there is one missing."""
-    considering: dict[str, Any] = dict.fromkeys(
-        ("freezing", "reweighing", "thawing", "changing", "closing", "correcting", "numbers")
-    )
-    considering |= {"columns": "", "asks_weights": False, "most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
-    agent = shown.asked("freeze") or shown.form.get("agent", "")
-    withdrawn = shown.asked("withdraw-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "withdraw" else "")
-    opened = shown.asked("open-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "open" else "")
-    try:
-        if "numbers" in shown.form:
-            considering |= {"numbers": shown.form["numbers"], "of": _place_of(shown.form)}
-            report = await _corrected(shown)
-            given = {"report": report.to_json()}
-            found = await shown.call(admin.preview_correction, body=given, agent=report.agent, phase=report.phase)
-            considering["correcting"] = found.preview
-        elif shown.asked("correct"):
-            now, asked, status = await _current(shown, shown.asked("correct"), shown.asked("phase"))
-            considering["numbers"] = numbers_of(now, status.arm_names, asked, zero_one=status.rates)
-            considering["of"] = _place_of(shown.request.query_params)
-        elif shown.asked("thaw") or shown.form.get("do") == "thaw":
-            agent = shown.asked("thaw") or agent
-            considering["thawing"] = (await shown.call(admin.preview_thaw, agent=agent)).preview
-        elif opened or withdrawn:
-            look = admin.preview_open_arm if opened else admin.preview_withdraw_arm
-            considering["changing"] = (await shown.call(look, arm=opened or withdrawn)).preview
-        elif agent:
-            considering["freezing"] = (await shown.call(admin.preview_freeze, agent=agent)).preview
-        elif shown.asked("reweigh") or "columns" in shown.form:
-            considering |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
-            body = {"columns": columns_of(considering["columns"])}
-            considering["reweighing"] = (await shown.call(admin.preview_reweigh, body=body)).preview
-        elif shown.asked("close-early"):
-            considering["closing"] = (await shown.call(admin.preview_early_close, phase=phase)).preview
-    except (Refusal, InvalidInput, BadColumns) as refusal:
-        return considering, str(refusal)
-    return considering, ""
-
-
 def _place_of(given: Mapping[str, str]) -> dict[str, str]:
     """Whose report of which phase, and why its counts are not the plan's."""
     return {key: given.get(key, "") for key in ("correct", "phase", "counts-reason")}
 
 
+QUARANTINE = {"amend": (ACTS["amend"], False), "take": (ACTS["amend"], True), "refuse": (ACTS["refuse"], True)}
+HANDLERS = {name: partial(act, row=row) for name, row in ACTS.items() if row.section not in ("reports", "answer")} | {
+    name: partial(aside, row=row, held=held) for name, (row, held) in QUARANTINE.items()
+}
 routes = [
     page("/studies/{study}/administration", administration_page, tab="Administration", tab_for=ADMINISTRATORS),
-    page("/studies/{study}/act", act, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/reweigh", reweigh, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/thaw", thaw, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/arm", arm, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/close-early", close_early, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/correct", correct, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),
+    *(page(f"/studies/{{study}}/{name}", done, "POST", only=ADMINISTRATORS) for name, done in HANDLERS.items()),
 ]

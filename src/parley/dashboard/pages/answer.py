@@ -11,8 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
-from parley.coordinator.http.routes.administration import list_corrections, list_signatures, sign_study
-from parley.coordinator.http.schemas import ConfirmedSignBody
+from parley.coordinator.http.routes.administration import list_corrections, list_signatures
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
@@ -20,6 +19,7 @@ from parley.dashboard.session import Page, page
 from parley.dashboard.sign_in import provider_of
 from parley.errors import InvalidInput
 from parley.protocol import Certificate
+from parley.protocol.acts import ConfirmedSignBody
 from parley.protocol.codec import read_json
 from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.text.status import ArmStatus, OutcomeStatus
@@ -165,7 +165,7 @@ async def sign(shown: Page) -> Response:
     try:
         if await _signer(shown):
             return await _sign_in_anew(shown, body)
-        await shown.call(sign_study, body=body)
+        await shown.call("sign_study", body=body)
     except Refusal as refusal:
         if refusal.slug not in UNSIGNED:
             raise
@@ -194,7 +194,7 @@ async def signed_in_anew(shown: Page) -> Response:
         body = ConfirmedSignBody.read(await provider.words(shown))
         shown = replace(shown, form={"name": body.name, "meaning": body.meaning})
         await provider.confirm(shown)
-        await shown.call(sign_study, body=body)
+        await shown.call("sign_study", body=body)
         response = _to_signatures(shown)
     except Refusal as refusal:
         if refusal.slug not in UNSIGNED:

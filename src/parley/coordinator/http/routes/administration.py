@@ -1,11 +1,12 @@
-"""What administrators do to a study, and what auditors read of it.
+"""Drives the acts of `parley.protocol.acts`: an operation that does each, and one that shows its preview.
 
-What an act would do is previewed first; the preview's digest confirms it.
+Beside them, what auditors and administrators read of a study.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 from msgspec.structs import asdict
 from starlette.responses import StreamingResponse
@@ -21,191 +22,158 @@ from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import append_server, store_prepared
 from parley.coordinator.studies import acts
-from parley.coordinator.studies.acts import Proposal
 from parley.coordinator.studies.phases import load_trial
-from parley.protocol import Report, Trial, events
+from parley.protocol import Report, Trial
+from parley.protocol.acts import ACTS, Act, ConfirmedSignBody, Given
 from parley.protocol.certificate import corrections_of, reading
 
 ATTEMPTS = 10
-A = TypeVar("A")
-Propose: TypeAlias = Callable[..., Proposal[Any]]  # of a storage, and of what it is about
+SHOWN = "preview-shown"  # in the server's log
+Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 
-async def pause_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
-    """Take no report until resumed."""
-    return await call.act(partial(acts.record_event, study=call.study, event=events.Paused(reason=call.body.reason)))
+def _given(call: Call[Any, Any]) -> Given:
+    """What the act is about, what was sent, and who sends it. A report is for the place in the path."""
+    given = Given(**asdict(call.at), **({} if call.body is None else asdict(call.body)), by=call.by.name)
+    report = getattr(given, "report", None)
+    if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
+        given.study,
+        given.phase,
+        given.agent,
+    ):
+        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
+    return given
 
 
-async def resume_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
-    """Go on where it was."""
-    return await call.act(partial(acts.record_event, study=call.study, event=events.Resumed(reason=call.body.reason)))
+def preview_handler(act: Act) -> Handler:
+    """Show what an act would do, with the digest that confirms it.
+
+    Who was shown which preview is in the server's log before it is answered: without that, nobody confirms it. The
+    study's own log names who sees results, once a phase: those who look all the time could keep it from closing.
+    """
+    preview = act.preview
+    assert preview is not None
+
+    async def handler(call: Call[Any, Any]) -> Any:
+        given, kind = _given(call), answers.PREVIEWED[preview.kind]
+
+        def work() -> tuple[dict[str, str], Any]:
+            shown = acts.propose(call.context.storage, act, given).preview
+            assert shown is not None
+            what = {"study": call.study, "preview": shown.schema.split("/")[1], "digest": shown.digest}
+            return what, call.finish(kind(preview=shown, digest=shown.digest))
+
+        async with _refusals_recorded(call, act, preview.name):
+            what, found = await call.compute(work)
+        by, at = call.by.name, call.context.clock()
+        await call.change(lambda transaction: append_server(transaction, SHOWN, what, actor=by, at=at))
+        return found
+
+    return _named(handler, preview.name, f"{preview.words} `digest` confirms it.")
 
 
-async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
-    """Stop for good, with a certificate of the candidates that remain."""
+def act_handler(act: Act) -> Handler:
+    """Do what a row of the table says."""
+
+    async def handler(call: Call[Any, Any]) -> answers.StudyLine:
+        given = _given(call)
+        if act.secret:
+            await _prove(call, act)
+        async with _refusals_recorded(call, act, act.name):
+            if act.preview is not None:
+                return await _confirmed_with(call, act, given)
+            if act.ends:
+                return await _confirmed(call, act, given)
+            return await call.act(partial(acts.record_act, act=act, given=given))
+
+    more = "" if act.preview is None else " Refused unless this preview was shown to you, and still holds."
+    return _named(handler, act.name, f"{act.words}{more}")
+
+
+def _named(handler: Handler, name: str, words: str) -> Handler:
+    """A handler under the name and with the description of its operation."""
+    handler.__name__, handler.__doc__ = name, words
+    return handler
+
+
+@asynccontextmanager
+async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> AsyncIterator[None]:
+    """Record a read before a refusal that depends on a report that was sent: it would tell whether a guess is right."""
+    try:
+        yield
+    except Refusal:
+        if act.of_report:
+            await record_read(call, operation)
+        raise
+
+
+async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answers.StudyLine:
+    """Do what was confirmed, and the act that follows it if that was asked for too."""
+    follows = ACTS[act.then] if act.then and getattr(given, act.then) else None
+    await _require_shown(call, given.preview)
+    if follows is None:
+        return await _confirmed(call, act, given, given.preview)
+    shown: Any = (await call.compute(partial(acts.propose, call.context.storage, act, given))).preview
+    wanted = getattr(shown, act.then)
+    if wanted is None:
+        raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
+    await _confirmed(call, act, given, given.preview)
+    try:
+        # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
+        # there were may not; those that the phase brought were seen by nobody.
+        plain = Given(**vars(given) | {"columns": {}})
+        anew: Any = (await call.compute(partial(acts.propose, call.context.storage, follows, plain))).preview
+        if anew.weights != wanted.weights:
+            raise Refusal("changed-meanwhile", "the weights differ from those that were shown")
+        if not set(anew.withdrawn) & set(shown.keep.answered) <= set(wanted.withdrawn):
+            raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
+        return await _confirmed(call, follows, plain, anew.digest)
+    except Refusal as refusal:
+        words = f"{given.agent} is frozen. The others are not re-weighed: {refusal}"
+        raise Refusal(refusal.slug, words, **refusal.extra) from None
+
+
+async def _require_shown(call: Call[Any, Any], digest: str) -> None:
+    """Refuse a preview that the log does not name as shown to the one who confirms it, before anything is computed.
+
+    An invented one would be compared with what would happen: the answer would tell whether a guess is right.
+    """
+    look = partial(ledger.names, stream=ledger.SERVER, kind=SHOWN, actor=call.by.name)
+    what = {"study": call.study, "digest": digest}
+    if not await call.context.read(partial(look, what=what)):
+        raise Refusal("preview-unknown", "look at what the act would do first, and confirm the digest of that")
+
+
+async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str | None = None) -> answers.StudyLine:
+    """Do what was confirmed, if that is still what would happen; without a digest, whatever it is."""
     storage = call.context.storage
-    for _ in range(ATTEMPTS):  # reports may come while the certificate is made
-        act: dict[str, Any] = {"study": call.study, "reason": call.body.reason}
-        act |= {"actor": call.by.name, "at": call.context.clock()}
-        prepared = await call.compute(partial(acts.prepare_cancel, storage, **act))
+    for _ in range(ATTEMPTS):  # reports may come while it is computed, and mostly do not change it
+        proposal = await call.compute(partial(acts.propose, storage, act, given))
+        if digest is not None and (proposal.preview is None or proposal.preview.digest != digest):
+            raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
+        by = {"actor": call.by.name, "at": call.context.clock()}
+        prepared = await call.compute(partial(proposal.prepare, storage, given.reason, **by))
         row = await call.change(partial(store_prepared, prepared=prepared))
         if row is not None:
             return await call.line(row)
     raise Refusal("changed-meanwhile", "reports kept coming in: try again")
 
 
-async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
-    """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
-    return await _previewed(
-        call, answers.PreviewedEarlyClose, acts.propose_early_close, call.study, call.at.phase, blind=True
-    )
-
-
-async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
-    """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, acts.propose_early_close, call.study, call.at.phase)
-
-
-async def preview_freeze(call: Call[None, None]) -> answers.PreviewedFreeze:
-    """What freezing an agent would do to termination and guarantee, and both ways to continue; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedFreeze, acts.propose_freeze, call.study, call.at.agent)
-
-
-async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLine:
-    """Ask nothing more of an agent: its counts stay. Refused unless the preview is the one that was seen.
-
-    With `reweigh`, the other agents are re-weighed without it, with the weights that the preview showed.
-    """
-    storage, place = call.context.storage, (call.study, call.at.agent)
-    wanted, had = None, tuple[str, ...]()
-    if call.body.reweigh:
-        shown = (await call.compute(partial(acts.propose_freeze, storage, *place))).preview
-        if shown.reweigh is None or shown.keep is None:
-            raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
-        wanted, had = shown.reweigh, shown.keep.answered
-    frozen = await _confirmed(call, acts.propose_freeze, *place)
-    if wanted is None:
-        return frozen
+async def _prove(call: Call[Any, Any], act: Act) -> None:
+    """Refuse an act that asks for the token again, unless it is the caller's."""
+    body = call.body
+    confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
-        # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
-        # there were may not; those that the phase brought were seen by nobody.
-        anew = (await call.compute(partial(acts.propose_reweigh, storage, call.study, {}))).preview
-        if anew.weights != wanted.weights:
-            raise Refusal("changed-meanwhile", "the weights differ from those that were shown")
-        if not set(anew.withdrawn) & set(had) <= set(wanted.withdrawn):
-            raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
-        return await _confirmed(call, acts.propose_reweigh, call.study, {}, digest=anew.digest)
-    except Refusal as refusal:
-        words = f"{call.at.agent} is frozen. The others are not re-weighed: {refusal}"
-        raise Refusal(refusal.slug, words, **refusal.extra) from None
-
-
-async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> answers.PreviewedReweigh:
-    """What re-weighing without the frozen agents would do, with given columns or without; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedReweigh, acts.propose_reweigh, call.study, call.body.columns)
-
-
-async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> answers.StudyLine:
-    """Re-weigh without the frozen agents: the state is the fold of all recorded phases under the new weights."""
-    return await _confirmed(call, acts.propose_reweigh, call.study, call.body.columns)
-
-
-async def preview_thaw(call: Call[None, None]) -> answers.PreviewedThaw:
-    """What asking a frozen agent again would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedThaw, acts.propose_thaw, call.study, call.at.agent)
-
-
-async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
-    """Ask a frozen agent again. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, acts.propose_thaw, call.study, call.at.agent)
-
-
-async def preview_open_arm(call: Call[None, None]) -> answers.PreviewedArm:
-    """What making a dormant or withdrawn arm a candidate would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, acts.propose_open_arm, call.study, call.at.arm)
-
-
-async def open_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
-    """Make a dormant or withdrawn arm a candidate. Refused unless the preview is the one that was seen."""
-    return await _confirmed(call, acts.propose_open_arm, call.study, call.at.arm)
-
-
-async def preview_withdraw_arm(call: Call[None, None]) -> answers.PreviewedArm:
-    """What going on without an arm would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, acts.propose_withdraw_arm, call.study, call.at.arm)
-
-
-async def withdraw_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
-    """Continue without an arm: the state is the fold of all recorded phases without it."""
-    return await _confirmed(call, acts.propose_withdraw_arm, call.study, call.at.arm)
-
-
-async def _previewed(
-    call: Call[Any, Any], kind: Callable[..., A], propose: Propose, *about: Any, blind: bool = False
-) -> A:
-    """What an act would do, and the digest with which to confirm it.
-
-    What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. The
-    study's own log has a principal's first of a phase only: those who look all the time could keep it from closing.
-    """
-
-    def work() -> tuple[dict[str, str], A]:
-        shown = propose(call.context.storage, *about).preview
-        what = {"preview": shown.schema.split("/")[1], "digest": shown.digest}
-        return what, call.finish(kind(preview=shown, digest=shown.digest))
-
-    what, found = await call.compute(work)
-    if not blind:
-        look, by, at = {"study": call.study, **what}, call.by.name, call.context.clock()
-        await call.change(lambda transaction: append_server(transaction, "preview-shown", look, actor=by, at=at))
-    return found
-
-
-async def _confirmed(
-    call: Call[None, Any], propose: Propose, *about: Any, digest: str | None = None
-) -> answers.StudyLine:
-    """Do what was confirmed, if that is still what would happen."""
-    for _ in range(ATTEMPTS):  # reports may come while the preview is computed, and mostly do not change it
-        proposal = await call.compute(partial(propose, call.context.storage, *about))
-        if proposal.preview.digest != (digest or call.body.preview):
-            break
-        act = {"actor": call.by.name, "at": call.context.clock()}
-        prepared = await call.compute(partial(proposal.prepare, call.context.storage, call.body.reason, **act))
-        row = await call.change(partial(store_prepared, prepared=prepared))
-        if row is not None:
-            return await call.line(row)
-    raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
+        again = call.by if confirmed else await call.context.tokens.principal(getattr(body, act.secret).strip())
+    except Refusal:  # 401 would end the session
+        again = None
+    if again != call.by:
+        raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
     """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
     return await call.about(partial(quarantined, **asdict(call.query)))
-
-
-async def amend_report(call: Call[None, schemas.AmendBody]) -> answers.StudyLine:
-    """Put another report in the place of an accepted or held one, while its phase is in progress. Both are kept."""
-    report = _addressed(call)
-    return await call.act(
-        lambda transaction, **given: acts.amend_report(transaction, report, call.body.reason, **given)[0]
-    )
-
-
-def _addressed(call: Call[None, Any]) -> Report:
-    """The report of a body, if it is for the place in the path."""
-    report, at = call.body.report, call.at
-    if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
-        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
-    return cast(Report, report)
-
-
-async def preview_correction(call: Call[None, schemas.CorrectionBody]) -> answers.PreviewedCorrection:
-    """What correcting a report of a decided phase would tell, and whose answer would change; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedCorrection, acts.propose_correction, _addressed(call))
-
-
-async def correct_report(call: Call[None, schemas.CorrectBody]) -> answers.StudyLine:
-    """Put a report of a decided phase right. Both are kept, and decisions stand; a new certificate is issued."""
-    return await _confirmed(call, acts.propose_correction, _addressed(call))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
@@ -227,28 +195,6 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
     )
     found: answers.Corrections = call.finish(answer)
     return found
-
-
-async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLine:
-    """Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for another."""
-    at, body = call.at, call.body
-    event = events.ReportRefused(phase=at.phase, agent=at.agent, report=body.report, reason=body.reason)
-    return await call.act(partial(acts.record_event, study=call.study, event=event))
-
-
-async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
-    """Sign a study: name and meaning go into its log. The token is sent again: an open session alone cannot sign."""
-    body = call.body
-    confirmed = isinstance(body, schemas.ConfirmedSignBody) and body.kid == call.by.kid
-    try:
-        again = call.by if confirmed else await call.context.tokens.principal(body.token.strip())
-    except Refusal:  # 401 would end the session
-        again = None
-    if again != call.by:
-        raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
-    return await call.act(
-        partial(acts.record_event, study=call.study, event=events.Signed(name=body.name, meaning=body.meaning))
-    )
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:

@@ -1,0 +1,473 @@
+"""What people do to a study: one row of `ACTS` for each act, and nothing about it anywhere else.
+
+A row names the act, who may do it, where it is found, what is sent (`body`), what it would do (`preview`, a pure
+function of the trial), the event that it becomes, and its sentences before and after. Drivers make the rest of it, one
+each: `coordinator.http.routes.administration` the operation, `cli.admin_changes` the command, and
+`dashboard.pages.administration` form and confirmation. OpenAPI and the tables of docs/api.md follow from the operation.
+
+An act with a preview happens only if the preview was shown to the same principal before, and is still what would
+happen: the digest in the body confirms it, and the log keeps that.
+
+Functions of a row take what was given as one value, `given.agent`, `given.reason`: the parts of the address, and every
+field of the body. An act about a trial returns an event, or another question (`Anew`), whose states are kept with it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta
+
+from parley.errors import InvalidInput
+from parley.protocol import events
+from parley.protocol.codec import INK, Digest, Message, Model, Name, Words, described
+from parley.protocol.corrections import CorrectionPreview, correction_of, correction_preview
+from parley.protocol.events import Event
+from parley.protocol.messages import Report
+from parley.protocol.previews import (
+    ArmPreview,
+    EarlyClosePreview,
+    FreezePreview,
+    ReweighPreview,
+    ThawPreview,
+    early_close_preview,
+    freeze_preview,
+    open_arm_preview,
+    reweigh_preview,
+    thaw_preview,
+    weights_asked,
+    withdraw_arm_preview,
+)
+from parley.protocol.state_machine import admit
+from parley.protocol.trial import Trial, open_arm, reweigh, thaw, withdraw_arm
+from parley.text.translation import Translatable, gettext, ngettext
+
+Given: TypeAlias = SimpleNamespace
+Columns = Annotated[dict[Name, Annotated[tuple[float, ...], Meta(max_length=100_000)]], Meta(max_length=100_000)]
+PART = re.compile(r"\{(\w+)\}")
+
+
+class ReasonBody(Model):
+    """Why; kept in the log."""
+
+    reason: Words
+
+
+class ConfirmBody(ReasonBody):
+    """`preview` is the digest of the one that was seen: what was seen is what is confirmed."""
+
+    preview: Digest
+
+
+class FreezeBody(ConfirmBody):
+    """`reweigh`: also re-weigh the other agents without this one, as the preview showed."""
+
+    reweigh: Annotated[bool, described("Also re-weigh the other agents' questions without it.")] = False
+
+
+class ColumnsBody(Model):
+    """Given weights: agent -> what every agent's reward weighs in its mix. The others' are normalised anew."""
+
+    columns: Columns = msgspec.field(default_factory=dict)
+
+
+class ReweighBody(ConfirmBody):
+    """The columns that the preview was asked with, and its digest."""
+
+    columns: Columns = msgspec.field(default_factory=dict)
+
+
+class AmendBody(ReasonBody):
+    """The report that shall stand instead."""
+
+    report: Report
+
+
+class CorrectionBody(Model):
+    """The report as it should have been."""
+
+    report: Report
+
+
+class CorrectBody(ConfirmBody):
+    """The report that the preview was asked with, and its digest."""
+
+    report: Report
+
+
+class RefuseBody(ReasonBody):
+    """`report` is the digest of the one that is held: what was seen is what is refused."""
+
+    report: Digest
+
+
+class SignBody(Model):
+    """A signature: the printed name, what it says, and the token of the one who signs, entered again."""
+
+    name: Annotated[Name, Meta(pattern=INK, description="Your name, as it is to be printed.")]
+    meaning: Annotated[Words, Meta(pattern=INK, description="What the signature says, as in 'approved the protocol'.")]
+    token: str
+
+    def __post_init__(self) -> None:
+        for key, words in (("name", self.name), ("meaning", self.meaning)):
+            if not words.isprintable():
+                raise InvalidInput(key, found=ascii(words[:80]), allowed="one line of printable text")
+
+
+class ConfirmedSignBody(SignBody):
+    """A signature of a person whom the sign-in provider has named again. Only pages make it, never a request."""
+
+    kid: str
+
+
+def is_flag(one: msgspec.structs.FieldInfo) -> bool:
+    """Whether a field of a body is yes or no."""
+    return bool in (one.type, *get_args(one.type))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What is shown before an act: how it is computed, and what of it is told in sentences, each under its label."""
+
+    name: str  # of the operation
+    kind: type[Message]
+    words: str  # what the operation does
+    look: Callable[[Trial, Given], Message]
+    tells: tuple[tuple[str, str | Callable[[Any], str]], ...]  # label -> the field, or what makes a sentence of it
+    body: type[Model] | None = None  # what it is asked with: then it is a POST
+    results: bool = True  # computed from rewards
+    past: bool = True  # computed from the recorded phases
+
+    def statements(self, shown: Message) -> list[tuple[str, str | tuple[str, ...]]]:
+        """What is told of a preview, each under its label: a sentence, or names; what is empty is left out."""
+        found = [(label, field(shown) if callable(field) else getattr(shown, field)) for label, field in self.tells]
+        return [(label, value) for label, value in found if value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """A row of the table."""
+
+    name: str  # of the operation
+    command: str  # of `parley admin`, and of the form on the page
+    path: str  # below the address of the study
+    kind: str  # of its event
+    words: str  # what it does
+    event: Callable[[Any, Given], Any]  # an event, or `Anew`; of the trial, which is read for a preview only
+    button: str  # what one agrees to; the values of the address may be in it
+    done: str  # what is said once it has happened
+    heading: str = ""  # of its preview
+    body: type[Model] = ReasonBody
+    preview: Preview | None = None
+    who: Literal["administrators", "readers"] = "administrators"
+    section: str = "course"  # of the page on which it begins
+    grave: bool = True  # the button says so
+    # What few rows override.
+    replaces: bool = False  # the event names the report that stood: `given.replaces`
+    ends: bool = False  # the study is over then: its certificate is made outside of the lock
+    then: str = ""  # another act that may follow at once, by a field of that name in body and preview
+    secret: str = ""  # a field that proves who acts: asked for again, and never kept
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What the address names, beside the study."""
+        return tuple(PART.findall(self.path))
+
+    @property
+    def subject(self) -> str:
+        """Whom or what it is about: agent, arm, or nobody."""
+        return next((part for part in ("agent", "arm") if part in self.parts), "")
+
+    @property
+    def fields(self) -> dict[str, msgspec.structs.FieldInfo]:
+        """What the body has beside reason and confirmation."""
+        return {one.name: one for one in msgspec.structs.fields(self.body) if one.name not in ("reason", "preview")}
+
+    @property
+    def of_report(self) -> bool:
+        """Whether a whole report is sent."""
+        return "report" in self.fields and self.fields["report"].type is Report
+
+    def address(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The parts of its path, filled in.
+
+        >>> ACTS["thaw"].address({"agent": "Lyon/2"})
+        ('agents', 'Lyon/2', 'thaw')
+        """
+        return tuple(str(given[part[1:-1]]) if PART.fullmatch(part) else part for part in self.path.split("/"))
+
+
+EFFECT, GUARANTEE = ("Effect", "effect"), ("Guarantee", "guarantee")
+
+
+def _drawn(shown: ArmPreview) -> str:
+    words = ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", shown.drawn, arm=shown.arm)
+    again = "they count again" if shown.opens else gettext("they speak against no other arm any more")
+    return f"{words}; {again}" if shown.drawn else words
+
+
+ARM = (
+    EFFECT,
+    ("Candidates then", "open_arms"),
+    ("Asked again", "asked_again"),
+    (Translatable("Drawn so far"), _drawn),
+    GUARANTEE,
+)
+
+
+def _closed_early(trial: Trial, given: Given) -> events.PhaseClosedEarly:
+    return events.PhaseClosedEarly(
+        phase=given.phase, reason=given.reason, without=trial.awaited, consequences=given.preview
+    )
+
+
+def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
+    """Refused here already where it would be: of another phase than the one in progress, or without any report."""
+    blank = Given(phase=given.phase, reason="", preview="")
+    admit(trial.situation(), _closed_early(trial, blank))
+    return early_close_preview(trial)
+
+
+def _this_phase(shown: FreezePreview) -> str:
+    return "no other report is awaited: it would be decided at once" if shown.released else "it waits for the others"
+
+
+def _corrected(trial: Trial, given: Given) -> Event:
+    made = correction_of(trial, given.report)
+    return msgspec.structs.replace(made, reason=given.reason, consequences=given.preview)
+
+
+_ROWS = (
+    Act(
+        name="pause_study",
+        command="pause",
+        path="pause",
+        kind="paused",
+        words="Accept no report until the study is resumed.",
+        event=lambda _, given: events.Paused(reason=given.reason),
+        button="Pause: take no report",
+        done="Paused",
+        grave=False,
+    ),
+    Act(
+        name="resume_study",
+        command="resume",
+        path="resume",
+        kind="resumed",
+        words="Continue a paused study where it was.",
+        event=lambda _, given: events.Resumed(reason=given.reason),
+        button="Resume",
+        done="Resumed",
+        grave=False,
+    ),
+    Act(
+        name="cancel_study",
+        command="cancel",
+        path="cancel",
+        kind="cancelled",
+        words="Stop the study for good, with a certificate of the candidates that remain.",
+        event=lambda _, given: events.Cancelled(reason=given.reason),
+        ends=True,
+        button="Cancel for good",
+        done="Cancelled",
+    ),
+    Act(
+        name="close_early",
+        command="close-early",
+        path="phases/{phase}/close-early",
+        kind="phase-closed-early",
+        words="Close the phase in progress with the reports that are in.",
+        body=ConfirmBody,
+        preview=Preview(
+            name="preview_early_close",
+            kind=EarlyClosePreview,
+            words="What closing the phase in progress with the reports that are in would do.",
+            look=_closing,
+            tells=(("Not waited for", "awaited"), EFFECT, GUARANTEE, (Translatable("Arms without a draw"), "lost")),
+            results=False,
+            past=False,
+        ),
+        event=_closed_early,
+        section="phase",
+        heading="If phase {phase} is closed now",
+        button="Close phase {phase} with what is in",
+        done="Closed",
+    ),
+    Act(
+        name="freeze_agent",
+        command="freeze",
+        path="agents/{agent}/freeze",
+        kind="agent-frozen",
+        words="Ask an agent for no more draws: its counts stay. With `reweigh`, the other agents are re-weighed "
+        "without it, with the weights that the preview showed.",
+        body=FreezeBody,
+        preview=Preview(
+            name="preview_freeze",
+            kind=FreezePreview,
+            words="What freezing an agent would do to termination and guarantee, and both ways to continue.",
+            look=lambda trial, given: freeze_preview(trial, given.agent),
+            tells=(("Termination", "termination"), GUARANTEE, ("This phase", _this_phase)),
+        ),
+        event=lambda _, given: events.AgentFrozen(agent=given.agent, reason=given.reason, consequences=given.preview),
+        then="reweigh",
+        section="sites",
+        heading="If {agent} is frozen",
+        button="Freeze {agent}",
+        done="Frozen",
+    ),
+    Act(
+        name="reweigh_study",
+        command="reweigh",
+        path="reweigh",
+        kind="reweighed",
+        words="Ask the question anew without the frozen agents: all recorded phases count under the new weights.",
+        body=ReweighBody,
+        preview=Preview(
+            name="preview_reweigh",
+            kind=ReweighPreview,
+            words="What re-weighing without the frozen agents would do, with given columns or without.",
+            body=ColumnsBody,
+            look=lambda trial, given: reweigh_preview(trial, given.columns),
+            tells=(("Without", "frozen"), EFFECT, GUARANTEE),
+        ),
+        event=lambda trial, given: reweigh(trial, weights_asked(trial, given.columns)),
+        section="sites",
+        heading="If the question is asked anew",
+        button="Re-weigh {study}",
+        done="Re-weighed",
+    ),
+    Act(
+        name="thaw_agent",
+        command="thaw",
+        path="agents/{agent}/thaw",
+        kind="agent-thawed",
+        words="Ask a frozen agent again; weights stay as they are.",
+        body=ConfirmBody,
+        preview=Preview(
+            name="preview_thaw",
+            kind=ThawPreview,
+            words="What asking a frozen agent again would do.",
+            look=lambda trial, given: thaw_preview(trial, given.agent),
+            tells=(EFFECT, ("Weighed by", "weighed_by"), GUARANTEE),
+        ),
+        event=lambda trial, given: thaw(trial, given.agent).event(given.reason, given.preview),
+        section="sites",
+        heading="If {agent} is asked again",
+        button="Thaw {agent}",
+        done="Thawed",
+        grave=False,
+    ),
+    Act(
+        name="open_arm",
+        command="open-arm",
+        path="arms/{arm}/open",
+        kind="arm-opened",
+        words="Make an arm that is dormant or withdrawn a candidate of every agent.",
+        body=ConfirmBody,
+        preview=Preview(
+            name="preview_open_arm",
+            kind=ArmPreview,
+            words="What making a dormant or withdrawn arm a candidate would do.",
+            look=lambda trial, given: open_arm_preview(trial, given.arm),
+            tells=ARM,
+        ),
+        event=lambda trial, given: open_arm(trial, given.arm),
+        section="arms",
+        heading="If {arm} is opened",
+        button="Open {arm}",
+        done="Opened",
+        grave=False,
+    ),
+    Act(
+        name="withdraw_arm",
+        command="withdraw-arm",
+        path="arms/{arm}/withdraw",
+        kind="arm-withdrawn",
+        words="Continue without an arm: an arm that it had beaten may be the best of the others.",
+        body=ConfirmBody,
+        preview=Preview(
+            name="preview_withdraw_arm",
+            kind=ArmPreview,
+            words="What going on without an arm would do.",
+            look=lambda trial, given: withdraw_arm_preview(trial, given.arm),
+            tells=ARM,
+        ),
+        event=lambda trial, given: withdraw_arm(trial, given.arm),
+        section="arms",
+        heading="If {arm} is withdrawn",
+        button="Withdraw {arm}",
+        done="Withdrawn",
+    ),
+    Act(
+        name="amend_report",
+        command="amend",
+        path="phases/{phase}/reports/{agent}/amend",
+        kind="report-amended",
+        words="Put another report in the place of an accepted or held one, while its phase is in progress. Both are "
+        "kept.",
+        body=AmendBody,
+        event=lambda _, given: events.ReportAmended(report=given.report, replaces=given.replaces, reason=given.reason),
+        replaces=True,
+        section="reports",
+        button="Use this report instead",
+        done="Amended",
+    ),
+    Act(
+        name="correct_report",
+        command="correct",
+        path="phases/{phase}/reports/{agent}/correct",
+        kind="report-corrected",
+        words="Correct an agent's report of a decided phase. Both reports are kept, and decisions stand as they were "
+        "taken. The certificate says how estimates and evidence would read with the corrected report, and whether an "
+        "answer would change.",
+        body=CorrectBody,
+        preview=Preview(
+            name="preview_correction",
+            kind=CorrectionPreview,
+            words="What correcting a report of a decided phase would tell, and whose answer would change.",
+            body=CorrectionBody,
+            look=lambda trial, given: correction_preview(trial, given.report),
+            tells=(EFFECT, GUARANTEE),
+        ),
+        event=_corrected,
+        section="decided",
+        heading="If the report of {agent} in phase {phase} is corrected",
+        button="Correct the report of {agent} in phase {phase}",
+        done="Corrected",
+    ),
+    Act(
+        name="refuse_report",
+        command="refuse",
+        path="phases/{phase}/reports/{agent}/refuse",
+        kind="report-refused",
+        words="Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for "
+        "another.",
+        body=RefuseBody,
+        event=lambda _, given: events.ReportRefused(
+            phase=given.phase, agent=given.agent, report=given.report, reason=given.reason
+        ),
+        section="reports",
+        button="Refuse it: {agent} reports again",
+        done="Refused: {agent} is asked for another report",
+    ),
+    Act(
+        name="sign_study",
+        command="sign",
+        path="signatures",
+        kind="signed",
+        words="Sign a study: name, meaning and time go into its log, which the signature covers up to there. The token "
+        "is sent again: an open session alone cannot sign.",
+        body=SignBody,
+        event=lambda _, given: events.Signed(name=given.name, meaning=given.meaning),
+        who="readers",
+        secret="token",
+        section="answer",
+        button="Sign {study}",
+        done="Signed by {name}: {meaning}",
+    ),
+)
+
+ACTS: dict[str, Act] = {row.command: row for row in _ROWS}
