@@ -146,6 +146,25 @@ def test_whatever_the_numbers_the_picture_stays_in_its_frame(middle, half, to):
     assert root.get("aria-label") == "<label>"
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 0.2, 5.0])
+def test_no_bar_of_a_picture_lies_under_a_label(tolerance):
+    arms = [arm_of("placebo", 0.0, 0.0), *(arm_of(f"dose {k}", 0.2 * k - 0.5, 0.6) for k in range(6))]
+    made = forest_chart(arms, "to_leader", "x", to="placebo", rates=True, tolerance=tolerance)
+    root = ElementTree.fromstring(str(made))
+    bars = [(float(one.get("y")), float(one.get("height"))) for one in root.iter("rect")]
+    bars += [(float(one.get("y1")) - 4, 8.0) for one in root.iter("line") if one.get("y1") == one.get("y2")]
+    assert len(bars) >= 12
+    for found in root.iter("text"):
+        low = float(found.get("y"))
+        assert not any(top < low + 3 and top + height > low - 11 for top, height in bars), found.text
+
+
+def test_an_arm_with_an_interval_and_no_estimate_yet_has_no_data():
+    arms = [arm_of("placebo", 0.0, 0.1), arm_of("dose", 0.2, 0.1)]
+    arms[1]["mean"] = {**arms[1]["mean"], "estimate": None, "fixed_low": None, "fixed_high": None}
+    assert "no data" in str(forest_chart(arms, "mean", "x"))
+
+
 def test_a_picture_says_its_numbers_and_marks_the_reference():
     arms = [arm_of("placebo", 0.0, 0.0), arm_of("<b>dose</b>", 0.21, 0.11)]
     root = ElementTree.fromstring(str(forest_chart(arms, "to_leader", "x", to="placebo")))

@@ -59,10 +59,42 @@ def test_a_study_to_which_much_happened(house, tmp_path):
         walk.step(act)
     assert set(STORY) <= set(walk.done), walk.done
     assert walk.status["stage"] == "finished"
-    assert walk.ask("GET", "certificate")["left_out"]
+    certificate = walk.ask("GET", "certificate")
+    assert certificate["left_out"]
+    assert_report_agrees_with_itself(house.readers, walk, certificate)
     rendered(house, walk, roles=("administrator", "viewer"))
     for words, told in commands(house, walk.id, tmp_path):
         assert told, words
+
+
+def assert_report_agrees_with_itself(readers, walk, certificate):
+    """What was withdrawn was not dormant, and who has no answer has none in any section."""
+    report = readers.browsers["administrator"].get(f"/studies/{walk.id}/report.md").text
+    ((withdrawn, phase),) = certificate["withdrawn"].items()
+    assert "| dormant | not open at the start: later |" in report
+    assert f"| withdrawn | {withdrawn}, in phase {phase}: as agreed |" in report
+    without = [agent for agent, arms in certificate["answers"].items() if not arms]
+    assert len(without) == 1
+    lines = [line for line in report.splitlines() if line.startswith((f"| {without[0]} |", f"### {without[0]}: "))]
+    assert any("left: the others were re-weighed without it" in line for line in lines)
+    assert any("| none; " in line for line in lines), "by other weights"
+    assert any(": no answer; " in line for line in lines), "of the estimates"
+
+
+def test_rows_add_up_to_what_is_told_of_all(house):
+    """Forecasts of sites added up to 592 under a headline of 410, and the last row left out the phase in progress."""
+    walk = Walk(house, message("rates", "trial"), seed=7, study_id="sums")
+    for act in ("report_all", "report_all", "report"):
+        assert walk.step(act)
+    board = walk.ask("GET", "board")
+    assert board["by_arm"]["spent"] == [sum(row) for row in board["counts"]]
+    assert sum(board["by_arm"]["spent"]) == walk.status["samples"] > sum(board["by_arm"]["drawn"])
+    ahead = {"state": "computing"}
+    while ahead["state"] == "computing":
+        ahead = walk.ask("GET", "forecast")
+    assert sum(ahead["total_per_agent"]) == round(ahead["total"]["p50"])
+    decided = [sum(column) for column in zip(*walk.ask("GET", "phases", 2, "decision")["counts"], strict=True)]
+    assert all(likely >= spent for likely, spent in zip(ahead["total_per_agent"], decided, strict=True))
 
 
 @pytest.mark.simulations

@@ -475,6 +475,12 @@ MUTANTS = [
     *_of(
         "pages",
         ("a page names what a certificate may leave out", "dashboard/pages/answer.py", "dict.fromkeys(Certificate.known_keys()) | found", "found", RENDERED),
+        ("forecasts of agents do not add up to that of all", "experiments/forecasts/forecast.py", "whole[np.argsort(whole - exact, kind=\"stable\")[: left - int(whole.sum())]] += 1", "pass",
+         "tests/dashboard/test_everything_renders.py::test_rows_add_up_to_what_is_told_of_all"),
+        ("who left has an answer under other weights", "coordinator/reading/progress.py", "answered=end.answered,", "answered=True,", RENDERED),
+        ("an arm that was withdrawn was never open", "coordinator/reading/studies.py", "descriptions=claim.problem.descriptions()", "descriptions=study.problem.descriptions()", RENDERED),
+        ("the last row leaves out the phase in progress", "coordinator/reading/progress.py", "study.agents[columns] if blinded else None)", "())",
+         "tests/dashboard/test_everything_renders.py::test_rows_add_up_to_what_is_told_of_all"),
         ("a rule claims the proof of the one it inherits from", "policies/base.py", 'bool(vars(type(self)).get("proven", False))', "self.proven",
          "tests/policies/test_outside.py::test_a_rule_that_inherits_claims_nothing_unless_it_says_so[evidence]"),
         ("a coordinator may promise less later", "agent/privacy.py", 'if terms.get(name) != earlier["terms"].get(name):', "if False:",

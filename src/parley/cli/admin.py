@@ -28,7 +28,16 @@ from parley.cli.console import (
 from parley.errors import InvalidInput, needs
 from parley.hooks import edges
 from parley.study import load_study
-from parley.text.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
+from parley.text.formatting import (
+    answer_text,
+    candidates_text,
+    estimate_text,
+    findings_csv,
+    number,
+    plural,
+    status_text,
+    unit_of,
+)
 from parley.text.status import ArmStatus, OutcomeStatus, overall
 
 if TYPE_CHECKING:
@@ -269,7 +278,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
         steps = [
             ", ".join(step["leaders"]) if step["standing"] == "other" else step["standing"] for step in agent["steps"]
         ]
-        rows.append((agent["agent"], ", ".join(agent["arms"]), held, *steps))
+        rows.append((agent["agent"], answer_text(agent), held, *steps))
     show_table(f"{study}: other weights ({found['axis']})", ("agent", "answer", "holds", *heads), rows)
     if len(found["agents"]) > MOST_LINES:
         say(f"And {number(len(found['agents']) - MOST_LINES)} more: --json has all.")

@@ -155,7 +155,8 @@ class ByArm(Answer):
     """Over all agents: of how many an arm has each status, and its draws."""
 
     statuses: dict[str, list[int]]  # a status -> the agents for whom the arm has it, arm by arm
-    drawn: list[int]
+    drawn: list[int]  # in decided phases
+    spent: list[int]  # in accepted reports, those of the phase in progress too
 
 
 class EstimatedRegret(Answer):
@@ -326,6 +327,7 @@ class AgentSensitivity(Answer):
 
     agent: str
     arms: list[str]
+    answered: bool  # whether they are its answer, as the certificate has it
     stated: float  # where the study's own weights are
     low: float | None  # from here to `high` the answer holds, for all agents and readers at once; null: nowhere
     high: float | None

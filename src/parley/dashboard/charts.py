@@ -272,6 +272,7 @@ def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
 
 MOST = 24  # arms in one forest; the table has them all
 CAP = 4.0  # half the height of an interval's ends
+WORDS_ROOM, EDGE = 24.0, 28.0  # of a row for its words; from either end within which a number would be cut off
 FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
 Found = Mapping[str, Any]
 
@@ -305,11 +306,11 @@ def forest_chart(
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
     words = zip(marks, tick_words(marks, rates=rates), strict=True)
-    band = {"x": x(-within), "y": TOP, "width": x(within) - x(-within), "height": bottom - TOP}
-    drawn = [element("rect", **band, class_="equivalent")] if within else []
-    drawn += [text(x(value), bottom + 18, shown_as, "soft", "middle") for value, shown_as in words]
+    band = {"x": x(-within), "width": x(within) - x(-within), "height": ROW - WORDS_ROOM, "class_": "equivalent"}
+    drawn = [_tick(x(value), bottom + 18, shown_as) for value, shown_as in words]
     for place in range(len(shown)):  # behind the intervals, not behind the words
         begin = TOP + ROW * place + 20
+        drawn += [element("rect", y=begin, **band)] if within else []
         drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
     what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
@@ -318,6 +319,13 @@ def forest_chart(
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
     return svg(FOREST, height, label, *drawn, kind="figure forest")
+
+
+def _tick(across: float, y: float, words: str) -> Markup:
+    """A number of the axis; at either end it stands within the picture."""
+    if across < EDGE:
+        return text(0, y, words, "soft")
+    return text(FOREST, y, words, "soft", "end") if across > FOREST - EDGE else text(across, y, words, "soft", "middle")
 
 
 def _shown(arms: Sequence[Found]) -> list[Found]:

@@ -21,7 +21,18 @@ from parley.policies.base import NO_GUARANTEE, NOTED
 from parley.protocol.certificate import WITHDRAWN
 from parley.protocol.lost_sites import ASKED_ANEW
 from parley.text import translation
-from parley.text.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
+from parley.text.formatting import (
+    DASH,
+    answer_text,
+    candidates_text,
+    gap,
+    number,
+    plural,
+    ranged,
+    real,
+    status_text,
+    unit_of,
+)
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, translated
 
@@ -133,6 +144,7 @@ def environment(*folders: Path) -> Environment:
         "gap": gap,
         "status": status_text,
         "candidates": candidates_text,
+        "answer_text": answer_text,
         "error_bound": error_bound,
         "translated": translated,
         "as_text": as_text,

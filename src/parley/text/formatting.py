@@ -195,6 +195,16 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     return Translatable("each agent's {0} among them, as far as the guarantee goes", among)
 
 
+def answer_text(found: Mapping[str, Any]) -> str:
+    """An agent's answer, or that it has none and what leads: `arms` are the answer where it is `answered`.
+
+    >>> answer_text({"arms": ["A"], "answered": True}), answer_text({"arms": ["A"], "answered": False})
+    ('A', 'none; A leads')
+    """
+    arms = ", ".join(found["arms"])
+    return arms if found["answered"] else f"none; {arms} leads" if arms else "none"
+
+
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per agent and arm, with one value per column."""
     for agent in found["agents"]:

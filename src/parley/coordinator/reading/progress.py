@@ -47,7 +47,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
     ends, statuses = ends_at(policy, state, row.stage), _arm_statuses(transaction, row, policy, after)
     left = state.active.sum(axis=0)
     priced = "price" in study.problem.non_default() and not blinded
-    spent = _accepted(transaction, row, state, None if priced else study.agents[columns])
+    spent = _accepted(transaction, row, state, study.agents[columns] if blinded else None)
     return answers.Board(
         study=row.id,
         stage=str(row.stage),
@@ -73,7 +73,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
         dropped_in=None if blinded else state.dropped_in[:, columns].tolist(),
         counts=None if blinded else spent[:, columns].tolist(),
         plan=None if blinded else planned.tolist(),
-        by_arm=None if blinded else _by_arm(state, statuses),
+        by_arm=None if blinded else _by_arm(state, statuses, spent),
         standing=_standing(study.make_policy(), state, planned, columns, blinded=blinded),
     )
 
@@ -95,11 +95,11 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
 
 
-def _by_arm(state: State, statuses: NDArray[np.str_]) -> answers.ByArm:
+def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answers.ByArm:
     counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
     if not any(counted[ArmStatus.CLOSED]):  # most studies have no such arms
         del counted[ArmStatus.CLOSED]
-    return answers.ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist())
+    return answers.ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist(), spent=spent.sum(axis=1).tolist())
 
 
 def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
@@ -357,7 +357,8 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     agents = []
     if last and row.agents > 1:
         found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
-        agents = [_sensitivity(study, found, study.agents.index(name)) for name in study.agents[columns]]
+        ends = ends_at(policy, latest_state(transaction, row), row.stage)
+        agents = [_sensitivity(study, found, place, ends[place]) for place in range(len(study.agents))[columns]]
     return answers.Sensitivities(
         study=row.id,
         phase=last,
@@ -371,7 +372,7 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     )
 
 
-def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> answers.AgentSensitivity:
+def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int, end: OutcomeStatus) -> answers.AgentSensitivity:
     def named(arms: BoolArray) -> list[str]:
         return [arm for arm, chosen in zip(study.arms, arms[:, agent], strict=True) if chosen]
 
@@ -380,6 +381,7 @@ def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> answers
     return answers.AgentSensitivity(
         agent=study.agents[agent],
         arms=named(found.arms),
+        answered=end.answered,
         stated=float(found.path.stated[agent]),
         low=None if held is None else held[0],
         high=None if held is None else held[1],

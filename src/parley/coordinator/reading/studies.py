@@ -145,7 +145,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         arm_names=list(study.arms),
         agent_names=list(study.agents),
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
-        descriptions=study.problem.descriptions(),
+        descriptions=claim.problem.descriptions(),  # as it was created: `changed_arms` has what was opened or withdrawn
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         rates=study.problem.noise.means_are_rates,
         warnings=list(phases.warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],

@@ -250,6 +250,7 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float)
     return {
         "agent": agent["agent"],
         "leader": agent["leader"],
+        "answered": OutcomeStatus(agent["end"]).answered,
         "end": OutcomeStatus(agent["end"]).description,
         "pictures": [_picture(agent, kind, to, rates=rates, tolerance=tolerance) for kind, to in kinds.items()],
         "arms": [

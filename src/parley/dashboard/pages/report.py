@@ -38,7 +38,7 @@ from parley.experiments.report_kit.prose import (
 from parley.experiments.report_kit.tables import Table
 from parley.protocol import StudyMessage
 from parley.protocol.verify import Signature
-from parley.text.formatting import DASH, gap, number, plural, real, status_text
+from parley.text.formatting import DASH, answer_text, gap, number, plural, real, status_text
 from parley.text.status import OutcomeStatus
 from parley.text.translation import gettext, ngettext, reading, translated
 
@@ -204,6 +204,10 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         ("policy", f"{status.policy}{f' ({options})' if options else ''}"),
         ("promise", translated(status.guarantee)),
         *((key, translated(words)) for key, words in status.descriptions.items() if key != "audience"),
+        *(
+            ("opened" if one.open else "withdrawn", f"{one.arm}, in phase {one.phase}: {one.reason}")
+            for one in status.changed_arms
+        ),
         ("digest of the study", status.digest),
     ]
     return _table("Design", ("What", "As the study states it"), rows)
@@ -310,7 +314,8 @@ def _answers_table(known: Mapping[str, Any]) -> Table:
 
 
 def _led(panel: Mapping[str, Any]) -> str:
-    return f"{as_text(panel['agent'])}: {as_text(panel['leader'])} leads ({translated(panel['end'])})"
+    none = "" if panel["answered"] else "no answer; "
+    return f"{as_text(panel['agent'])}: {none}{as_text(panel['leader'])} leads ({translated(panel['end'])})"
 
 
 def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
@@ -331,7 +336,7 @@ def _other_weights(found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
     rows = [
         (
             one["agent"],
-            ", ".join(one["arms"]),
+            answer_text(one),
             held(one),
             *(", ".join(step["leaders"]) if step["standing"] == "other" else step["standing"] for step in one["steps"]),
         )

@@ -281,6 +281,23 @@ def budget_for_power(
     return wanted | found | {"studies": len(study.samples), "samples": float(study.samples.mean())}
 
 
+def apportioned(total: float, spent: IntArray, means: FloatArray) -> list[int]:
+    """`(agent,)`: whole draws of every agent that add up to a forecast of all, none below what it has `spent`.
+
+    A median is no sum of medians, and means add up to something else: what is left is shared out as the `means` are.
+
+    >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0]))
+    [213, 133, 64]
+    """
+    left = max(round(total) - int(spent.sum()), 0)
+    ahead = np.maximum(means - spent, 0.0)
+    exact = left * (ahead / ahead.sum() if ahead.any() else np.full(len(spent), 1 / len(spent)))
+    whole = np.floor(exact).astype(np.int64)
+    # The largest remainders get what rounding down left over.
+    whole[np.argsort(whole - exact, kind="stable")[: left - int(whole.sum())]] += 1
+    return [int(count) for count in spent + whole]
+
+
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
     """What is likely left after a phase, and the lower bound at the estimated means; only that once all is over."""
     bound = bound_at_estimates(policy, state)
@@ -303,15 +320,16 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
     except InvalidInput as error:
         return document | {"reason": str(error)}
     levels = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+    total = dict(zip(levels, ahead.quantiles(*levels.values()), strict=True))
     costs = ahead.study_costs.summary()
     if "money" in document:
         document["money"] |= costs["money"]
     return document | {
         "days_left": costs.get("days"),
         "regret_left": costs.get("regret"),
-        "total": dict(zip(levels, ahead.quantiles(*levels.values()), strict=True)),
+        "total": total,
         "rounds": dict(zip(levels, _quantiles(ahead.rounds, levels.values()).tolist(), strict=True)),
-        "total_per_agent": ahead.per_agent,
+        "total_per_agent": apportioned(total["p50"], state.counts.sum(axis=0), ahead.per_agent),
         "continuations": continuations,
         "unfinished": ahead.unfinished,
     }
