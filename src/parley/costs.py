@@ -20,6 +20,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.validation.checks import above_zero
 
 DIGITS = 12  # of a price over the largest: multiplying all prices by a number changes no plan by a single draw
 
@@ -50,8 +51,7 @@ class Pace:
     def __post_init__(self) -> None:
         if self.rates.ndim != 1 or not (np.isfinite(self.rates) & (self.rates >= 0)).all():
             raise InvalidInput("rate", found=self.rates.tolist(), allowed="one finite number of at least 0 per agent")
-        if not 0 < self.day_cost < np.inf:
-            raise InvalidInput("day_cost", found=self.day_cost, allowed="a finite number above 0")
+        above_zero("day_cost", self.day_cost)
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
         """`(...,)`: the cost of the days that the draws take."""

@@ -14,20 +14,29 @@ import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
 from parley.text.translation import AUDIENCES, Translatable
-from parley.validation.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
+from parley.validation import checks
+from parley.validation.checks import (
+    IN_WORDS,
+    LARGEST_COUNT,
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
+    FloatArray,
+    positive,
+    real_array,
+    whole,
+)
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
-LARGEST_COUNT = 2**53  # up to here every reader of JSON can tell whole numbers apart
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
 TYPES: dict[type, tuple[str, str]] = {  # in words, and in JSON Schema
-    int: ("a whole number", "integer"),
-    float: ("a number", "number"),
-    bool: ("true or false", "boolean"),
-    str: ("text", "string"),
-    list: ("a list", "array"),
+    int: (IN_WORDS[int], "integer"),
+    float: (IN_WORDS[float], "number"),
+    bool: (IN_WORDS[bool], "boolean"),
+    str: (IN_WORDS[str], "string"),
+    list: (IN_WORDS[list], "array"),
     dict: ("a section", "object"),
 }
 
@@ -170,16 +179,10 @@ def setting(
     return field(default=default_value, metadata={"setting": made})
 
 
-def _probability(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """A probability strictly between 0 and 1."""
-    found = number(key, value)
-    if not SMALLEST_DELTA <= found < 1:
-        allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
-        raise InvalidInput(key, found=found, allowed=allowed)
-    return found
-
-
-probability = Limited(_probability, {"exclusiveMinimum": 0, "exclusiveMaximum": 1})
+probability = Limited(
+    lambda key, value, _arms, _agents: checks.share(key, value, SMALLEST_DELTA),
+    {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+)
 
 
 def fewer_than_arms(key: str, value: Any, arms: Names, _agents: Names) -> int:
@@ -215,13 +218,8 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 def within(least: float, most: float, allowed: str = "") -> Check:
     """A number within limits, both of them allowed; `allowed` replaces them in the error."""
 
-    def check(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-        found = number(key, value)
-        if not least <= found <= most:
-            raise InvalidInput(key, found=found, allowed=allowed or f"a number from {least:g} to {most:,.10g}")
-        return found
-
-    return Limited(check, {"minimum": least, "maximum": most})
+    limits = {"minimum": least, "maximum": most}
+    return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)
 
 
 at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LARGEST_SCALE:g})")
@@ -270,9 +268,7 @@ def key_mask(most: int) -> Check:
 
 def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
     """True or false."""
-    if not isinstance(value, bool):
-        raise InvalidInput(key, found=f"{value!r:.60}", allowed="true or false")
-    return value
+    return checks.switch(key, value)
 
 
 def until(most: int, word: str) -> Check:

@@ -17,7 +17,7 @@ from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, section_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
-from parley.validation.checks import LARGEST_SCALE, FloatArray, number, whole
+from parley.validation.checks import LARGEST_SCALE, FloatArray, above_zero, number, whole
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
 DEFAULT_POLICY = "evidence"
@@ -239,8 +239,7 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
 
     It uses NumPy's legacy generator: seed 0 with 6 arms and 3 agents gives exactly the instance of the paper's tables.
     """
-    if not 0 < min_gap < np.inf:
-        raise InvalidInput("truth.min_gap", found=min_gap, allowed="a finite number above 0")
+    above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
     for _ in range(MAX_DRAWS):
         draw = generator.normal(0, 1, problem.shape)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from parley.errors import InvalidInput, UnknownName
 from parley.settings import NUMBER, REQUIRED, Key
 from parley.text.formatting import plural
-from parley.validation.checks import FloatArray, real_array, whole
+from parley.validation.checks import FloatArray, positive, real_array, whole
 
 LARGEST_SEED = 2**32 - 1
 WEIGHT_KEYS = {  # kind -> the keys that it reads
@@ -207,8 +207,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
         )
     if kernel not in KERNELS:
         raise UnknownName("kernel", kernel, KERNELS)
-    if not 1e-100 < bandwidth < 1e100:
-        raise InvalidInput("bandwidth", found=bandwidth, allowed="a number above 0, at most 1e100")
+    positive("bandwidth", bandwidth)
     if kernel == "rbf":
         distances = np.square(points[:, None, :] - points[None, :, :]).sum(axis=-1)
         return similarity(np.exp(-distances / (2 * bandwidth**2)))

@@ -25,9 +25,9 @@ def quiet(client, outbox, source, disclosure, **options):
     ("text", "words"),
     [
         ("smallest_cel = 3", "key: found 'smallest_cel'; allowed: one of hold, largest_rho, smallest_cell, studies"),
-        ("smallest_cell = 0", "smallest_cell: found 0; allowed: a whole number from 1"),
+        ("smallest_cell = 0", "smallest_cell: found 0; allowed: from 1 to"),
         ("smallest_cell = true", "smallest_cell: found True"),
-        ("largest_rho = -1", "largest_rho: found -1; allowed: a number above 0"),
+        ("largest_rho = -1", "largest_rho: found -1; allowed: a finite number above 0"),
         ("largest_rho = nan", "largest_rho: found nan"),
         ('hold = "yes"', "hold: found 'yes'; allowed: true or false"),
         ('studies = ["abc"]', "studies: found ('abc',); allowed: a list of digests"),

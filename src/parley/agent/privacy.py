@@ -25,6 +25,7 @@ from parley.protocol.codec import SHA256
 from parley.protocol.report_checks import MOST_RELEASES
 from parley.system.killpoints import reached
 from parley.totals import Totals
+from parley.validation.checks import LARGEST_COUNT, above_zero, switch, whole
 
 KEYS = ("smallest_cell", "largest_rho", "studies", "hold")
 
@@ -47,12 +48,10 @@ class SitePolicy:
 
     def __post_init__(self) -> None:
         cell, rho, studies = self.smallest_cell, self.largest_rho, self.studies
-        if not isinstance(cell, int) or isinstance(cell, bool) or cell < 1:
-            raise InvalidInput("smallest_cell", found=repr(cell)[:60], allowed="a whole number from 1")
-        if rho is not None and not (isinstance(rho, int | float) and not isinstance(rho, bool) and 0 < rho < 1e9):
-            raise InvalidInput("largest_rho", found=repr(rho)[:60], allowed="a number above 0")
-        if not isinstance(self.hold, bool):
-            raise InvalidInput("hold", found=repr(self.hold)[:60], allowed="true or false")
+        whole("smallest_cell", cell, 1, LARGEST_COUNT)
+        if rho is not None:
+            above_zero("largest_rho", rho)
+        switch("hold", self.hold)
         if studies is not None and (not studies or not all(re.fullmatch(SHA256, str(one)) for one in studies)):
             raise InvalidInput(
                 "studies", found=repr(studies)[:60], allowed="a list of digests, 64 hexadecimal digits each"

@@ -20,6 +20,7 @@ from typing import Any, Self
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
 from parley.text.translation import Translatable
+from parley.validation.checks import IN_WORDS, above_zero
 
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
@@ -217,10 +218,10 @@ class Warehouse:
         for key, value in found.items():
             if key not in known:
                 raise UnknownName(str(path), key, known)
-            kind: Any = (int, float) if key == "timeout" else str
-            if not isinstance(value, kind) or isinstance(value, bool) or not value or (key == "timeout" and value < 0):
-                allowed = "a number above 0" if key == "timeout" else "text"
-                raise InvalidInput(f"{path}, {key}", found=repr(value)[:60], allowed=allowed)
+            if key == "timeout":
+                above_zero(f"{path}, {key}", value)
+            elif not isinstance(value, str) or not value:
+                raise InvalidInput(f"{path}, {key}", found=repr(value)[:60], allowed=IN_WORDS[str])
         if "query" not in found:
             raise InvalidInput(str(path), found="no query", allowed='query = "SELECT ..."')
         return cls(name=str(path), **found)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from parley.cli.console import errors, json_option, print_json, progress_bar, say, show_table, write_page
-from parley.errors import InvalidInput, need
+from parley.errors import need
 from parley.experiments.sweeps.engines import Engine, engines
 from parley.experiments.sweeps.sweep import load_sweep
 from parley.text.formatting import plural, real, typed
+from parley.validation.checks import share
 
 if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload
@@ -150,8 +151,7 @@ def report_command(
     from parley.experiments.sweeps.report import html_report
     from parley.experiments.sweeps.results import load_results, summary
 
-    if not 0 < level < 1:
-        raise InvalidInput("--level", found=level, allowed="a number strictly between 0 and 1")
+    share("--level", level)
     loaded = load_results(results)
     found = summary(loaded, level=level, method="bootstrap" if bootstrap else "t")
     options = ["--level", f"{level:g}"] * (level != LEVEL) + ["--bootstrap"] * bootstrap

@@ -25,6 +25,7 @@ from parley.policies.regret_baselines import ExploreThenCommit, OracleRegret, Pf
 from parley.policies.wcpe import Uniform, Wcpe
 from parley.problem import Instance, Problem
 from parley.system.extensions import offered, offered_class, origin
+from parley.validation.checks import IN_WORDS
 
 __all__ = [
     "POLICIES",
@@ -48,12 +49,14 @@ POLICIES: dict[str, type[Policy]] = {
 
 NOT_OPTIONS = ("problem", "instance", "idle", "unasked")
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "float": ((int, float), "a number"),
-    "int": ((int,), "a whole number"),
-    "bool": ((bool,), "true or false"),
-    "float | None": ((int, float), "a number"),
-    "int | None": ((int,), "a whole number"),
+    name: ((int, float) if kind is float else (kind,), IN_WORDS[kind])
+    for kind, names in {
+        str: ("str",),
+        float: ("float", "float | None"),
+        int: ("int", "int | None"),
+        bool: ("bool",),
+    }.items()
+    for name in names
 }
 
 

@@ -24,13 +24,13 @@ from parley.system.once import once
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable
 from parley.totals import Totals
+from parley.validation.checks import LARGEST_COUNT
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
 # Guarantees of a special kind, by which a page tells them from others.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
-LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -30,6 +30,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.translation import Translatable
 from parley.totals import Totals
+from parley.validation.checks import share
 
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
 THRESHOLDS = {
@@ -67,8 +68,7 @@ class Wcpe(Elimination):
     def __post_init__(self) -> None:
         if self.threshold not in THRESHOLDS:
             raise UnknownName("threshold", self.threshold, THRESHOLDS)
-        if not 0 < self.accuracy < 1:
-            raise InvalidInput("accuracy", found=self.accuracy, allowed="a number strictly between 0 and 1")
+        share("accuracy", self.accuracy)
 
     def claim(self, probability: float) -> str:
         if self.threshold != "paper":

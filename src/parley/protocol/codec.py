@@ -37,9 +37,10 @@ import msgspec
 from parley.errors import InvalidInput
 from parley.system.once import once
 from parley.text.translation import Translatable
+from parley.validation.checks import IN_WORDS, LARGEST_COUNT
 
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
-LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here
+LARGEST_INTEGER = LARGEST_COUNT
 LARGEST_PHASE = 1_000_000
 SHA256 = "^[0-9a-f]{64}$"
 
@@ -409,15 +410,8 @@ def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tupl
 # --- refusals
 
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-IN_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
+# What `msgspec` calls the types, in the words of every other check.
+KINDS = {kind.__name__: words for kind, words in IN_WORDS.items()} | {"array": IN_WORDS[list], "object": "an object"}
 
 
 def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.ValidationError, label: str) -> InvalidInput:
@@ -479,7 +473,7 @@ def _in_words(expected: str) -> str:
     >>> _in_words("`int | null`"), _in_words("`int` <= 9007199254740992")
     ('a whole number or null', 'a whole number <= 2^53')
     """
-    kinds = re.sub(r"`([^`]*)`", lambda names: " or ".join(IN_WORDS.get(n, n) for n in names[1].split(" | ")), expected)
+    kinds = re.sub(r"`([^`]*)`", lambda names: " or ".join(KINDS.get(n, n) for n in names[1].split(" | ")), expected)
     kinds = kinds.replace(f"text matching regex {SHA256!r}", "a SHA-256 in hexadecimal")
     return kinds.replace(str(LARGEST_INTEGER), "2^53").replace(f"text matching regex {INK!r}", "text that is not blank")
 

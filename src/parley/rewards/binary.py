@@ -12,7 +12,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from parley.errors import InvalidInput
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
@@ -23,7 +22,7 @@ from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
-from parley.validation.checks import FloatArray, number
+from parley.validation.checks import BETWEEN, FloatArray, within
 
 RARE = 14.0  # times the rate: the gap by which a first phase is sized; a cell then shows about half a one
 ONES = 1.0  # that an estimated rate borrows from the rate over all, where they are rarer than one in PRIOR draws
@@ -82,10 +81,7 @@ class Binary(KnownVariance):
     def __post_init__(self) -> None:
         if self.rate is None:
             return
-        rate = number("noise.rate", self.rate)
-        if not 1e-9 <= rate <= 1 - 1e-9:
-            raise InvalidInput("noise.rate", found=rate, allowed="a number strictly between 0 and 1")
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", within("noise.rate", self.rate, 1e-9, 1 - 1e-9, BETWEEN))
 
     @property
     def variance(self) -> float:

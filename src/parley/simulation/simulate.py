@@ -20,6 +20,7 @@ from parley.rewards.privacy import with_noise
 from parley.simulation.outcome import Outcome, Tally
 from parley.text.status import OutcomeStatus
 from parley.totals import Totals
+from parley.validation.checks import LARGEST_COUNT, whole
 
 Environment = Sampler
 ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
@@ -159,12 +160,9 @@ def simulate_truths(
 
     All of them go through the policy in one batch, which is many times faster where replications are few.
     """
-    if replications < 1:
-        raise InvalidInput("replications", found=replications, allowed="at least 1")
-    if max_samples is not None and max_samples < 1:
-        raise InvalidInput("max_samples", found=max_samples, allowed="at least 1")
-    if chunk is not None and chunk < 1:
-        raise InvalidInput("chunk", found=chunk, allowed="at least 1")
+    for key, value in {"replications": replications, "max_samples": max_samples, "chunk": chunk}.items():
+        if value is not None or key == "replications":
+            whole(key, value, 1, LARGEST_COUNT)
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     for instance in instances:

@@ -13,6 +13,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+LARGEST_COUNT = 2**53  # float64, and so every reader of JSON, tells whole numbers apart up to here
+BETWEEN = "a number strictly between 0 and 1"
+IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
+
 # Beyond these limits, squares and reciprocals leave the range in which float64 arithmetic is reliable.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-60, 1e60
 
@@ -23,12 +27,12 @@ COLUMN_SUM_TOLERANCE = 1e-6
 def number(key: str, value: Any) -> float:
     """A number, from any value that a user may have given."""
     if isinstance(value, bool | str) or value is None:
-        raise InvalidInput(key, found=repr(value), allowed="a number")
+        raise InvalidInput(key, found=repr(value), allowed=IN_WORDS[float])
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
-            key, found=f"something that is not a number ({type(value).__name__})", allowed="a number"
+            key, found=f"something that is not a number ({type(value).__name__})", allowed=IN_WORDS[float]
         ) from None
 
 
@@ -40,6 +44,46 @@ def positive(key: str, value: Any) -> float:
     return scale
 
 
+def above_zero(key: str, value: Any) -> float:
+    """A finite number above 0.
+
+    >>> above_zero("loss", 0)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: loss: found 0; allowed: a finite number above 0
+    """
+    if not 0 < number(key, value) < np.inf:
+        raise InvalidInput(key, found=value, allowed="a finite number above 0")
+    return float(value)
+
+
+def within(key: str, value: Any, least: float, most: float, allowed: str = "") -> float:
+    """A number within limits, both of them allowed; `allowed` replaces them in the error."""
+    found = number(key, value)
+    if not least <= found <= most:
+        raise InvalidInput(key, found=found, allowed=allowed or f"a number from {least:g} to {most:,.10g}")
+    return found
+
+
+def share(key: str, value: Any, least: float = 0.0) -> float:
+    """A probability or a share strictly between 0 and 1, and not below `least`.
+
+    >>> share("level", 1)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: level: found 1.0; allowed: a number strictly between 0 and 1
+    """
+    found = number(key, value)
+    if not (0 < found < 1 and found >= least):
+        raise InvalidInput(key, found=found, allowed=BETWEEN + (f" (at least {least:g})" if least else ""))
+    return found
+
+
+def switch(key: str, value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed=IN_WORDS[bool])
+    return value
+
+
 def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int:
     """A whole number from `least` to `most`; `allowed` replaces these limits in the error.
 
@@ -47,7 +91,7 @@ def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int
     3
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(key, found=f"{value!r:.60}", allowed="a whole number")
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed=IN_WORDS[int])
     count = int(value)
     if not least <= count <= most:
         shown = str(count) if abs(count) < 2**63 else "a huge number"

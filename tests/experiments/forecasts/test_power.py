@@ -54,7 +54,7 @@ def test_a_tie_needs_a_tolerance_and_no_budget_has_more_power_than_none():
     with pytest.raises(InvalidInput, match="what it has without max_samples and with max_rounds = 1"):
         smallest_budget(PLANNER, hurried, gap_scenario(hurried, 0.2), 0.9)
     for power in (0.0, 1.0, float("nan")):
-        with pytest.raises(InvalidInput, match="above 0 and below 1"):
+        with pytest.raises(InvalidInput, match="strictly between 0 and 1"):
             smallest_budget(PLANNER, PROBLEM, gap_scenario(PROBLEM, 0.4), power)
 
 

@@ -21,6 +21,7 @@ from parley.experiments.forecasts.designs import LOOKS, DesignSize, TextbookDesi
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, tie_scenario
 from parley.problem import Problem
+from parley.validation.checks import share
 
 SEARCH_STEPS = 12  # budgets that a search tries, about: what a progress bar counts to
 ENDLESS = 2**42  # samples
@@ -74,12 +75,11 @@ def smallest_budget(
     >>> bool(study.power >= 0.9), bool(study.samples.max() <= most)
     (True, True)
     """
-    if not 0 < power < 1:
-        raise InvalidInput("power", found=power, allowed="above 0 and below 1")
+    share("power", power)
     if problem.tolerance == 0 and any(instance.tied for instance in truth.instances(problem)):
         raise InvalidInput(
             "power",
-            found=f"{power:g} where {truth.name if 'tie' in truth.name else 'arms tie'}, without a tolerance",
+            found=f"{power:g} where arms tie, without a tolerance",
             allowed="a truth with a gap, or a tolerance: no budget can distinguish equal arms",
         )
 

@@ -14,6 +14,8 @@ from scipy.special import betaincinv
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
 from parley.text.translation import Translatable
+from parley.validation import checks
+from parley.validation.checks import LARGEST_COUNT, above_zero, whole
 from parley.weights import alphas_of, identity, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -88,14 +90,10 @@ def prior_scenario(
 
     Draws whose smallest gap is below `min_gap` are drawn again: no study can be planned for a tie.
     """
-    for key, value, allowed in (
-        ("spread", spread, 0 < spread < np.inf),
-        ("heterogeneity", heterogeneity, 0 <= heterogeneity <= 1),
-        ("min_gap", min_gap, 0 < min_gap < np.inf),
-        ("instances", instances, instances >= 1),
-    ):
-        if not allowed:
-            raise InvalidInput(key, found=value, allowed="above 0 (heterogeneity: between 0 and 1)")
+    above_zero("spread", spread)
+    checks.within("heterogeneity", heterogeneity, 0, 1)
+    above_zero("min_gap", min_gap)
+    whole("instances", instances, 1, LARGEST_COUNT)
     (low, high), centre = problem.noise.ends, problem.noise.usual_mean
     room = 2 * min(centre - low, high - centre)
     if spread > room:

@@ -14,6 +14,7 @@ from parley.errors import InvalidInput, UnknownName, need
 from parley.experiments.sweeps.storage import OTHER_COSTS, Folder, Stored
 from parley.experiments.sweeps.sweep import Cell, parse_sweep
 from parley.problem import FloatArray
+from parley.validation.checks import share
 
 METHODS = ("t", "bootstrap")
 RESAMPLES = 2_000
@@ -104,8 +105,7 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
     """
     if method not in METHODS:
         raise UnknownName("method", method, METHODS)
-    if not 0 < level < 1:
-        raise InvalidInput("level", found=level, allowed="a number strictly between 0 and 1")
+    share("level", level)
     mean = float(values.mean())
     if len(values) < 2:
         return float("nan"), float("nan")

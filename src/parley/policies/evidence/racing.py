@@ -26,6 +26,7 @@ from parley.rewards import PhaseContrasts
 from parley.system.once import once
 from parley.text.translation import Translatable
 from parley.totals import Totals
+from parley.validation.checks import above_zero
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
@@ -66,8 +67,8 @@ class EvidenceRacing(Elimination):
             raise InvalidInput("policy.rounds", found=self.rounds, allowed=allowed)
         for key in ("precision", "optimism", "caution", "gap_scale"):
             value = getattr(self, key)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
+            if value is not None:
+                above_zero(f"policy.{key}", value)
         least, most = self.temper.smallest_growth, self.temper.growth
         if not 1 < least <= most < math.inf:
             found = f"smallest_growth {least:g}, growth {most:g}"

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.costs import CostModel
-from parley.errors import InvalidInput
 from parley.policies.base import Explanation, State
 from parley.policies.evidence.plan import Temper, cheapest, require_possible
 from parley.policies.evidence.racing import EvidenceRacing
@@ -24,6 +23,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.translation import Translatable
 from parley.totals import Totals
+from parley.validation.checks import above_zero
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
@@ -80,8 +80,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         Playing.__post_init__(self)
         EvidenceRacing.__post_init__(self)
         for key, value in (("loss", self.loss), ("worth", self.worth)):
-            if not (math.isfinite(value) and value > 0):
-                raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
+            above_zero(f"policy.{key}", value)
 
     def claim(self, probability: float) -> str:  # noqa: ARG002
         return self._noted("the expected regret of wrong answers is bounded, whatever the gaps are")
