@@ -413,6 +413,10 @@ MUTANTS = [
     ),
     *_of(
         "chain",
+        ("a record of any length is read", "protocol/verify.py", "if len(line) > LARGEST_RECORD:", "if False:",
+         "tests/coordinator/test_live_size.py::test_a_record_beyond_the_limits_is_refused_before_it_is_read"),
+        ("the log of a study of any size is read", "protocol/verify.py", "require_live_size(len(arms), len(agents))", "pass",
+         "tests/coordinator/test_live_size.py::test_a_log_of_a_larger_study_is_refused_before_anything_is_made_of_it"),
         ("hashes of records are not compared", "protocol/verify.py", "if record.hash != record.computed:", "if False:",
          "tests/protocol/test_golden_logs.py::test_a_salt_that_was_changed_shows"),
     ),

@@ -22,6 +22,7 @@ from parley.errors import (
 )
 from parley.protocol import Plan, Receipt, Report
 from parley.protocol.codec import Model, build_structs
+from parley.protocol.verify import lines_of
 
 with needs("agent", "talking to a coordinator"):
     import httpx2 as httpx
@@ -221,6 +222,6 @@ class Client:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
                     raise Unreachable("an answer that is not from a coordinator: no log")
-                yield from response.iter_lines()
+                yield from (line.decode() for line in lines_of(response.iter_bytes()))
         except httpx.RequestError as error:
             raise self._network.failure(self.server, error) from None

@@ -71,8 +71,10 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
     """Create the study of the file STUDY and open its first phase. Its [truth], if any, is not sent."""
     from parley.experiments.forecasts.forecast import launch_warning
     from parley.protocol import StudyMessage
+    from parley.protocol.messages import require_live_size
 
     loaded = load_study(study)
+    require_live_size(len(loaded.problem.arms), len(loaded.problem.agents))
     message = StudyMessage.of(loaded)
     if warning := launch_warning(loaded.policy, loaded.options, loaded.problem):
         warn(warning)

@@ -1,12 +1,13 @@
 """`parley verify`: believe nothing, replay everything."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -16,7 +17,10 @@ from parley.errors import BrokenChain, InvalidInput, needs
 from parley.hooks import edges as all_edges
 from parley.protocol import Proof, Receipt, Stamp, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
+from parley.protocol.verify import lines_of
 from parley.text.formatting import plural
+
+PART = 2**20  # bytes of a file at a time
 
 
 @edge_options("verify")
@@ -157,8 +161,8 @@ def _verify(
 ) -> Verification:
     path = Path(study)
     if path.is_file():
-        with path.open("rb") as lines:
-            return verify_log(read_log(lines, held), held, believed=believed)
+        with path.open("rb") as file:
+            return verify_log(read_log(_lines(file), held), held, believed=believed)
     if db is not None:
         with needs("server", "parley verify --db"):
             from parley.coordinator.record import open_for_reading
@@ -179,14 +183,18 @@ def _verify(
     )
 
 
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    return lines_of(iter(partial(file.read, PART), b""))
+
+
 def _study_of(study: str) -> str | None:
     """The id of the study: what a file's first record says, whatever the file is called; None if it says nothing."""
     path = Path(study)
     if not path.is_file():
         return study
-    with path.open("rb") as lines:
+    with path.open("rb") as file:
         try:
-            first = next(read_log(lines), None)
+            first = next(read_log(_lines(file)), None)
         except BrokenChain:  # the verification says so
             return None
     return None if first is None else first.stream
@@ -217,9 +225,9 @@ def _stamps(path: Path, study: str) -> list[Stamp]:
     """The time stamps of this study in a file, which may have records too."""
     found: list[Proof] = []
     allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
-    with path.open("rb") as lines:
+    with path.open("rb") as file:
         try:
-            deque(read_log(lines, found), maxlen=0)
+            deque(read_log(_lines(file), found), maxlen=0)
         except BrokenChain as error:
             raise InvalidInput("--stamp", found=f"{path}: {error}", allowed=allowed) from None
     mine = [one for one in found if isinstance(one, Stamp) and one.study == study]

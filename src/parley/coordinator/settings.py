@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 from parley.errors import InvalidInput
 from parley.hooks import edges
+from parley.protocol.messages import MOST_AGENTS, MOST_CELLS
 from parley.validation.checks import is_loopback
 
 
-def setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
-    """A setting: its default, a sentence for `--help` and the docs, and the least value of a number."""
-    return field(default=default, metadata={"help": help, "least": least})
+def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None) -> Any:  # noqa: A002
+    """A setting: its default, a sentence for `--help` and the docs, and the least and largest values of a number."""
+    return field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
 def require_url(name: str, url: str) -> None:
@@ -61,8 +62,8 @@ class ServerSettings:
     burst: int = setting(200, "Requests that one token may make at once.", least=1)
     body_limit: int = setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
     study_body_limit: int = setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
-    max_cells: int = setting(100_000, "Largest number of arms x agents of a study.", least=2)
-    max_agents: int = setting(2_000, "Largest number of agents of a study.", least=1)
+    max_cells: int = setting(MOST_CELLS, "Largest number of arms x agents of a study.", least=2, most=MOST_CELLS)
+    max_agents: int = setting(MOST_AGENTS, "Largest number of agents of a study.", least=1, most=MOST_AGENTS)
     connections: int = setting(10, "PostgreSQL connections of one server process.", least=1)
     statement_timeout: float = setting(30.0, "Seconds after which PostgreSQL cancels a statement.", least=0.1)
     session_hours: float = setting(12.0, "Hours until a person must sign in again.", least=0.01)
@@ -78,9 +79,12 @@ class ServerSettings:
         parts: tuple[ServerSettings | EdgeSettings, ...] = (self, *self.edges)
         for part in parts:
             for entry in fields(part):
-                least, value = entry.metadata.get("least"), getattr(part, entry.name)
+                least, most = entry.metadata.get("least"), entry.metadata.get("most")
+                value = getattr(part, entry.name)
                 if least is not None and not value >= least:
                     raise InvalidInput(entry.name, found=value, allowed=f"at least {least:g}")
+                if most is not None and not value <= most:
+                    raise InvalidInput(entry.name, found=value, allowed=f"at most {most:,}")
         if self.port > 65_535:
             raise InvalidInput("port", found=self.port, allowed="0 to 65535")
         if self.log_level not in ("debug", "info", "warning", "error"):

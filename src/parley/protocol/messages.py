@@ -24,6 +24,7 @@ from parley.system.once import once
 from parley.totals import Totals
 
 MOST_ARMS = 100_000
+MOST_AGENTS, MOST_CELLS = 2_000, 100_000  # of a live study: what is decided and verified while people wait
 LONGEST_NAME = 100
 
 Rows = tuple[tuple[Count, ...], ...]
@@ -47,6 +48,24 @@ else:
             },
         ),
     )
+
+
+def require_live_size(arms: int, agents: int, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> None:
+    """Raise unless a live study may be so large; simulations have no such limit.
+
+    >>> require_live_size(300, 300)
+    >>> require_live_size(51, 2_000)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: study: found 51 arms x 2,000 agents (102,000 cells); allowed: up to 2,000 agents and
+        100,000 cells of a live study. Simulations have no such limit
+    """
+    if agents > most_agents or arms * agents > most_cells:
+        raise InvalidInput(
+            "study",
+            found=f"{arms:,} arms x {agents:,} agents ({arms * agents:,} cells)",
+            allowed=f"up to {most_agents:,} agents and {most_cells:,} cells of a live study",
+            hint="Simulations have no such limit",
+        )
 
 
 class StudyMessage(_Settings, tag="parley/study/1"):

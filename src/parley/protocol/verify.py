@@ -20,7 +20,7 @@ from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.codec import Count, Digest, Message, build_structs, digest, read_json
 from parley.protocol.events import GENESIS, Event, Record, read_event
-from parley.protocol.messages import Decision, Receipt
+from parley.protocol.messages import Decision, Receipt, require_live_size
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
 from parley.protocol.trial import Trial, apply, asked_again, replay
@@ -230,7 +230,7 @@ class _Seen:
     def take(self, record: Record) -> None:
         before = self.trial
         try:
-            event = read_event(record.kind, record.payload)
+            event = _read(record, first=before is None)
             if event.text != record.payload_text:
                 raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
             if before is None:
@@ -306,6 +306,16 @@ class _Seen:
         self.certificate = event.certificate.digest
 
 
+def _read(record: Record, *, first: bool) -> Event:
+    """The event of a record. A study that is larger than one may be is refused before anything is made of it."""
+    study = record.payload.get("study") if first else None
+    if isinstance(study, dict):
+        arms, agents = study.get("arms"), study.get("agents")
+        if isinstance(arms, list) and isinstance(agents, list):
+            require_live_size(len(arms), len(agents))
+    return read_event(record.kind, record.payload)
+
+
 def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrected) -> Amendment:
     return Amendment(
         phase=event.report.phase,
@@ -316,12 +326,35 @@ def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrec
     )
 
 
+LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cells has about half of it
+
+
+def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines of what comes in parts, cut off where one is longer than any record: the rest of it is never read."""
+    kept = bytearray()
+    for part in parts:
+        *whole, rest = part.split(b"\n")
+        for line in whole:
+            kept += line
+            yield bytes(kept)
+            kept.clear()
+        kept += rest
+        if len(kept) > LARGEST_RECORD:
+            yield bytes(kept[: LARGEST_RECORD + 1])
+            return
+    if kept:
+        yield bytes(kept)
+
+
 def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
     """The records of an exported log, one JSON object a line; its time stamps are added to `proofs`, if given.
 
-    Blank lines are skipped.
+    Blank lines are skipped. A line that is longer than any record is refused before it is read.
     """
     for number, line in enumerate(lines, start=1):
+        if len(line) > LARGEST_RECORD:
+            most = f"{LARGEST_RECORD // 2**20} MB"
+            raise BrokenChain(f"line {number} is no record: it is longer than {most}, the most that one may have")
         if line.strip():
             try:
                 document = read_json(line, Record.schema)

@@ -28,6 +28,7 @@ from parley.protocol import (
 )
 from parley.protocol.acts import Act, Given
 from parley.protocol.codec import Message, canonical
+from parley.protocol.messages import require_live_size
 from parley.protocol.state_machine import OVER, require
 from parley.protocol.trial import Anew, apply
 from parley.text.translation import Translatable
@@ -52,6 +53,7 @@ def prepare_study(study_id: str, study: StudyMessage) -> Trial:
             "invalid-study", f"id: found {study_id[:80]!r}; allowed: small letters, digits and inner hyphens, up to 64"
         )
     try:
+        require_live_size(len(study.arms), len(study.agents))
         trial = create(study_id, study)
         require_readable(_created(trial))
         return trial

@@ -15,11 +15,13 @@ from parley.dashboard.render import STAGES
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol import StudyMessage
+from parley.protocol.messages import MOST_AGENTS, MOST_CELLS, require_live_size
 from parley.settings import full_name
 from parley.study import SECTIONS, parse_study, read_toml
 
 A_PAGE = 50
 ANOTHER_FILE = "weights.file"
+HUGE = 10**9  # whatever is larger is too large, and its digits are nobody's business
 
 
 def key_rows() -> list[tuple[str, str, str]]:
@@ -37,15 +39,10 @@ def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: in
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
         return  # whoever reads it further says what is wrong
-    if agents > most_agents or agents * arms > most_cells:
-        raise InvalidInput(
-            "arms, agents",
-            found=f"{arms:.6g} arms x {agents:.6g} agents",
-            allowed=f"up to {most_agents} agents and {most_cells} cells here",
-        )
+    require_live_size(min(arms, HUGE), min(agents, HUGE), most_agents, most_cells)
 
 
-def uploaded_study(text: str, most_agents: int = 2_000, most_cells: int = 100_000) -> StudyMessage:
+def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> StudyMessage:
     """The study of a study file, without its truth, if it is not too large here. No file of the server's is ever read.
 
     >>> uploaded_study('arms = 2\\nagents = ["Lyon"]').agents

@@ -22,6 +22,7 @@ from parley.coordinator.studies import acts
 from parley.errors import InvalidInput
 from parley.protocol import StudyMessage, Trial
 from parley.protocol.codec import canonical
+from parley.protocol.messages import require_live_size
 
 MOMENT = 1.0  # seconds between looks at all studies
 HEARTBEAT = 15  # seconds without news after which a comment keeps a proxy from closing the stream
@@ -51,14 +52,11 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
     document = body.study
     agents, arms = document.get("agents"), document.get("arms")
     if isinstance(agents, list) and isinstance(arms, list):
-        cells = len(agents) * len(arms)
-        if len(agents) > settings.max_agents or cells > settings.max_cells:
-            raise Refusal(
-                "invalid-study",
-                f"{len(arms)} arms x {len(agents)} agents: at most {settings.max_agents} agents and "
-                f"{settings.max_cells} cells are allowed here",
-            )
+        sizes = len(arms), len(agents), settings.max_agents, settings.max_cells
+    else:
+        sizes = 0, 0, 0, 0  # refused below, with the key that is wrong
     try:
+        require_live_size(*sizes)  # before anything of it is read
         return StudyMessage.from_json({"schema": StudyMessage.schema, **document})
     except InvalidInput as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
