@@ -15,6 +15,15 @@ def test_the_map_has_every_room():
     assert drawn == there, f"the map in CONTRIBUTING.md: add {sorted(there - drawn)}, remove {sorted(drawn - there)}"
 
 
+# The question, the errors of all, and where edges are attached, as other packages import it.
+AT_THE_ROOT = {"problem", "weights", "study", "settings", "costs", "totals", "estimates", "errors", "hooks"}
+
+
+def test_the_root_shows_the_question():
+    there = {path.stem for path in HOUSE.glob("*.py")} - {"__init__", "__main__"}
+    assert there == AT_THE_ROOT, "a module that is not about the question lives in a room whose name says what it is"
+
+
 def test_every_file_that_is_named_is_there():
     """Some are named from their room on, as in `record/sqlite.py`."""
     named = set(re.findall(r"`([\w/.-]+\.(?:py|html|md|toml))`", TEXT))

@@ -120,13 +120,13 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     for phase in phases(policy, instance, seed=seed):
         run.append(phase)
         sentences = list(demo.eliminations(policy, phase))
-        reasons += sentences
+        reasons += [f"Phase {phase.number}: {sentence}" for sentence in sentences]
         if not as_json:
             drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
             spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
             screen.print(f"Phase {phase.number}: {plural(drawn, 'sample')} (per agent {spread}), {total:,} so far")
-            for sentence in sentences or [": no arm ruled out yet"]:
-                screen.print("  " + sentence.partition(": ")[2])
+            for sentence in sentences or ["no arm ruled out yet"]:
+                screen.print(f"  {sentence}")
     last = run[-1].after
     certificate = policy.certificate(last)
     least = least_of(instance).get("samples")

@@ -27,15 +27,14 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
         out, kept = entries[problem.arms[arm]], _kept(agents[agent])
         if out["status"] == ArmStatus.SET_ASIDE:
             yield (
-                f"Phase {phase.number}: {out['arm']} is set aside for {problem.agents[agent]}, which accepts "
+                f"{out['arm']} is set aside for {problem.agents[agent]}, which accepts "
                 f"{' and '.join(kept)}: nothing is better by {problem.tolerance:g} or more."
             )
             continue
         rivals = out.get("opponents") or kept  # those that beat it, as the certificate has them
         against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
         yield (
-            f"Phase {phase.number}: {out['arm']} is out for {problem.agents[agent]}, mixed mean "
-            f"{real(out['mixed_mean'])} against {against}."
+            f"{out['arm']} is out for {problem.agents[agent]}, mixed mean {real(out['mixed_mean'])} against {against}."
         )
 
 
