@@ -49,7 +49,7 @@ def test_the_reason_of_an_elimination_and_the_certificate_name_the_same_opponent
     assert told
     final = policy.certificate(told[-1][0].after)
     for _, sentence in told:
-        arm, agent = re.findall(r": (.+) is out for (.+), mixed", sentence)[0]
+        arm, agent = re.findall(r"(.+) is out for (.+), mixed", sentence)[0]
         entry = next(
             entry for one in final["agents"] for entry in one["arms"] if (one["agent"], entry["arm"]) == (agent, arm)
         )
