@@ -233,11 +233,13 @@ def test_a_study_is_signed_with_the_token_typed_again_and_verify_names_who_signe
     wrong = CliRunner().invoke(main, words, input="x\n", standalone_mode=False)
     assert "not the token with which you signed in" in str(wrong.exception)
     done = CliRunner().invoke(main, words, input=f"{served.token}\n", standalone_mode=False)
-    assert "Signed by Ada Example: approved the protocol." in done.output
+    assert "Signed, with Ada Example as the typed name: approved the protocol." in done.output
     assert served.token not in done.output
     said = " ".join(run("verify", "trial", "--db", served.db).split())
-    assert "1 signature, each of all records before its own: Signed: Ada Example, 'approved the protocol'" in said
-    assert "administrator:root" in said
+    assert (
+        "1 signature, each of all records before its own: Signed: administrator:root, 'approved the protocol'" in said
+    )
+    assert "name as typed: Ada Example" in said
     assert "Read: " not in said
     said = " ".join(run("verify", "trial", "--server", served.url).split())
     assert "Read: administrator:root saw results while the study went on, in phase 1 (export_log, 2" in said

@@ -79,7 +79,7 @@ def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
 def test_what_somebody_wrote_is_no_line_of_ours(house, tmp_path):
     """A log may have been written by anybody; our own coordinator takes no such name."""
     house.create(study_message(agents=2, arms=2, policy="uniform"))
-    event = Signed(name="Eve\nSigned: Ada Example", meaning="no")
+    event = Signed(principal="analyst:eve", name="Eve\nSigned: Ada Example", meaning="no")
     house.storage.change(lambda t: enact(t, locked(t, "trial"), event, actor="analyst:eve", at="now"))
     (tmp_path / "trial.ndjson").write_text("\n".join(house.admin.export("trial")))
     said = run("verify", str(tmp_path / "trial.ndjson")).splitlines()

@@ -10,10 +10,12 @@ from tests.coordinator.test_lost_sites import sound
 
 from parley.coordinator.http.operations import OPERATIONS
 from parley.coordinator.http.routes import administration
+from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import record_read
 from parley.errors import NotAllowed, NotThere, Rejected, StorageUnavailable, Unreachable
 from parley.protocol import read_log, verify_log
+from parley.protocol.events import Signed
 from parley.service.forecasts import FORECASTS
 
 STUDY = study_message(agents=2, arms=2, policy="uniform")
@@ -26,7 +28,8 @@ def sign(client, token, name="Ada Example", meaning="approved the protocol"):
 
 def listed(client):
     found = client.request("GET", "studies", "trial", "signatures")["signatures"]
-    return [(one["name"], one["meaning"], one["actor"], one["sequence"]) for one in found]
+    assert all(one["principal"] == one["actor"] for one in found), "the token's, whatever name was typed"
+    return [(one["name"], one["meaning"], one["principal"], one["sequence"]) for one in found]
 
 
 def test_a_signature_needs_the_token_again_and_changes_nothing_else(house):
@@ -212,3 +215,13 @@ def test_every_read_of_a_study_is_either_of_results_or_said_to_be_of_none():
     for operation in (*OPERATIONS, *FORECASTS):
         looks = "{study}" in operation.path and (operation.method == "GET" or "preview" in operation.name)
         assert operation.results is (looks and operation.name not in none), operation.name
+
+
+def test_a_signature_with_another_principal_than_its_record_is_no_signature(house):
+    """The log says who signed by the token: a typed name stands beside it, and a signature for others is noticed."""
+    house.create(STUDY)
+    forged = Signed(principal="viewer:ada", name="Ada Example", meaning="approved the protocol")
+    assert forged.sentence == "viewer:ada (name as typed: Ada Example): approved the protocol"
+    house.storage.change(lambda t: enact(t, locked(t, "trial"), forged, actor="analyst:eve", at="now"))
+    found = verify_log(read_log(house.admin.export("trial")))
+    assert "principal: found viewer:ada; allowed: analyst:eve" in found.problem

@@ -71,7 +71,7 @@ def examples():
         Disputed(agent="agent 1", sequence=1, head="a" * 64),
         Cancelled(reason="why"),
         ResultsRead(phase=1, operation="get_findings"),
-        Signed(name="Ada", meaning="why"),
+        Signed(principal="viewer:ada", name="Ada", meaning="why"),
         Certified(certificate=certificate),
     ]
     return {kind_of(event): event for event in made}

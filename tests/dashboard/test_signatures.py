@@ -25,6 +25,7 @@ def test_a_study_is_signed_on_its_answer_and_the_report_lists_it(here):
         for text in (done.text, browser.get(f"{base}/report").text):
             assert "Ada &lt;i&gt;Example&lt;/i&gt;" in text
             assert "administrator:office" in text
+            assert "name as typed" in text.lower()
     with here.browser(viewer) as browser:
         page = browser.get(f"{base}/answer")
         assert "approved the protocol" in page.text

@@ -112,10 +112,10 @@ def corrected():
 def signed():
     """Signed before the first report, and after the end."""
     course = Kept("evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2])
-    course.let(Signed(name="Ada Example", meaning="approved the protocol"))
+    course.let(Signed(principal="somebody", name="Ada Example", meaning="approved the protocol"))
     course.to_the_end()
     course.certify()
-    course.let(Signed(name="Ada Example", meaning="reviewed the results"))
+    course.let(Signed(principal="somebody", name="Ada Example", meaning="reviewed the results"))
     return course
 
 

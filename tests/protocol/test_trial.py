@@ -152,7 +152,7 @@ def any_event(trial, kind):
         "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
         "cancelled": lambda: Cancelled(reason="why"),
         "results-read": lambda: ResultsRead(phase=trial.phase, operation="get_findings"),
-        "signed": lambda: Signed(name="Ada", meaning="approved the protocol"),
+        "signed": lambda: Signed(principal="viewer:ada", name="Ada", meaning="approved the protocol"),
     }
     assert kind in made, f"add an event of the kind {kind!r} to any_event()"
     return made[kind]()

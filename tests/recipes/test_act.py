@@ -50,6 +50,10 @@ def test_an_act_with_an_event_of_its_own_is_at_most_six_files(product):
 
 def test_an_act_that_becomes_a_known_event_is_one_file(product):
     """And its rule and its words, where it has any: three."""
-    row(product, "signed", 'events.Signed(name=given.about, meaning=f"{given.about}: {given.reason}")')
+    row(
+        product,
+        "signed",
+        'events.Signed(principal=given.by, name=given.about, meaning=f"{given.about}: {given.reason}")',
+    )
     assert len(product.touched) == 1
     product.run("tests.recipes.act", str(product.folder), "signed")

@@ -117,8 +117,8 @@ def _say_people(result: Verification) -> None:
         _line(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
     for signature in result.signatures:
         _line(
-            f"Signed: {signature.name}, {signature.meaning!r} "
-            f"({signature.actor}, {signature.at}, record {signature.sequence})"
+            f"Signed: {signature.principal}, {signature.meaning!r} "
+            f"(name as typed: {signature.name}; {signature.at}, record {signature.sequence})"
         )
     for actor in dict.fromkeys(read.actor for read in result.reads):
         mine = (read for read in result.reads if read.actor == actor)

@@ -105,7 +105,7 @@ class RefuseBody(ReasonBody):
 
 
 class SignBody(Model):
-    """A signature: the printed name, what it says, and the token of the one who signs, entered again."""
+    """A signature: a name as typed, what it says, and the token of the one who signs, entered again."""
 
     name: Annotated[Name, Meta(pattern=INK, description="Your name, as it is to be printed.")]
     meaning: Annotated[Words, Meta(pattern=INK, description="What the signature says, as in 'approved the protocol'.")]
@@ -458,15 +458,15 @@ _ROWS = (
         command="sign",
         path="signatures",
         kind="signed",
-        words="Sign a study: name, meaning and time go into its log, which the signature covers up to there. The token "
+        words="Sign a study: its log gets the principal, name and meaning as typed, and the time. The token "
         "is sent again: an open session alone cannot sign.",
         body=SignBody,
-        event=lambda _, given: events.Signed(name=given.name, meaning=given.meaning),
+        event=lambda _, given: events.Signed(principal=given.by, name=given.name, meaning=given.meaning),
         who="readers",
         secret="token",
         section="answer",
         button="Sign {study}",
-        done="Signed by {name}: {meaning}",
+        done="Signed, with {name} as the typed name: {meaning}",
     ),
 )
 

@@ -251,8 +251,9 @@ class Signed(_Event, tag="parley/event/signed/1"):
     that of the record before.
     """
 
-    template: ClassVar[str] = "{0.name}: {0.meaning}"
-    name: Annotated[str, described("As it is printed.")]
+    template: ClassVar[str] = "{0.principal} (name as typed: {0.name}): {0.meaning}"
+    principal: Annotated[str, described("Whose token or sign-in proved who signed: the actor of the record.")]
+    name: Annotated[str, described("As the signer typed it: nobody checked it.")]
     meaning: Annotated[str, described("What the signature says, as in 'approved the protocol'.")]
 
 

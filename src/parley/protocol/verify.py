@@ -92,17 +92,19 @@ class Amendment:
 class Signature:
     """Who signed, when, and what that says."""
 
-    name: str
+    principal: str  # whose token was entered again, or who signed in again
+    name: str  # as it was typed
     meaning: str
     at: str
-    actor: str  # the principal whose token was entered again
+    actor: str  # of the record: the principal
     sequence: int | None  # of the record, which signs all those before it; None for those who may not see the data
 
     @classmethod
     def of(cls, record: Record) -> Signature:
         """From the record of a `signed`."""
         event = events.Signed.from_json(record.payload)
-        return cls(name=event.name, meaning=event.meaning, at=record.at, actor=record.actor, sequence=record.sequence)
+        typed = {"name": event.name, "meaning": event.meaning}
+        return cls(principal=event.principal, **typed, at=record.at, actor=record.actor, sequence=record.sequence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,8 +233,6 @@ class _Seen:
         before = self.trial
         try:
             event = _read(record, first=before is None)
-            if event.text != record.payload_text:
-                raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
             if before is None:
                 if isinstance(event, events.StudyCreated) and event.study_id != record.stream:
                     raise InvalidInput("study", found=event.study_id, allowed=record.stream)
@@ -307,13 +307,21 @@ class _Seen:
 
 
 def _read(record: Record, *, first: bool) -> Event:
-    """The event of a record. A study that is larger than one may be is refused before anything is made of it."""
+    """The event of a record, which writes the same payload; what both say of who signed is the same.
+
+    A study that is larger than one may be is refused before anything is made of it.
+    """
     study = record.payload.get("study") if first else None
     if isinstance(study, dict):
         arms, agents = study.get("arms"), study.get("agents")
         if isinstance(arms, list) and isinstance(agents, list):
             require_live_size(len(arms), len(agents))
-    return read_event(record.kind, record.payload)
+    event = read_event(record.kind, record.payload)
+    if event.text != record.payload_text:
+        raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
+    if isinstance(event, events.Signed) and event.principal != record.actor:
+        raise InvalidInput("principal", found=event.principal, allowed=record.actor)
+    return event
 
 
 def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrected) -> Amendment:

@@ -294,8 +294,8 @@ def _acts(conduct: Conduct) -> Table:
 
 
 def _signatures(found: Sequence[Signature]) -> Table:
-    rows = [(one.name, one.meaning, stamp(one.at), one.actor, number(one.sequence)) for one in found]
-    return _table("Signatures", ("name", "meaning", "when", "signed in as", "record"), rows)
+    rows = [(one.principal, one.name, one.meaning, stamp(one.at), number(one.sequence)) for one in found]
+    return _table("Signatures", ("signed by", "name as typed", "meaning", "when", "record"), rows)
 
 
 def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
