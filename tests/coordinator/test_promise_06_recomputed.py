@@ -43,6 +43,7 @@ def test_an_exported_log_is_enough(house, policy, cell):
         ("wcpe", {"scale": 1.0}),
         ("evidence", {"scale": "unknown per agent"}),
         ("evidence", {"kind": "binary"}),
+        ("evidence", {"kind": "count"}),
         ("wcpe", {"scale": [[0.5, 2.0], [1.0, 1.5]]}),
         ("evidence", {"scale": 1.0}),
         ("evidence", {"scale": "unknown"}),
@@ -52,7 +53,7 @@ def test_an_exported_log_is_enough(house, policy, cell):
         ("evidence", {"kind": "subgaussian", "scale": 1.0}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}),
-        quick=3,
+        quick=4,
     ),
     ids=str,
 )

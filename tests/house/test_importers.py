@@ -20,7 +20,7 @@ REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migr
 # the import directions keep the two apart.
 REASONS = {
     "parley.testing.conformance.installed": "pytest collects it: the suites over what is installed",
-    "parley.bounds.bernoulli": "exact bounds for 0/1 rewards: a proof of its own beside the paper's",
+    "parley.bounds.exact": "exact bounds for 0/1 rewards and counts: a proof of its own beside the paper's",
     "parley.cli.admin_changes": "the half of `parley admin` that changes running studies",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",

@@ -20,6 +20,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "bounded, variance": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"},
     "binary": {"kind": "binary", "rate": 0.4},
     "binary, normal": {"kind": "binary", "inference": "normal"},
+    "count": {"kind": "count", "mean": 0.8},
 }
 MODELS: dict[str, RewardModel] = {name: make_model(**keys) for name, keys in ROWS.items()}
 IN_RANGE = {name: model for name, model in MODELS.items() if model.in_range}

@@ -1,7 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... forecasts` (make forecasts),
-`... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
+`... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
+`... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
 `... normal-drift`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
@@ -18,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from tools.correctness.arms import arms
 from tools.correctness.concealment import concealment
+from tools.correctness.counts import counts
 from tools.correctness.coverage import coverage
 from tools.correctness.drift import drift
 from tools.correctness.flexible import flexible
@@ -65,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
         "privacy", help="what private reports cost, and errors at ties; the tables of docs/privacy.md"
     )
     noisy.add_argument("--replications", type=int, default=4000, help="of every row")
+    events = work.add_parser(
+        "counts", help="errors, cost and over-dispersion of counts; rewrites part of docs/rewards.md"
+    )
+    events.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
@@ -78,8 +83,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     priced.add_argument("--replications", type=int, default=20, help="of each plan on each random instance")
     models = work.add_parser("rewards", help="what every reward model costs")
     models.add_argument("--replications", type=int, default=2000, help="of every row")
-    counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
-    counts.add_argument("--share", type=float, default=1.0, help="of the full size")
+    sites = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
+    sites.add_argument("--share", type=float, default=1.0, help="of the full size")
     ahead = work.add_parser("forecasts", help="how often the forecast of a study in progress holds")
     ahead.add_argument("--replications", type=int, default=200, help="studies of every kind")
     guesses = work.add_parser("concealment", help="how well the next arm of a site can be guessed")
@@ -122,6 +127,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "planning": planning,
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
+        "counts": lambda: counts(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),
         "arms": lambda: arms(runs, workers),
         "rewards": lambda: rewards(runs, workers),

@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Binary, BinaryNormal, Noise, RewardModel, make_model
+from parley.rewards import Binary, BinaryNormal, Count, Noise, RewardModel, make_model
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
@@ -60,7 +60,11 @@ NORMAL: dict[str, World] = {
     "normal 0.03": World(model=BinaryNormal(rate=0.03), level=0.03),
     "normal 0.01": World(model=BinaryNormal(rate=0.01), level=0.01),
 }
-WORLDS = NOISES | NORMAL
+# Counts of events, measured by `tools.correctness.counts`.
+COUNTS: dict[str, World] = {
+    f"count {mean:g}": World(model=Count(mean=mean), level=mean, gap=2e-4 * mean) for mean in (0.1, 1.0, 10.0)
+}
+WORLDS = NOISES | NORMAL | COUNTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,8 +64,8 @@ class Tie:
             arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model, answers=answers
         )
         step = problem.largest_gap / 2
-        if world.model.low is not None and world.model.high is not None:
-            step = min(step, (world.level - world.model.low) / 2, (world.model.high - world.level) / 2)
+        low, high = world.model.ends
+        step = min(step, (world.level - low) / 2, (high - world.level) / 2)
         levels = np.full(self.arms, world.level if self.all_tied else world.level - step)
         levels[: self.top - 1], levels[self.top - 1 : self.top + 1] = world.level + step, world.level
         means = np.outer(levels, np.ones(self.agents))

@@ -43,6 +43,7 @@ RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
+COUNT = "tests/rewards/test_count.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 ACTS = "tests/coordinator/test_acts.py::"
 STAMPS = "tests/edges/timestamps/test_stamps.py::"
@@ -305,6 +306,17 @@ MUTANTS = [
         "rewards",
         ("a report of yes or no may hold the sums of any range", "rewards/binary.py", "return two_valued_flaw(count, total, square)",
          "return super().flaw(count, total, square)", "tests/rewards/test_cells.py::test_the_model_says_what_its_rewards_can_be"),
+        ("a bet on counts pays by the sum, as if their variance were 0", "rewards/count.py", "logs = np.log1p(stakes[:, None, None, :] * shares[..., None])",
+         "logs = stakes[:, None, None, :] * shares[..., None]", COUNT + "test_the_expectation_of_a_payoff_is_exp_of_stake_times_contrast"),
+        ("a bet on counts forgets its tolerance's sign", "rewards/count.py", "level = stakes * shift", "level = -stakes * shift",
+         COUNT + "test_the_expectation_of_a_payoff_is_exp_of_stake_times_contrast"),
+        ("products over many agents keep what they cut off", "rewards/count.py", "paid - betting.series_tail(stakes, reach, size) - rounding", "paid + betting.series_tail(stakes, reach, size)",
+         COUNT + "test_products_over_many_agents_are_at_most_the_payoff_and_close_to_it"),
+        ("counts may be fractions", "rewards/count.py", "or total != math.floor(total)", "or False", COUNT + "test_what_no_counts_can_have_is_refused"),
+        ("over-dispersed counts are nobody's concern", "rewards/count.py", "variance_is_mean: ClassVar[bool] = True", "variance_is_mean: ClassVar[bool] = False",
+         COUNT + "test_overdispersion_is_told_and_unknown_scale_recommended"),
+        ("one end is a range", "rewards/base.py", "return self.low is not None and self.high is not None", "return self.low is not None",
+         "tests/rewards/test_conformance.py::test_one_end_is_no_range"),
     ),
     *_of(
         "site",

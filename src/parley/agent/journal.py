@@ -36,6 +36,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     low: float | None = None
     high: float | None = None
     values: tuple[float, ...] = ()  # the only rewards there are, where the study has few: 0 and 1
+    whole: bool = False  # rewards are whole numbers
     between: str = "outside"  # who comes when nobody is needed: "outside" of the study, or on the "leading" arm
     flexible: bool = False  # a report may have other counts than the plan's
     minimum_cell: int = 1  # a cell with fewer outcomes is reported as none

@@ -28,6 +28,7 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         low=None if clip else problem.noise.low,
         high=None if clip else problem.noise.high,
         values=problem.noise.values,
+        whole=problem.noise.whole,
         between=problem.between,
         flexible=study.flexible,
         minimum_cell=problem.minimum_cell,

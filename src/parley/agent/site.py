@@ -440,14 +440,20 @@ def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
     >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0, values=(0.0, 1.0)), 0.5)
     Traceback (most recent call last):
     parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
+    >>> checked_reward(journal.RulesSeen(low=0.0, whole=True), -1)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: reward: found -1; allowed: a whole number from 0 on
     """
     low, high = rules.low, rules.high
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
     outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
-    if not number or outside or (rules.values and reward not in rules.values):
+    broken = number and rules.whole and not float(reward).is_integer()
+    if not number or outside or broken or (rules.values and reward not in rules.values):
         limits: str = Translatable("a finite number")
         if low is not None and high is not None:
             limits = Translatable("a number from {low:g} to {high:g}", low=low, high=high)
+        if rules.whole and low is not None:
+            limits = Translatable("a whole number from {low:g} on", low=low)
         if rules.values == YES_OR_NO:
             limits = Translatable("0 or 1")
         elif rules.values:

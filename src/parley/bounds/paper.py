@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import zeta
 
-from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
+from parley.bounds.exact import MeanContrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, Instance, Problem
@@ -22,7 +22,7 @@ from parley.rewards import Gaussian
 from parley.settings import SETTINGS
 
 ACCURACY = 1e-9
-RATES_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards
+EXACT_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards and counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +106,13 @@ def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside.
 
-    It is exact for 0/1 rewards too, up to `MOST_CELLS` arms x agents. Beyond that, and for other rewards that are not
-    Gaussian, it is the bound for Gaussian rewards with the same variances.
+    It is exact for 0/1 rewards and counts too, up to `MOST_CELLS` arms x agents. Beyond that, and for other rewards
+    that are not Gaussian, it is the bound for Gaussian rewards with the same variances.
     """
-    if exact_rates(instance):
+    if bounds_are_exact(instance):
         instance.require_distinct()
         start = solve(identification(instance), accuracy=1e-3).allocation[0]
-        return _of_rates(identified(instance), np.ones(start.shape), start, accuracy)
+        return _exactly(identified(instance), np.ones(start.shape), start, accuracy)
     return Bound.of(solve(identification(instance), accuracy=accuracy), instance.problem.shape)
 
 
@@ -126,21 +126,21 @@ def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
     single = best_arm_only(instance)
     costs = np.where(single.best, np.inf, single.gaps)
-    if exact_rates(instance):
+    if bounds_are_exact(instance):
         rows = regretted(single)
         if not len(rows.floors):  # nothing needs exploring
             return Bound(value=0.0, gap=0.0, allocation=np.zeros(single.gaps.shape))
-        return _of_rates(rows, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
+        return _exactly(rows, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
     return arm_by_arm(single, costs, accuracy)
 
 
-def exact_rates(instance: Instance) -> bool:
-    """Whether `bai` and `regret` are exact for 0/1 rewards, instead of Gaussian ones with their variances."""
-    return instance.problem.noise.rate_bounds and instance.means.size <= MOST_CELLS
+def bounds_are_exact(instance: Instance) -> bool:
+    """Whether `bai` and `regret` are those of 0/1 rewards or counts, not of Gaussian ones with their variances."""
+    return instance.problem.noise.divergence is not None and instance.means.size <= MOST_CELLS
 
 
-def _of_rates(rows: RateContrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
-    found = cheapest(rows, costs.ravel(), start.ravel(), accuracy=max(accuracy, RATES_ACCURACY))
+def _exactly(rows: MeanContrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
+    found = cheapest(rows, costs.ravel(), start.ravel(), accuracy=max(accuracy, EXACT_ACCURACY))
     gap = 1 - found.lower / found.value
     return Bound(value=found.value, gap=max(gap, 0.0), allocation=found.allocation.reshape(start.shape))
 
@@ -314,7 +314,7 @@ class Guarantee:
 def _as_intervals_suppose(instance: Instance) -> Instance:
     """The instance with Gaussian rewards of the stated scale; the instance itself if it already has them."""
     model = instance.problem.noise
-    if not model.rate_bounds and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
+    if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance
     noise = Gaussian(scale=np.sqrt(model.variance).tolist())
     return Instance(problem=instance.problem.with_(noise=noise), means=instance.means)

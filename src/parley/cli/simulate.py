@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from parley.bounds import bai, exact_rates, expected_samples, regret
+from parley.bounds import bai, bounds_are_exact, expected_samples, regret
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import (
     json_option,
@@ -98,7 +98,7 @@ def simulate_command(
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
     """The rows of the table: what the runs cost, how long they took, how they ended."""
     problem, lost = instance.problem, document.get("regret")
-    about = " (for Gaussian rewards)" if problem.noise.bound_note and not exact_rates(instance) else ""
+    about = " (for Gaussian rewards)" if problem.noise.bound_note and not bounds_are_exact(instance) else ""
     if instance.opens or instance.withdraws:
         about += " (first question)"
     if lost is None:  # with a horizon everybody draws to its end

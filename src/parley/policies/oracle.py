@@ -63,8 +63,8 @@ class Oracle(Elimination):
         if self.size != "guaranteed":
             return Translatable(NO_GUARANTEE, SIZES[self.size])
         premise = "knowing the true gaps, which no real study does"
-        if self.problem.noise.rate_bounds:  # its size is that for Gaussian rewards of the same variances
-            premise += "; approximately, as if rates were Gaussian"
+        if self.problem.noise.divergence is not None:  # its size is that for Gaussian rewards of the same variances
+            premise += "; approximately, as if rewards were Gaussian"
         return super().claim(probability) + f" ({premise})"
 
     @property

@@ -18,7 +18,15 @@ import numpy as np
 from parley.errors import ImpossibleReport
 from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
-from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, noisy_flaw, skew_product, skewed
+from parley.rewards.plausibility import (
+    log_evidence_of_overdispersion,
+    log_evidence_of_ratio,
+    log_evidence_of_scale,
+    noisy_flaw,
+    shared_draws,
+    skew_product,
+    skewed,
+)
 from parley.settings import StudySettings
 from parley.text.translation import Translatable
 from parley.totals import Totals
@@ -44,12 +52,23 @@ SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
 UNEQUAL = "{what} by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
 SKEWED = "{what} (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
+OVERDISPERSED = (
+    "{what} {ratio:.3g} times their mean (variance over mean), Poisson counts by once: {UNSOUND}; "
+    'kind = "gaussian" with an unknown scale allows for it'
+)
 UNSOUND = "the guarantee does not hold"
 # What scatters or is skewed: templates that audiences word in their own way.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards scatter by about", "the rewards of {agent} scatter by about"
 REWARDS_SCATTER = "the rewards of {agent} scatter"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
 WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
+
+# Groups of cells that are looked at together: all, an agent's, one.
+SCATTERING = (
+    (ALL_BY_ABOUT, (0, 1)),
+    (REWARDS_BY_ABOUT, (0,)),
+    ("{arm} at {agent} scatter by about", ()),
+)
 
 
 class Scatter(NamedTuple):
@@ -62,6 +81,8 @@ class Scatter(NamedTuple):
     leans: FloatArray  # sum of `skew_product` over later phases: skewness / sqrt(2) times that of the squares
     squares: FloatArray  # of the scores of the means in these products
     turns: FloatArray  # of how many
+    excess: FloatArray  # sums of `shared_draws`: of counts of events
+    spread: FloatArray
 
 
 def check_report(
@@ -149,13 +170,15 @@ def added_scatter(phase: Totals, before: Scatter | None = None) -> Scatter:
     """The reports of a phase, `(arm, agent)`, each around its own means, added to what there was `before`."""
     past = before or Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
     leaning = skew_product(phase, past.draws, past.sums, past.degrees, past.scatter)
-    fresh = (phase.counts, np.maximum(phase.counts - 1, 0), phase.scatter, phase.sums, *leaning)
+    degrees = np.maximum(phase.counts - 1, 0)
+    fresh = (phase.counts, degrees, phase.scatter, phase.sums, *leaning, *shared_draws(phase))
     return Scatter(*(part + more for part, more in zip(past, fresh, strict=True)))
 
 
 def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:
-    """What the data contradict, in words: a stated scale, one that is shared, or rewards that are Gaussian."""
-    found = [*_against_scale(study, added), *_against_sharing(study, added), *_against_symmetry(study, added)]
+    """What the data contradict, in words: a stated or shared scale, rewards that are Gaussian, Poisson counts."""
+    checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
+    found = [warning for check in checks for warning in check(study, added)]
     more = len(found) - MOST_WARNINGS
     return tuple(found[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
 
@@ -192,6 +215,23 @@ def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
     return found
 
 
+def _against_counts(study: StudyMessage, added: Scatter) -> list[str]:
+    """Counts whose variance is above their mean, as where people differ in their rates."""
+    if not study.problem.noise.variance_is_mean:
+        return []
+    line = math.log(added.scatter.size + len(study.agents) + 1) - math.log(LEVEL)
+    expected = added.sums * added.degrees / np.maximum(added.draws, 1)
+    found: list[str] = []
+    for words, axes in SCATTERING:
+        parts = (added.excess, added.spread, added.scatter, expected)
+        excess, spread, scatter, mean = (np.asarray(part.sum(axis=axes)) for part in parts)
+        for index in np.argwhere(log_evidence_of_overdispersion(excess, spread) >= line).tolist():
+            at = tuple(index)
+            what, ratio = Translatable(words, **_names(study, at)), float(scatter[at] / mean[at])
+            found.append(Translatable(OVERDISPERSED, what=what, ratio=ratio, UNSOUND=UNSOUND))
+    return found
+
+
 def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
     """A scale that was stated, and is another."""
     model, (draws, degrees, scatter, *_) = study.problem.noise, added
@@ -203,7 +243,7 @@ def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
     line = math.log(2 * tried) - math.log(LEVEL)
     units, nu = scatter / each, degrees if model.boosted else draws
     found_wrong: list[str] = []
-    for words, axes in (ALL_BY_ABOUT, (0, 1)), (REWARDS_BY_ABOUT, (0,)), ("{arm} at {agent} scatter by about", ()):
+    for words, axes in SCATTERING:
         group, freedom, total = (np.asarray(values.sum(axis=axes)) for values in (units, nu, degrees))
         small, large = log_evidence_of_scale(group, freedom)
         against = np.argwhere((small >= line) | ((large >= line) & model.boosted)).tolist()

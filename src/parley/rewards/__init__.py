@@ -18,6 +18,7 @@ from parley.rewards.binary import Binary
 from parley.rewards.binary_normal import BinaryNormal
 from parley.rewards.bounded import Bounded
 from parley.rewards.bounded_variance import BoundedVariance
+from parley.rewards.count import Count
 from parley.rewards.gaussian import ClippedGaussian, Gaussian, SubGaussian
 from parley.rewards.intervals import PhaseContrasts
 from parley.rewards.plausibility import Flaw, Past
@@ -35,6 +36,7 @@ __all__ = [
     "Bounded",
     "BoundedVariance",
     "ClippedGaussian",
+    "Count",
     "Flaw",
     "Gaussian",
     "Noise",
@@ -61,6 +63,7 @@ MODELS: tuple[type[RewardModel], ...] = (
     Bounded,
     BinaryNormal,
     Binary,
+    Count,
 )
 KINDS = {model.kind: model for model in MODELS}  # by the last of a kind, the general one: it lists the keys
 

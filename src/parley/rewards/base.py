@@ -23,6 +23,7 @@ import numpy as np
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import intervals, plausibility
 from parley.rewards.bets import Bets, stake_that_crosses
+from parley.rewards.divergences import Divergence
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
@@ -90,6 +91,7 @@ class PossibleRewards(StudyKeys):
     low: ClassVar[float | None] = None  # no reward is below, if that is so
     high: ClassVar[float | None] = None  # nor above
     values: ClassVar[tuple[float, ...]] = ()  # the only rewards there are, where they are few
+    whole: ClassVar[bool] = False  # rewards are whole numbers
     means_are_rates: ClassVar[bool] = False  # a mean is a share of rewards, shown in per cent
     # How a study file asks for it, where evidence stays exact although sums have the noise of private reports.
     private_form: ClassVar[str] = ""
@@ -199,11 +201,17 @@ class Reports(Expectations):
 
     shared_axes: ClassVar[tuple[int, ...]] = ()  # of (arm, agent): over which an unknown scale is assumed to be one
     assumes_gaussian: ClassVar[bool] = False  # so that skewed rewards break the guarantee
+    variance_is_mean: ClassVar[bool] = False  # so that rewards that scatter by more break it
 
     @property
     def stated_variance(self) -> FloatArray | float | None:
         """What the data can contradict: the square of a stated scale; None where none is stated."""
         return None
+
+    @property
+    def watched(self) -> bool:
+        """Whether data can contradict what is assumed, so that people are warned."""
+        return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
         """What a report's cell holds that no `count` rewards can have; None if all is well."""
@@ -339,7 +347,7 @@ class Estimates(Evidence):
 class Simulation(Estimates):
     """What is drawn in simulations, and what lower bounds suppose."""
 
-    rate_bounds: ClassVar[bool] = False  # lower bounds are those of 0/1 rewards (`bounds.bernoulli`)
+    divergence: ClassVar[Divergence | None] = None  # where the law follows from the mean: bounds are exact then
 
     @property
     def free_scale(self) -> bool:

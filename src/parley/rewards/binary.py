@@ -15,6 +15,7 @@ import numpy as np
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
+from parley.rewards.divergences import BERNOULLI, Divergence
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.known_variance import KnownVariance
 from parley.rewards.plausibility import Flaw
@@ -72,7 +73,7 @@ class Binary(KnownVariance):
     high: ClassVar[float] = 1.0
     values: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     means_are_rates: ClassVar[bool] = True
-    rate_bounds: ClassVar[bool] = True
+    divergence: ClassVar[Divergence] = BERNOULLI
     private_form: ClassVar[str] = 'kind "binary"'
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35

@@ -260,9 +260,11 @@ def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Int
     each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
     bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
-    divisor = np.where(known, bets.information, 1.0)
+    ranged = bets.information > 0  # without a range, only the bets with stakes of their own rule out anything
+    divisor = np.where(ranged, bets.information, 1.0)
     centre = bets.signal / divisor
     radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
+    radius = np.where(known & ~ranged, np.inf, radius)
     ends = []
     for sign in (-1.0, 1.0):
         side = bets.rate * sign < 0  # a bet on "larger" rules out what is small

@@ -289,6 +289,30 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
     return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(len(factors)))
 
 
+def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
+    """`(..., arm, agent)` each, of counts of events in a phase: how many more pairs of events fell on one draw than
+    those of Poisson counts do, and the mean of a Poisson variable that scatters like it.
+
+    Given their total S, the events of d draws fall on each alike. So pairs on one draw are S (S - 1) / (2 d) on
+    average, with a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d
+    times it: those of 1 + 2 S / d times a Poisson variable.
+    """
+    draws, events = np.maximum(fresh.counts, 1), np.abs(fresh.sums)
+    pairs, expected = (fresh.require_squares() - fresh.sums) / 2, events * np.maximum(events - 1, 0.0) / (2 * draws)
+    step = 1 + 2 * events / draws
+    return np.asarray((pairs - expected) / step), np.asarray(expected / np.square(step))
+
+
+def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> FloatArray:
+    """log e of "these counts scatter by more than Poisson's", from sums of `shared_draws`. No part of the guarantee.
+
+    >>> log_evidence_of_overdispersion(np.array([0.0, 30.0]), np.array([50.0, 50.0])).round(1)
+    array([-2.5,  5.5])
+    """
+    logs = excess[..., None] * np.log(FACTORS) - spread[..., None] * (FACTORS - 1 - np.log(FACTORS))
+    return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(len(FACTORS)))
+
+
 def skew_product(
     fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

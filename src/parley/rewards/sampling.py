@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy.special import gammaln, xlogy
 
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
@@ -20,6 +21,9 @@ Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 ONE_BY_ONE = 512  # uniform rewards are drawn singly up to so many; beyond, by bins
 BINS = 64  # the leading six bits of a uniform number
 SLICE = 2**14
+REACH = 9.0  # standard deviations, and a little: no count beyond is drawn in any simulation that ends
+MOST_COUNTS = 2_000  # counts that are gone through; beyond, what is drawn is rounded
+LEAST_MEAN = 1e-300  # for logarithms
 
 
 def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
@@ -45,6 +49,75 @@ def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | fl
         return Totals(counts=counts, sums=np.asarray(counts * low + hits * (high - low)), squares=np.asarray(squares))
 
     return draw
+
+
+def poisson(means: FloatArray) -> Sampler:
+    """Counts of events: how many draws have which count is one multinomial a cell, exactly in law."""
+    return _whole_numbers(
+        means, means, lambda counts, mean: xlogy(counts, np.maximum(mean, LEAST_MEAN)) - mean - gammaln(counts + 1)
+    )
+
+
+def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
+    """Counts that scatter by more than Poisson's: people differ in their rates. The variance is mean + dispersion *
+    mean^2.
+    """
+    size = 1 / dispersion
+
+    def log_chances(counts: FloatArray, mean: FloatArray) -> FloatArray:
+        mean = np.maximum(mean, LEAST_MEAN)
+        ways = gammaln(counts + size) - gammaln(size) - gammaln(counts + 1)
+        return np.asarray(ways + size * np.log(size / (size + mean)) + counts * np.log(mean / (size + mean)))
+
+    return _whole_numbers(means, means + dispersion * np.square(means), log_chances)
+
+
+def _whole_numbers(
+    means: FloatArray, variances: FloatArray, log_chances: Callable[[FloatArray, FloatArray], FloatArray]
+) -> Sampler:
+    """Rewards that are whole numbers from 0 on, from the log of their chances at (count, mean).
+
+    Where counts are large, there are too many of them to go through: sums are then normal, rounded to whole numbers,
+    and scatter is chi-squared.
+    """
+    spread = np.sqrt(variances)
+
+    def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        flat = counts.ravel()
+        mean = np.broadcast_to(means, counts.shape).ravel()
+        most = np.broadcast_to(means + REACH * (spread + REACH), counts.shape).ravel()
+        total, square = np.zeros(flat.size), np.zeros(flat.size)
+        exactly, about = generator.spawn(2)
+        for part in _slices(np.flatnonzero((flat > 0) & (most <= MOST_COUNTS)), SLICE // 16):
+            values = np.arange(np.ceil(most[part].max()) + 1)
+            chances = np.exp(log_chances(values, mean[part, None]))
+            found = exactly.multinomial(flat[part], chances / chances.sum(axis=-1, keepdims=True))
+            total[part], square[part] = found @ values, found @ np.square(values)
+        large = np.flatnonzero((flat > 0) & (most > MOST_COUNTS))
+        if large.size:
+            deviation = np.broadcast_to(spread, counts.shape).ravel()[large]
+            drawn = flat[large].astype(np.float64)
+            noise, scatter = about.standard_normal(large.size), 2.0 * about.standard_gamma(np.maximum(drawn - 1, 0) / 2)
+            total[large] = np.maximum(np.rint(drawn * mean[large] + deviation * np.sqrt(drawn) * noise), 0.0)
+            least = least_squares(flat[large], total[large])
+            # Sums of squares of whole numbers are as odd as their sum.
+            wished = np.square(total[large]) / drawn + np.square(deviation) * scatter
+            square[large] = least + 2 * np.rint(np.maximum(wished - least, 0.0) / 2)
+        shape = counts.shape
+        return Totals(counts=counts, sums=total.reshape(shape), squares=square.reshape(shape))
+
+    return draw
+
+
+def least_squares(counts: IntArray, sums: FloatArray) -> FloatArray:
+    """The smallest sum of squares that so many whole numbers with this sum have: they differ by no more than 1.
+
+    >>> least_squares(np.array([4]), np.array([6.0]))
+    array([10.])
+    """
+    each = np.floor(sums / counts)
+    more = sums - each * counts
+    return np.asarray(more * np.square(each + 1) + (counts - more) * np.square(each))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,6 +155,15 @@ def tilted_two_valued(means: FloatArray, low: FloatArray | float, high: FloatArr
         return np.asarray((counts * each).sum(axis=(-2, -1)))
 
     return TiltedLaw(draw=draw, cumulant=cumulant, width=float(np.max(width)))
+
+
+def tilted_poisson(means: FloatArray) -> TiltedLaw:
+    """Counts of events: a tilt multiplies the mean."""
+    return TiltedLaw(
+        draw=lambda generator, counts, tilt: poisson(means * np.exp(tilt))(generator, counts),
+        cumulant=lambda counts, tilt: np.asarray((counts * means * np.expm1(tilt)).sum(axis=(-2, -1))),
+        width=1.0,
+    )
 
 
 def uniform(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:

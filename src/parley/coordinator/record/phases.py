@@ -333,8 +333,7 @@ def most_releases(transaction: Transaction, study: str) -> int:
 
 def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
     """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached."""
-    model = study.problem.noise
-    if not decided or (model.stated_variance is None and not model.assumes_gaussian):
+    if not decided or not study.problem.noise.watched:
         return ()
     found: Scatter | None = None
     for phase in range(1, decided + 1):

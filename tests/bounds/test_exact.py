@@ -6,10 +6,11 @@ import pytest
 from scipy.optimize import minimize
 from tests.support import first_quick
 
-from parley.bounds import bai, exact_rates, regret
-from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
+from parley.bounds import bai, bounds_are_exact, regret
+from parley.bounds.exact import MeanContrasts, cheapest, identified, regretted
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Gaussian
+from parley.rewards.divergences import BERNOULLI
 
 WEIGHTS = [[0.8, 0.3], [0.2, 0.7]]
 
@@ -22,10 +23,10 @@ def instance(means, top=1, model=None) -> Instance:
 RATES = [[0.4, 0.5], [0.2, 0.3], [0.1, 0.45]]
 
 
-def by_cvxpy(rows: RateContrasts, row: int, draws: np.ndarray) -> float:
+def by_cvxpy(rows: MeanContrasts, row: int, draws: np.ndarray) -> float:
     """inf of sum x kl(mu, lambda) over the rates that undo a gap."""
     used = rows.coefficients[row] != 0
-    mu, x, a = rows.rates[used], draws[used], rows.coefficients[row][used]
+    mu, x, a = rows.means[used], draws[used], rows.coefficients[row][used]
     lam = cp.Variable(used.sum())
     objective = cp.sum(cp.multiply(x * mu, np.log(mu) - cp.log(lam)))
     objective += cp.sum(cp.multiply(x * (1 - mu), np.log(1 - mu) - cp.log(1 - lam)))
@@ -36,7 +37,7 @@ def by_cvxpy(rows: RateContrasts, row: int, draws: np.ndarray) -> float:
 
 @pytest.mark.parametrize("rows", [identified(instance(RATES)), regretted(instance(RATES))], ids=["bai", "regret"])
 def test_the_rate_at_which_a_contrast_is_told_apart_is_cvxpys(rows):
-    draws = np.random.default_rng(0).uniform(1, 5, len(rows.rates))
+    draws = np.random.default_rng(0).uniform(1, 5, len(rows.means))
     divergence, least = rows.rivals(draws)
     for row in range(len(rows.floors)):
         exact = by_cvxpy(rows, row, draws)
@@ -47,7 +48,9 @@ def test_the_rate_at_which_a_contrast_is_told_apart_is_cvxpys(rows):
 
 def test_two_alike_arms_have_the_bound_of_the_textbooks():
     found = cheapest(
-        RateContrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.5, 0.3]), floors=np.zeros(1)),
+        MeanContrasts(
+            coefficients=np.array([[1.0, -1.0]]), means=np.array([0.5, 0.3]), floors=np.zeros(1), divergence=BERNOULLI
+        ),
         np.ones(2),
         np.ones(2),
         accuracy=1e-7,
@@ -67,7 +70,7 @@ def test_two_alike_arms_have_the_bound_of_the_textbooks():
 def test_the_bound_is_proven_and_nobody_does_better(top):
     one = instance(RATES, top=top)
     found = bai(one)
-    assert exact_rates(one)
+    assert bounds_are_exact(one)
     assert 0 <= found.gap <= 1e-5
     rows = identified(one)
 

@@ -1,9 +1,10 @@
-"""The exact lower bounds for 0/1 rewards, with a certificate: a linear program over cuts (docs/rewards.md).
+"""Exact lower bounds where a reward's law follows from its mean, with a certificate (docs/rewards.md).
 
-A contrast is resolved at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its gap,
-sum_i a_i lambda_i <= floor. Cuts are added at a point between the solution and the best feasible point. For a
-multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
-`parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g: scaling by it is safe.
+A contrast is resolved at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that undo its gap,
+sum_i a_i lambda_i <= floor. The least draws that resolve all contrasts are a linear program over cuts, which are added
+at a point between its solution and the best feasible point. For a multiplier kappa each lambda_i minimises kl(mu_i,
+lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`); sum x kl + kappa (sum a lambda - floor) never
+exceeds g: scaling by it is safe.
 """
 
 from dataclasses import dataclass
@@ -12,45 +13,41 @@ import numpy as np
 
 from parley.errors import NotConverged
 from parley.problem import Instance
+from parley.rewards.divergences import SMALLEST, Divergence
 from parley.validation.checks import FloatArray
 
 BISECTIONS, ROUNDS = 90, 120
-SMALLEST = 1e-12
 DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are taken
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RateContrasts:
-    """Rows of coefficients over the cells, `(contrast, cell)`, true rates `(cell,)`, and the floors `(contrast,)`."""
+class MeanContrasts:
+    """Rows of coefficients over the cells, `(contrast, cell)`, true means `(cell,)`, and the floors `(contrast,)`."""
 
     coefficients: FloatArray
-    rates: FloatArray
+    means: FloatArray
     floors: FloatArray
+    divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest rates that undo each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
-        means = np.clip(self.rates, SMALLEST, 1 - SMALLEST)[None, :]
+        """kl to the nearest means that undo each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
+        means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
         for _ in range(200):  # a multiplier that undoes every gap
-            short = (self.coefficients * _moved(means, high[:, None] * per)).sum(axis=1) > self.floors
+            short = (self.coefficients * self.divergence.moved(means, high[:, None] * per)).sum(axis=1) > self.floors
             if not short.any():
                 break
             high = np.where(short, high * 4, high)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            short = (self.coefficients * _moved(means, middle[:, None] * per)).sum(axis=1) > self.floors
+            short = (self.coefficients * self.divergence.moved(means, middle[:, None] * per)).sum(axis=1) > self.floors
             low, high = np.where(short, middle, low), np.where(short, high, middle)
-        moved = _moved(means, high[:, None] * per)
-        divergence = means * np.log(means / moved) + (1 - means) * np.log((1 - means) / (1 - moved))
+        moved = self.divergence.moved(means, high[:, None] * per)
+        divergence = self.divergence.between(means, moved)
         divergence = np.where(self.coefficients != 0, np.maximum(divergence, 0.0), 0.0)
         slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: it undoes the gap
         return divergence, np.asarray(divergence @ draws + high * slack)
-
-
-def _moved(means: FloatArray, step: FloatArray) -> FloatArray:
-    root = np.sqrt(np.maximum(np.square(1 + step) - 4 * step * means, 0.0))
-    return np.clip(2 * means / np.maximum(1 + step + root, 1e-300), 1e-300, 1 - 1e-16)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,10 +59,12 @@ class Proven:
     allocation: FloatArray  # (cell,)
 
 
-def cheapest(contrasts: RateContrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
+def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
     """The cheapest draws that resolve every contrast, from a positive `start`, to a proven relative gap.
 
-    >>> two = RateContrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.6, 0.4]), floors=np.zeros(1))
+    >>> from parley.rewards.divergences import BERNOULLI
+    >>> row, means = np.array([[1.0, -1.0]]), np.array([0.6, 0.4])
+    >>> two = MeanContrasts(coefficients=row, means=means, floors=np.zeros(1), divergence=BERNOULLI)
     >>> found = cheapest(two, np.ones(2), np.ones(2), accuracy=1e-6)
     >>> round(found.value, 3), bool(found.lower <= found.value <= found.lower * (1 + 1e-5))
     (49.663, True)
@@ -100,11 +99,11 @@ def cheapest(contrasts: RateContrasts, costs: FloatArray, start: FloatArray, *, 
         kept = cuts @ solution < 3.0  # drop old cuts that are far from tight
         cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts
     if not np.isfinite(value):
-        raise NotConverged("no number of draws can tell these rates apart", None)
+        raise NotConverged("no number of draws can tell these means apart", None)
     return Proven(value=value, lower=min(lower, value), allocation=best)
 
 
-def identified(instance: Instance) -> RateContrasts:
+def identified(instance: Instance) -> MeanContrasts:
     """The contrasts of top-N identification: every arm outside an agent's top N against every arm inside."""
     problem, best = instance.problem, instance.best
     rows = []
@@ -114,24 +113,34 @@ def identified(instance: Instance) -> RateContrasts:
                 row = np.zeros(problem.shape)
                 row[inside], row[outside] = problem.weights[:, agent], -problem.weights[:, agent]
                 rows.append(row.ravel())
-    return RateContrasts(coefficients=np.array(rows), rates=instance.means.ravel(), floors=np.zeros(len(rows)))
+    return _contrasts(instance, rows, np.zeros(len(rows)))
 
 
-def regretted(instance: Instance) -> RateContrasts:
+def regretted(instance: Instance) -> MeanContrasts:
     """The contrasts of regret minimisation. An agent plays its own best arm all the time, so it can hide nothing.
 
-    Therefore only the draws of an arm by agents for whom it is not best count. A gap that even rates of 1 there could
-    not close needs no draws.
+    Therefore only the draws of an arm by agents for whom it is not best count. A gap that even the largest means there
+    could not close needs no draws.
     """
     problem, gaps, best = instance.problem, instance.gaps, instance.best
-    rows, floors = [], []
+    rows, floors, largest = [], [], _divergence(instance).largest
     for arm, agent in np.argwhere(~best):
         weights = np.where(best[arm], 0.0, problem.weights[:, agent])
         floor = -(weights @ instance.means[arm] + gaps[arm, agent])
-        if -floor < weights.sum() * (1 - 1e-9):
+        if weights.any() and -floor < weights.sum() * largest * (1 - 1e-9):
             row = np.zeros(problem.shape)
             row[arm] = -weights
             rows.append(row.ravel())
             floors.append(floor)
-    coefficients = np.array(rows).reshape(len(rows), gaps.size)
-    return RateContrasts(coefficients=coefficients, rates=instance.means.ravel(), floors=np.array(floors))
+    return _contrasts(instance, rows, np.array(floors))
+
+
+def _contrasts(instance: Instance, rows: list[FloatArray], floors: FloatArray) -> MeanContrasts:
+    coefficients, means = np.array(rows).reshape(len(rows), instance.means.size), instance.means.ravel()
+    return MeanContrasts(coefficients=coefficients, means=means, floors=floors, divergence=_divergence(instance))
+
+
+def _divergence(instance: Instance) -> Divergence:
+    found = instance.problem.noise.divergence
+    assert found is not None, "asked only where bounds are exact"
+    return found

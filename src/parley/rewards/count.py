@@ -1,0 +1,307 @@
+"""Counts of events that can happen more than once, as exacerbations or purchases. The variance is the mean (Poisson).
+
+The total S of d draws of a cell is Poisson with mean d q, so E (1 + lam a)^S = exp(lam a d q), exactly. With the shares
+a = +- w / d of a contrast theta and a null "theta is at most -shift",
+
+    f = exp(lam shift) prod over the cells of (1 + lam a)^S,     E f = exp(lam (theta + shift)),
+
+is fair for every lam that keeps the factors positive; no reference is needed. docs/rewards.md has the proofs. A draw is
+one unit of exposure: counts of independent units add up, so two months of a person are two draws of a month.
+
+Arrays are `(bet, side, agent)`, the opponent first, `shares` signed; a mixture of stakes is the last axis.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from parley.rewards import bets as betting
+from parley.rewards import intervals, sampling
+from parley.rewards.base import RewardModel
+from parley.rewards.bets import REACH, Bets, Sides, at_bets, staked_gaps
+from parley.rewards.divergences import POISSON, Divergence
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
+from parley.rewards.plausibility import LEVEL, SMALLER, Flaw
+from parley.rewards.sampling import Sampler, TiltedLaw, least_squares
+from parley.rewards.scales import Scale, no_scale
+from parley.settings import NUMBER, Key
+from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray, positive
+
+HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
+PRIOR = 2.0  # draws that an estimated mean borrows from the mean over all
+RARE = 4.0  # times the mean: the difference by which a first phase is sized
+LIFTS = (0.4, 0.2, 0.1)  # of the mean, tried before a study
+SMALLEST_MEAN = 1e-9
+LARGEST_TOTAL = 2.0**53  # whole numbers beyond have gaps
+DISPERSION = 0.5  # of the sampler that breaks the assumption: the variance is mean + DISPERSION * mean^2
+
+NEWTON_STEPS = 4  # towards the best stake; any stake is fair, so none of them needs to be exact
+LIMIT = 0.9  # of the stake at which a factor would vanish
+ROUNDING = 1e-14  # relative to what is added up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(RewardModel):
+    """How often something happened. `mean` is about how often, if that is known.
+
+    It sizes the first phase and is the base of truths to plan for; the guarantee does not rest on it.
+
+    >>> Count(mean=0.4).document(), Count().in_range
+    ({'kind': 'count', 'mean': 0.4}, False)
+    """
+
+    kind: ClassVar[str] = "count"
+    description: ClassVar[str] = "0, 1, 2, ...: how often something happened (Poisson)"
+    observed: ClassVar[str] = "how often an event happened (0, 1, 2, ...)"
+    keys: ClassVar[Mapping[str, Key]] = {
+        "mean": Key(
+            kinds=NUMBER,
+            meaning="about how many events a draw has; sizes the first phase, and is the base of the truths that "
+            "`parley plan` tries",
+            default="1.0",
+        ),
+    }
+    bound_note: ClassVar[str] = (
+        "exact for Poisson counts; relaxed, and beyond 300 arms x agents, for Gaussian rewards of the same variances"
+    )
+    low: ClassVar[float] = 0.0
+    whole: ClassVar[bool] = True
+    divergence: ClassVar[Divergence] = POISSON
+    variance_is_mean: ClassVar[bool] = True
+    optimism: ClassVar[float] = 1.25
+    caution: ClassVar[float] = 0.35
+    mean: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.mean is not None:
+            object.__setattr__(self, "mean", positive("noise.mean", self.mean))
+
+    @property
+    def free_scale(self) -> bool:
+        return False
+
+    # ---- what is expected before a study
+
+    @property
+    def usual_mean(self) -> float:
+        return 1.0 if self.mean is None else self.mean
+
+    @property
+    def first_variance(self) -> float:
+        return self.usual_mean
+
+    @property
+    def usual_gap(self) -> float:
+        return self.usual_mean
+
+    def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
+        """A gap of the order of the mean: rare events have a larger first phase, and stating a mean costs nobody.
+
+        Where no mean is stated it may be as small as the largest gap, no smaller.
+        """
+        mean = min(largest_gap, 1.0) if self.mean is None else self.mean
+        return mean, min(gap, 2 * math.sqrt(mean), gap if self.mean is None else RARE * mean)
+
+    def usual_gaps(self, largest_gap: float) -> list[float]:
+        """Lifts of two fifths, a fifth and a tenth of the mean."""
+        return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
+
+    def usual_spread(self, largest_gap: float) -> float:
+        """Half the mean up and down."""
+        return min(largest_gap, self.usual_mean)
+
+    def scenario(self, gap: float) -> tuple[str, float]:
+        """A base mean, and the lift over it."""
+        level = self.usual_mean
+        return f"{level:.4g} against {level + gap:.4g} events, a lift of {100 * gap / level:.3g} %", level
+
+    def other_guesses(self) -> list[tuple[str, str, Self]]:
+        if self.mean is None:
+            return []
+        factors = (0.5, 1.5)
+        return [
+            ("guess of the mean", f"{factor:g} times", replace(self, mean=factor * self.mean)) for factor in factors
+        ]
+
+    # ---- what a report may hold
+
+    def flaw(self, count: int, total: float, square: float) -> Flaw | None:
+        return count_flaw(count, total, square)
+
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
+        """Of an agent's arms the largest: means move together. Raised so that normal tails cover a Poisson's."""
+        share = LEVEL / 4 / past.counts.size
+        most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)
+        known = np.isfinite(most)
+        largest = np.where(known, most, 0.0).max(axis=-2, keepdims=True)
+        # Bernstein: a count is beyond its mean by more than sqrt(2 q L) + L / 3 with probability exp(-L) at most.
+        spread = np.square(np.sqrt(largest) + math.sqrt(line / 18))
+        return np.broadcast_to(np.where(known.any(axis=-2, keepdims=True), spread, np.inf), past.counts.shape)
+
+    # ---- evidence
+
+    def rates(self, past: Totals) -> FloatArray:
+        """`(..., arm, agent)`: estimated means that are never 0."""
+        axes = (-2, -1)
+        overall = (past.sums.sum(axis=axes, keepdims=True) + self.usual_mean) / (
+            past.counts.sum(axis=axes, keepdims=True) + 1.0
+        )
+        return np.asarray(np.maximum((past.sums + PRIOR * overall) / (past.counts + PRIOR), SMALLEST_MEAN))
+
+    def cell_variances(self, past: Totals) -> FloatArray:
+        return self.rates(past)
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        rates, gaps = self.rates(bets.past), staked_gaps(bets)
+
+        def of_part(part: Sides) -> FloatArray:
+            stakes = growing_stakes(part.shares, part.counts, part.of(rates), gaps[part.chosen], bets.shift)
+            return log_powers(part.shares, part.of(bets.fresh.sums) * (part.counts > 0), stakes, bets.shift)
+
+        return betting.mixture_payoff(bets, lambda: log_power_products(bets, gaps), of_part)
+
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        """As in a range, with the events for the sum of squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
+        return intervals.betting_bound(phase, signal, information, around=phase.fresh.sums, width=1.0)
+
+    # ---- estimates
+
+    def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
+        """An event counts as a reward 1 against the reference 0: powers are sums of events times shares."""
+        known, each, events = super().summary(past, fresh, weights), fresh.per_draw, fresh.sums
+        third, fourth = (events * each**3) @ weights**3, (events * each**4) @ weights**4
+        farthest = np.zeros(each.shape)
+        for agent, row in enumerate(weights):
+            np.maximum(farthest, each[..., agent, None] * row, out=farthest)
+        return replace(
+            known,
+            second=(events * np.square(each)) @ np.square(weights),
+            third_up=third,
+            third_down=-third,
+            fourth_up=fourth,
+            fourth_down=fourth,
+            reach_down=farthest,
+            estimated=np.full(third.shape, np.inf),  # nothing bounds a count: there is no bound by a range alone
+        )
+
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return intervals.range_interval(summary, line, HORIZON)
+
+    # ---- the truth, and simulated rewards
+
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
+        return np.asarray(np.maximum(means, SMALLEST_MEAN))
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        """Poisson; and counts that scatter by more, which breaks the assumption."""
+        no_scale(self.kind, scale)
+        return {
+            "poisson": lambda: sampling.poisson(means),
+            "negative-binomial": lambda: sampling.negative_binomial(means, DISPERSION),
+        }
+
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:  # noqa: ARG002
+        return sampling.poisson(means)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:  # noqa: ARG002
+        return sampling.tilted_poisson(means)
+
+
+def count_flaw(count: int, total: float, square: float) -> Flaw | None:
+    """What whole numbers from 0 on cannot have: squares are least when they differ by at most 1, most when one has all,
+    and as odd as the sum.
+
+    >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
+    (None, ('sums', 'a whole number from 0 on'), ('sums', 'a whole number from 0 on'))
+    >>> count_flaw(4, 6.0, 8.0)
+    ('squares', 'from 10 to 36 and even, with the sum 6 of 4 counts')
+    """
+    if count == 0 and total != 0:
+        return "sums", "0 where nothing was drawn"
+    if not 0 <= total <= LARGEST_TOTAL or total != math.floor(total):
+        return "sums", "a whole number from 0 on"
+    least = float(least_squares(np.array(max(count, 1)), np.array(total)))
+    most = total * total
+    exact = most <= LARGEST_TOTAL
+    slack = 0.0 if exact else 1e-9 * most
+    if not least - slack <= square <= most + slack or (exact and (square - total) % 2 != 0):
+        odd = f" and {'odd' if total % 2 else 'even'}" if exact else ""
+        return "squares", f"from {least:.9g} to {most:.9g}{odd}, with the sum {total:.9g} of {count} counts"
+    return None
+
+
+def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
+    """What a Poisson mean is at most, by its total over so many draws; inf without any.
+
+    For f < 1 the likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
+    martingale: so q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
+
+    >>> largest_mean(np.array([0.0, 1000.0]), np.array([100.0, 100.0]), 1e-6).round(2).tolist()
+    [0.16, 12.1]
+    """
+    line = math.log(len(SMALLER) / level)
+    most = ((line + sums[..., None] * np.log(1 / SMALLER)) / (1 - SMALLER)).min(axis=-1)
+    return np.asarray(np.divide(most, counts, out=np.full(most.shape, np.inf), where=counts > 0))
+
+
+def growing_stakes(
+    shares: FloatArray, counts: FloatArray, rates: FloatArray, gaps: FloatArray, shift: float
+) -> FloatArray:
+    """Stakes `(bet, mixture)`: at the middle gap the one whose expected logarithm at these rates is largest, in
+    proportion at the others; gap / variance where the rates see no gap.
+
+    The expected logarithm lam shift + sum d q log(1 + lam a) is concave: Newton's method on its slope.
+    """
+    expected = counts * rates
+    pull = np.where(shares < 0, -shares, 0.0).max(axis=(1, 2))
+    most = LIMIT / np.maximum(pull, 1e-300)
+    variance = np.maximum((expected * np.square(shares)).sum(axis=(1, 2)), 1e-300)
+    seen = (expected * shares).sum(axis=(1, 2)) + shift
+    stake = np.clip(seen / variance, 0.0, most)
+    for _ in range(NEWTON_STEPS):
+        factors = 1 + stake[:, None, None] * shares
+        slope = (expected * shares / factors).sum(axis=(1, 2)) + shift
+        steep = (expected * np.square(shares / factors)).sum(axis=(1, 2))
+        stake = np.clip(stake + slope / np.maximum(steep, 1e-300), 0.0, most)
+    middle = gaps[:, 1]
+    ahead = (stake > 0) & (middle > 0)
+    per_gap = np.divide(stake, middle, out=1 / variance, where=ahead)
+    return np.asarray(np.minimum(gaps * per_gap[:, None], most[:, None]))
+
+
+def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift: float = 0.0) -> FloatArray:
+    """log f `(bet, mixture)` for the `events` that came.
+
+    >>> from scipy.stats import poisson
+    >>> shares, stakes, many = np.array([[[0.5], [-0.5]]]), np.array([[1.0]]), np.arange(60)
+    >>> pays = lambda j, k: np.exp(log_powers(shares, np.array([[[j], [k]]]), stakes))[0, 0]
+    >>> law = poisson.pmf(many, 2 * 0.7)  # two draws of either arm, a tie at 0.7: f is fair
+    >>> float(round(sum(p * q * pays(j, k) for j, p in zip(many, law) for k, q in zip(many, law)), 9))
+    1.0
+    """
+    logs = np.log1p(stakes[:, None, None, :] * shares[..., None])
+    won, size = np.einsum("bsn,bsni->bi", events, logs), np.einsum("bsn,bsni->bi", events, np.abs(logs))
+    level = stakes * shift
+    return np.asarray(level + won - ROUNDING * (level + size))
+
+
+def log_power_products(bets: Bets, gaps: FloatArray) -> FloatArray:
+    """As `log_powers` with stakes gap / variance, where agents are many: log(1 + y) is a power series in y, and the
+    sums of its terms over the agents are matrix products. What is cut off is bounded and taken off.
+    """
+    each, events = bets.fresh.per_draw, bets.fresh.sums
+    reach = betting.farthest(bets, each, each)[:, None]
+    stakes = np.minimum(gaps / bets.variance[:, None], REACH / np.maximum(reach, 1e-300))
+    paid = stakes * bets.contrast[:, None]
+    size = np.zeros(len(bets.arm))
+    for p, weights in betting.powers(bets.weights):
+        moment = (events * each**p) @ weights
+        opponent, arm = at_bets(bets, moment, moment)
+        paid += stakes**p / p * ((-1) ** (p + 1) * opponent - arm)[:, None]
+        size = opponent + arm
+    rounding = betting.ROUNDING * (1 + np.abs(stakes * bets.contrast[:, None]))
+    return paid - betting.series_tail(stakes, reach, size) - rounding

@@ -1,0 +1,46 @@
+"""Kullback-Leibler divergences of rewards whose law follows from their mean: what exact lower bounds are made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.validation.checks import FloatArray
+
+SMALLEST = 1e-12  # of a mean that is taken for 0: logarithms stay finite
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence:
+    """kl of two means, and the mean that a price moves another one to."""
+
+    largest: float  # of all means
+    between: Callable[[FloatArray, FloatArray], FloatArray]  # kl(mean, other)
+    moved: Callable[[FloatArray, FloatArray], FloatArray]  # the x that minimises kl(mean, x) + price * x
+
+    def inside(self, means: FloatArray) -> FloatArray:
+        """Means that are neither 0 nor the largest."""
+        return np.clip(means, SMALLEST, self.largest - SMALLEST)
+
+
+def _between_rates(means: FloatArray, others: FloatArray) -> FloatArray:
+    return np.asarray(means * np.log(means / others) + (1 - means) * np.log((1 - means) / (1 - others)))
+
+
+def _moved_rates(means: FloatArray, price: FloatArray) -> FloatArray:
+    """The root in [0, 1] of (mean - x) / (x (1 - x)) = price."""
+    root = np.sqrt(np.maximum(np.square(1 + price) - 4 * price * means, 0.0))
+    return np.clip(2 * means / np.maximum(1 + price + root, 1e-300), 1e-300, 1 - 1e-16)
+
+
+def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
+    return np.asarray(means * np.log(means / others) - means + others)
+
+
+def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
+    """mean / (1 + price). At -1 there is no end to it: a multiplier that leads there is too large."""
+    return np.asarray(means / np.maximum(1 + price, 1e-30))
+
+
+BERNOULLI = Divergence(largest=1.0, between=_between_rates, moved=_moved_rates)
+POISSON = Divergence(largest=np.inf, between=_between_counts, moved=_moved_counts)
