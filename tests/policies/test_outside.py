@@ -135,6 +135,6 @@ def test_two_packages_with_one_name_are_told_apart_by_nobody(tmp_path, simulate)
 
 
 def test_nothing_but_the_suites_needs_pytest():
-    names = "parley.cli.main, parley.service, parley.site, parley.agent"
+    names = "parley.cli.main, parley.service.server, parley.site, parley.agent"
     done = run(Path(), "timeit", "-n1", "-r1", f"import sys, {names}; assert 'pytest' not in sys.modules")
     assert done.returncode == 0, done.stderr

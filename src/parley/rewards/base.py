@@ -386,4 +386,9 @@ class Simulation(Estimates):
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModel(Simulation):
-    """How rewards scatter around their mean: all seven parts. `parley.testing.conformance` tests them together."""
+    """How rewards scatter around their mean: all seven parts. `parley.testing.conformance` tests them together.
+
+    >>> from parley.rewards import Binary
+    >>> isinstance(Binary(), RewardModel), Binary().kind, Binary().ends
+    (True, 'binary', (0.0, 1.0))
+    """
