@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import click
 
+    from parley.cli.plan import PlanRequest
     from parley.coordinator.http.context import Context, Service
     from parley.coordinator.http.guard import Operation
     from parley.coordinator.record.tables import Schema
@@ -74,9 +75,16 @@ class Edge:
     def options(self, command: str) -> Sequence[click.Option]:
         """Options of one of Parley's own commands. Their values come with the hook that uses them:
 
-        `site` -> the `options` of `site_operations`; `verify` -> `judge_of_stamps`.
+        `plan` -> `instead_of_plan`; `site` -> the `options` of `site_operations`; `verify` -> `judge_of_stamps`.
         """
         return ()
+
+    def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
+        """Make something else of a study that `parley plan` was asked about; True if that was done.
+
+        Called with the study as options changed it, before anything is simulated. It writes and prints for itself.
+        """
+        return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
         """Who checks the time stamps of a log for `parley verify`, if that is asked for: returns when one was made.

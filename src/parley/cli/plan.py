@@ -1,14 +1,15 @@
 """`parley plan`: before launch, what a study will cost."""
 
 import math
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from parley.cli.console import (
     checked_output,
+    edge_options,
     json_option,
     output_option,
     policy_option,
@@ -22,8 +23,7 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.forecasts import dossier_page, plan_page
-from parley.experiments.forecasts.dossier import REPLICATIONS, dossier_studies, make_dossier
+from parley.experiments.forecasts import plan_page
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -45,6 +45,7 @@ from parley.experiments.forecasts.power import (
     powered_budget,
 )
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, tie_scenario, usual_gaps
+from parley.hooks import edges as all_edges
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import Study, load_study
@@ -52,6 +53,20 @@ from parley.study import Study, load_study
 USUAL = 20  # simulated studies per truth
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What `parley plan` was asked for, for an edge that makes something else of it."""
+
+    planner: Planner
+    study: Study  # with the settings that options changed
+    file: str
+    gaps: tuple[float, ...]
+    changed: Mapping[str, float]  # option -> value, of what is not as in the file
+    replications: int | None  # None: not said
+    as_json: bool
+
+
+@edge_options("plan")
 @click.command()
 @study_argument
 @policy_option
@@ -77,9 +92,7 @@ USUAL = 20  # simulated studies per truth
     help="Prior: truths with a smaller gap are drawn again. Default: a twentieth of the spread.",
 )
 @click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
-@click.option(
-    "--replications", type=int, help=f"Simulated studies per truth. Default: {USUAL}; with --report {REPLICATIONS:,}."
-)
+@click.option("--replications", type=int, help=f"Simulated studies per truth. Default: {USUAL}; more with --report.")
 @seed_option
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
@@ -97,12 +110,6 @@ USUAL = 20  # simulated studies per truth
     help="Only answer with the smallest max_samples that has this power: under every --gap (0: all arms tie), else "
     "under the study's [truth], else under the default gaps.",
 )
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False),
-    help="Only write the dossier of a protocol to this file, .html or .md: the design in words, operating "
-    "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands.",
-)
 @output_option("parley-plan.html")
 @json_option
 def plan_command(
@@ -119,9 +126,9 @@ def plan_command(
     dropout: float | None,
     operating: bool,
     power: float | None,
-    report: str | None,
     output: str,
     as_json: bool,
+    edges: Mapping[str, Any],
 ) -> None:
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
@@ -137,10 +144,18 @@ def plan_command(
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
-    count = replications if replications is not None else USUAL if report is None else REPLICATIONS
+    count = replications if replications is not None else USUAL
     planner = Planner(policy=name, options=dict(options), replications=count, seed=seed)
-    if report is not None:
-        _write_report(planner, replace(loaded, problem=problem), study, report, gaps, changed, as_json=as_json)
+    asked = PlanRequest(
+        planner=planner,
+        study=replace(loaded, problem=problem),
+        file=study,
+        gaps=gaps,
+        changed=changed,
+        replications=replications,
+        as_json=as_json,
+    )
+    if any(edge.instead_of_plan(asked, edges) for edge in all_edges()):
         return
     if power is not None:
         _answer_power(planner, replace(loaded, problem=problem), gaps, power, as_json=as_json)
@@ -239,37 +254,6 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
         return
     screen.print(plan_page.power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
     say(f"Write max_samples = {largest.max_samples} in the study file.")
-
-
-def _write_report(
-    planner: Planner,
-    study: Study,
-    file: str,
-    report: str,
-    gaps: tuple[float, ...],
-    changed: dict[str, float],
-    *,
-    as_json: bool,
-) -> None:
-    """Simulate everything that a protocol asks for, and write its dossier; the command has `changed` settings."""
-    write = dossier_page.FORMATS.get(Path(report).suffix.lower())
-    if write is None:
-        raise InvalidInput("--report", found=report, allowed="a file whose name ends in .html or .md")
-    checked_output(report, "--report")
-    if gaps and min(gaps) <= 0:
-        raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
-    with progress_bar("simulating studies", dossier_studies(planner, study, gaps), hidden=as_json) as advance:
-        made = make_dossier(replace(planner, progress=advance), study, gaps)
-    lines = Path(file).read_text(encoding="utf-8").splitlines()
-    made = replace(made, source=[line for line in lines if line.strip()])
-    given = "".join(f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *changed.items()])
-    same = f"--policy {planner.policy} --replications {planner.replications} --seed {planner.seed}"
-    path = write_page(report, write(made, f"parley plan {file} --report {report} {same}{given}"), "--report")
-    if as_json:
-        named = {"study": study.name, "policy": planner.policy, "seed": planner.seed, "report": str(path)}
-        print_json(study.problem.settings() | made.document() | named | {"replications": planner.replications})
-        return
-    screen.print(f"The dossier of {study.name}: {path.resolve()}", soft_wrap=True)
 
 
 def _document(plan: CostPlan, timed: Logistics | None) -> dict[str, Any]:

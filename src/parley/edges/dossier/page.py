@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from parley import __version__
 from parley.costs import phase_days
+from parley.edges.dossier.dossier import MISSING, Dossier
 from parley.experiments.forecasts.designs import LOOKS, DesignSize
-from parley.experiments.forecasts.dossier import MISSING, Dossier
 from parley.experiments.forecasts.plan_page import mean_text, operating_figure, right_text, wrong_text
 from parley.experiments.forecasts.planning import ScenarioCost
 from parley.experiments.forecasts.power import Characteristic
@@ -42,6 +42,7 @@ from parley.text.status import ArmStatus
 from parley.text.translation import reading, translated
 from parley.weights import alphas_of
 
+PACKAGE = "parley.edges.dossier"  # has the templates
 MOST_COLUMNS = 8  # agents that a table has beside each other
 MOST_NAMED = 12
 
@@ -50,7 +51,8 @@ def dossier_html(dossier: Dossier, command: str) -> str:
     """The page."""
     sections = html_sections(*_content(dossier, command, pictures=True))
     title = f"Statistical design: {dossier.study.name}"
-    return render("dossier", title=title, command=command, sections=sections, made=f"Parley {__version__}, {_today()}")
+    made = f"Parley {__version__}, {_today()}"
+    return render("dossier", package=PACKAGE, title=title, command=command, sections=sections, made=made)
 
 
 def dossier_markdown(dossier: Dossier, command: str) -> str:
@@ -81,6 +83,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
         said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
         text = render_text(
             "dossier",
+            package=PACKAGE,
             filters=FILTERS,
             dossier=dossier,
             words=words_of_reader(),

@@ -163,7 +163,7 @@ class BestAlong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dossier:
-    """All numbers; `parley.experiments.forecasts.dossier_page` words them."""
+    """All numbers; `page` words them."""
 
     study: Study
     policy: Policy

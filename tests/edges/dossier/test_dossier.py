@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from parley.cli.main import main
 from parley.costs import StudyCosts
-from parley.errors import InvalidInput
-from parley.experiments.forecasts.dossier import (
+from parley.edges.dossier.dossier import (
     best_along,
     dossier_studies,
     error_truths,
@@ -18,7 +17,8 @@ from parley.experiments.forecasts.dossier import (
     variations,
     watch,
 )
-from parley.experiments.forecasts.dossier_page import direction, dossier_html, dossier_markdown, span
+from parley.edges.dossier.page import direction, dossier_html, dossier_markdown, span
+from parley.errors import InvalidInput
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
 from parley.experiments.report_kit.prose import html_sections, token

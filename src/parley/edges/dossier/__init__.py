@@ -1,0 +1,42 @@
+"""The dossier of a protocol: `parley plan --report` writes the design of a study in words, with its simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from parley.hooks import Edge
+
+if TYPE_CHECKING:
+    import click
+
+    from parley.cli.plan import PlanRequest
+
+
+class DossierOfProtocol(Edge):
+    """An option of `plan`."""
+
+    name = "dossier"
+    summary = "the dossier of a protocol: plan --report"
+
+    def options(self, command: str) -> Sequence[click.Option]:
+        import click
+
+        if command != "plan":
+            return ()
+        words = (
+            "Only write the dossier of a protocol to this file, .html or .md: the design in words, operating "
+            "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands."
+        )
+        return (click.Option(["--report"], type=click.Path(dir_okay=False), help=words),)
+
+    def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
+        if options["report"] is None:
+            return False
+        from parley.edges.dossier.command import write_dossier
+
+        write_dossier(asked, options["report"])
+        return True
+
+
+edge = DossierOfProtocol()
