@@ -22,6 +22,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.dashboard import pages
 from parley.dashboard.session import STUDY
 from parley.experiments.forecasts import forecast
+from parley.hooks import own_edges
 from parley.protocol import StudyMessage
 from parley.service.server import create_service, refuse_request
 from parley.study import parse_study
@@ -37,8 +38,9 @@ agents = ["North", "South"]
 kind = "personalized"
 alpha = 0.5
 """
+PARTS = (*pages.PAGES, *filter(None, (edge.pages() for edge in own_edges())))
 PAGES = [
-    route for module in pages.PAGES for route in module.routes
+    route for part in PARTS for route in part.routes
     if "GET" in route.methods and not route.path.endswith("/events")  # which never end
 ]  # fmt: skip
 OF_A_STUDY = [route.below for route in PAGES if route.path.startswith(STUDY)]

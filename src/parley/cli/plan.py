@@ -92,7 +92,7 @@ class PlanRequest:
     help="Prior: truths with a smaller gap are drawn again. Default: a twentieth of the spread.",
 )
 @click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
-@click.option("--replications", type=int, help=f"Simulated studies per truth. Default: {USUAL}; more with --report.")
+@click.option("--replications", type=int, help=f"Simulated studies per truth. Default: {USUAL}.")
 @seed_option
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(

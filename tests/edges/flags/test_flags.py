@@ -133,3 +133,11 @@ def test_nothing_that_the_api_tells_depends_on_the_arms_to_come(tmp_path):
             others.add(repr([hidden, [answer.text for answer in answers], tags.text]))
     assert len(arms) > 5
     assert len(others) == 1
+
+
+def test_the_document_of_the_site_has_both_operations(line):
+    paths = line.get("/v1/openapi.json").json()["paths"]
+    assert {path for path in paths if path.startswith("/ofrep")} == {
+        "/ofrep/v1/evaluate/flags/{key}", "/ofrep/v1/evaluate/flags",
+    }  # fmt: skip
+    assert [one["name"] for one in paths["/ofrep/v1/evaluate/flags/{key}"]["post"]["parameters"]] == ["key"]

@@ -20,15 +20,18 @@ class DossierOfProtocol(Edge):
     summary = "the dossier of a protocol: plan --report"
 
     def options(self, command: str) -> Sequence[click.Option]:
-        import click
-
         if command != "plan":
             return ()
+        import click
+
+        from parley.edges.dossier.dossier import REPLICATIONS
+
         words = (
             "Only write the dossier of a protocol to this file, .html or .md: the design in words, operating "
             "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands."
         )
-        return (click.Option(["--report"], type=click.Path(dir_okay=False), help=words),)
+        more = f" With {REPLICATIONS:,} simulated studies per truth, unless --replications says otherwise."
+        return (click.Option(["--report"], type=click.Path(dir_okay=False), help=words + more),)
 
     def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
         if options["report"] is None:

@@ -1,0 +1,142 @@
+"""Edges of other packages: found by an entry point, and refused in plain words; the middle names none."""
+
+import ast
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.coordinator.support import House, eventually, study_message
+from tests.dashboard.site import site
+from tests.house.importers import modules
+
+from parley import hooks
+from parley.cli.main import main
+from parley.coordinator.record import open_storage
+from parley.dashboard import render
+from parley.errors import InvalidInput
+
+BELLS = Path(__file__).parent / "bells.py"
+
+
+def run(*words):
+    done = CliRunner().invoke(main, list(words))
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs a package as an installer leaves it: a module, and metadata with an entry point."""
+
+    def forget():
+        importlib.invalidate_caches()
+        hooks.edges.cache_clear()
+        render._edge_templates.cache_clear()
+        sys.modules.pop("bells", None)
+
+    def install(point="bells = bells:edge", module=None, name="chimes"):
+        if module is None:
+            shutil.copy(BELLS, tmp_path / "bells.py")
+        else:
+            (tmp_path / "bells.py").write_text(module, encoding="utf-8")
+        metadata = tmp_path / f"{name}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (metadata / "entry_points.txt").write_text(f"[parley.edges]\n{point}\n", encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        forget()
+
+    yield install
+    monkeypatch.undo()
+    forget()
+
+
+def test_an_edge_of_another_package_has_a_command_a_route_a_page_and_hears_of_commits(
+    installed, prepared_sqlite, tmp_path
+):
+    installed()
+    assert len(BELLS.read_text(encoding="utf-8").splitlines()) <= 60
+    assert run("bells") == (0, "Ding.")
+    assert "More commands: bells Ring a bell." in run("--help")[1]
+    assert "of another package" in run("doctor")[1]
+    (tmp_path / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    storage = open_storage(str(tmp_path / "parley.db"))
+    house = House(storage)
+    try:
+        assert house.admin.request("GET", "bells") == {"bells": 0}
+        message = study_message(agents=1, arms=2, policy="uniform")
+        house.run(message, house.create(message))
+        sequence = house.admin.status("trial")["sequence"]
+        (tower,) = [one for one in house.app.state.context.services if type(one).__name__ == "Tower"]
+        assert eventually(lambda: ("trial", sequence) in tower.rung), "the last commit too"
+        assert "/v1/bells" in house.admin.request("GET", "openapi.json")["paths"]
+    finally:
+        house.close()
+        storage.close()
+    with site(tmp_path, db=str(tmp_path / "pages.db")) as made:
+        with made.browser() as browser:
+            assert '<a href="/bells">Bells</a>' in browser.get("/").text
+            assert browser.get("/bells").text == "The bell rang 0 times."
+        with made.browser(made.issue("analyst", "Ann")) as browser:
+            assert "/bells" not in browser.get("/").text
+            assert browser.get("/bells").status_code == 403, "through the guard of the operation"
+
+
+@pytest.mark.parametrize(
+    ("point", "module", "says"),
+    [
+        ("bells = bells:edge", "raise OSError('no tower')", "cannot be imported: OSError: no tower"),
+        ("bells = bells:edge", "edge = 3", "an instance of a subclass of parley.hooks.Edge"),
+        ("chimes = bells:edge", None, "with the name chimes"),
+    ],
+    ids=["cannot be imported", "no edge", "another name"],
+)
+def test_what_cannot_be_used_is_refused_in_plain_words_and_told_by_doctor(installed, point, module, says):
+    installed(point, module)
+    with pytest.raises(InvalidInput, match=says):
+        hooks.edges()
+    _, out = run("doctor")
+    assert says in out
+    assert "complete" in out, "and what is there"
+    assert run("bounds", "--help")[0] == 0, "commands that need no edge are there"
+
+
+def test_two_packages_with_one_name_are_told_apart_by_nobody(installed):
+    installed()
+    installed(name="carillon")
+    with pytest.raises(InvalidInput, match="bells twice"):
+        hooks.edges()
+
+
+def test_a_commit_stands_whatever_an_edge_makes_of_it(installed, prepared_sqlite, tmp_path):
+    broken = BELLS.read_text(encoding="utf-8").replace("self.rung = (*self.rung, ", "raise OSError(")
+    installed(module=broken)
+    (tmp_path / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    storage = open_storage(str(tmp_path / "parley.db"))
+    house = House(storage)
+    try:
+        message = study_message(agents=1, arms=2, policy="uniform")
+        assert house.run(message, house.create(message))["stage"] == "finished"
+    finally:
+        house.close()
+        storage.close()
+
+
+def test_the_middle_names_no_edge():
+    """Not even in a string: whoever deletes a folder has nothing else to look for."""
+    named = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules().items()
+        if not name.startswith("parley.edges")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "parley.edges." in node.value
+    ]
+    assert [one.partition(":")[0] for one in named] == ["parley.hooks"], named
+
+
+def test_every_command_of_an_edge_is_where_it_says():
+    for edge in hooks.own_edges():
+        for command in edge.commands:
+            assert command.load().help
