@@ -4,9 +4,11 @@
 No sockets: the application is called through ASGI, and every thread of it is watched.
 """
 
+import re
 import sys
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,12 +22,16 @@ from parley.coordinator.http import app
 from parley.coordinator.reading import watch
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.settings import ServerSettings
+from parley.coordinator.studies import phases
 from parley.coordinator.studies.acts import create_study, prepare_study
+from parley.coordinator.studies.phases import take_report, take_step
 from parley.protocol import Report
 from parley.service.server import create_service
 
 MOST = 22  # files from the route to the policy and back to the answer
-MOST_IN_ALL = 39  # with what the policy computes with
+MOST_OF_A_PAGE = 30  # from the session to the drawn page
+MOST_OF_A_PAGE_IN_ALL = 44  # with its templates, and what its numbers are computed with
+MOST_IN_ALL = 40  # with what the policy computes with
 NUMERIC = (
     "rewards/",
     "harmonic/",
@@ -34,7 +40,9 @@ NUMERIC = (
     "totals.py",
     "costs.py",
     "settings.py",
+    "validation/",
 )
+AT = "2026-01-01T00:00:00Z"
 SOURCE = str(Path(parley.__file__).parent) + "/"
 
 
@@ -66,6 +74,7 @@ def without_edges():
     """The walk through the middle: what edges do beside it is theirs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "edges", tuple)
+        patch.setattr(phases, "MOMENT", 3600.0)
         patch.setattr(watch, "MOMENT", 3600.0)  # what is done every moment anyway is no part of it either
         yield
 
@@ -103,6 +112,50 @@ def walk(folder):
         finally:
             storage.close()
     return walked.files
+
+
+def walk_of_a_page(folder):
+    """Open the first page of a study that has a decided phase, again; returns file -> functions.
+
+    Who opens it first in a phase takes the walk of a record, too, and starts the forecast, which is computed beside it.
+    """
+    address = str(folder / "parley.db")
+    initialise(address)
+    study = study_message(agents=2, arms=3, policy="evidence")
+    trial = prepare_study("trial", study)
+    with Walked() as walked:
+        storage = open_storage(address)
+        try:
+            token = bootstrap(storage)
+            storage.change(lambda t: create_study(t, trial, actor="test", at=AT))
+            for place, agent in enumerate(study.agents):
+                totals = rewards(trial.plan.draws(place), place, 1, spread=0.1)
+                report = Report.of(totals, study="trial", phase=1, agent=agent, plan=trial.plan.digest)
+                storage.change(lambda t, report=report: take_report(t, report, actor="test", at=AT))
+            take_step(storage, "trial", AT)
+            settings = ServerSettings(log_level="error")
+            with without_edges(), TestClient(create_service(storage, settings), base_url="http://testserver") as client:
+                form = re.search(r'name="csrf" value="([^"]+)"', client.get("/sign-in").text)
+                client.post("/sign-in", data={"csrf": form[1] if form else "", "token": token})
+                until = time.monotonic() + 60
+                while "likely" not in client.get("/studies/trial").text and time.monotonic() < until:
+                    time.sleep(0.1)
+                walked.on = True
+                answer = client.get("/studies/trial")
+                walked.on = False
+                assert answer.status_code == 200, answer.text
+        finally:
+            storage.close()
+    return walked.files
+
+
+def test_the_first_page_of_a_study_walks_through_few_files(tmp_path):
+    files = walk_of_a_page(tmp_path)
+    for name in ("dashboard/pages/study.py", "dashboard/session.py", "coordinator/http/guard.py"):
+        assert name in files, "the walk was not seen where it is taken"
+    house = [name for name in files if name.endswith(".py") and not name.startswith(NUMERIC)]
+    assert len(house) <= MOST_OF_A_PAGE, "\n".join(house)
+    assert len(files) <= MOST_OF_A_PAGE_IN_ALL, "\n".join(files)
 
 
 def test_the_last_report_of_a_phase_walks_through_few_files(tmp_path):
