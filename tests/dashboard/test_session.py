@@ -128,11 +128,28 @@ def test_a_form_without_its_token_does_nothing(here):
         assert client.request("GET", "tokens") == before
 
 
-def test_a_form_sent_by_another_site_does_nothing(here):
+ELSEWHERE = (
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "http://elsewhere.example"},
+    {"Origin": "null"},
+)
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
+def test_a_form_sent_by_another_site_does_nothing(here, headers):
     with here.browser() as browser:
         data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": "Eve"}
-        answer = browser.post("/tokens", data=data, headers={"Sec-Fetch-Site": "cross-site"})
+        answer = browser.post("/tokens", data=data, headers=headers)
         assert answer.status_code == 403
+
+
+def test_a_form_of_ours_is_taken_from_browsers_new_and_old(here):
+    sent = {"new": {"Sec-Fetch-Site": "same-origin", "Origin": "null"}, "old": {"Origin": here.address}, "none": {}}
+    for name, headers in sent.items():
+        with here.browser() as browser:
+            data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": name}
+            assert browser.post("/tokens", data=data, headers=headers).status_code == 200
 
 
 def answered(here, headers):

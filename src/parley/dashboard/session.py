@@ -28,10 +28,10 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.render import HEADERS, render
 from parley.protocol.codec import Model
 from parley.text.translation import reading
+from parley.web.origins import sent_from_elsewhere
 
 T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
-FOREIGN = ("cross-site", "same-site")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
 MOST_FIELDS = 20
@@ -265,7 +265,7 @@ async def _who(shown: Page) -> Who | None:
 
 async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, str]:
     """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
-    if not bound or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
+    if not bound or sent_from_elsewhere(request):
         raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT)
     fields = await anyio.to_thread.run_sync(_fields, body)

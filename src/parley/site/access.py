@@ -22,12 +22,12 @@ from parley.protocol.codec import read_json
 from parley.text.translation import Translatable
 from parley.validation.checks import is_loopback
 from parley.web.connections import Buckets
+from parley.web.origins import sent_from_elsewhere
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
 MOST_FIELDS = 20
-FOREIGN = ("cross-site", "same-site")
 EVERYBODY = ""  # as an address
 ELSEWHERE = Translatable("sent from elsewhere, not from this page")
 
@@ -59,10 +59,7 @@ class Access:
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
             raise Refused(421, f"this is no service for {named!r:.80}")
-        if request.headers.get("sec-fetch-site", "same-origin") in FOREIGN and request.method != "GET":
-            raise Refused(403, ELSEWHERE)
-        origin = request.headers.get("origin")
-        if origin not in (None, "null", f"{request.url.scheme}://{request.url.netloc}"):
+        if request.method != "GET" and sent_from_elsewhere(request):
             raise Refused(403, ELSEWHERE)
 
     def knows(self, request: Request) -> bool:
