@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import func, select
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.access.tokens import Role, issue_token, list_tokens, open_session, revoke
+from parley.coordinator.access.tokens import Role, issue_token, list_tokens, open_session, prepare, revoke
 from parley.coordinator.record import StorageUnavailable, initialise, open_for_reading, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import _check_file, backup, restore
 from parley.coordinator.record.tables import sessions
+from parley.errors import InvalidInput
 
 
 @contextmanager
@@ -74,3 +75,15 @@ def test_a_restore_brings_back_no_session_and_names_every_token_that_opens_again
     for holder, expected in ((storage, 1), (restored, 0)):
         assert holder.read(lambda c: c.execute(select(func.count()).select_from(sessions)).scalar_one()) == expected
     restored.close()
+
+
+def test_a_database_that_is_not_empty_is_refused_by_what_it_holds(sqlite_house, tmp_path):
+    """It was refused by a key that is there twice, with the statement that failed."""
+    copy, used = tmp_path / "copy.db", str(tmp_path / "used.db")
+    backup(sqlite_house.storage.url, copy)
+    prepare(used, name="office")
+    with pytest.raises(InvalidInput, match=r"database: found .*1 rows of tokens.*; allowed: an empty database"):
+        restore(copy, used)
+    assert restore(copy, str(tmp_path / "new.db")).rows
+    with pytest.raises(InvalidInput, match="allowed: an empty database"):
+        restore(copy, str(tmp_path / "new.db"))

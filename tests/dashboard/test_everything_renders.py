@@ -22,6 +22,7 @@ from parley.coordinator.access.tokens import prepare
 from parley.coordinator.http.guard import settled
 from parley.coordinator.record import open_storage
 from parley.dashboard import session
+from parley.service import forecasts
 from parley.text.translation import AUDIENCES
 
 WALKS = int(os.environ.get("PARLEY_WALKS", "2"))
@@ -95,6 +96,23 @@ def test_rows_add_up_to_what_is_told_of_all(house):
     assert sum(ahead["total_per_agent"]) == round(ahead["total"]["p50"])
     decided = [sum(column) for column in zip(*walk.ask("GET", "phases", 2, "decision")["counts"], strict=True)]
     assert all(likely >= spent for likely, spent in zip(ahead["total_per_agent"], decided, strict=True))
+
+
+def test_a_forecast_that_failed_is_told(house, monkeypatch):
+    def failing(*_, **__):
+        raise ZeroDivisionError("a bug of the forecast")
+
+    monkeypatch.setattr(forecasts, "forecast_document", failing)
+    walk = Walk(house, message("plain", "bandit"), seed=1, study_id="failing")
+    assert walk.step("report_all")
+    while walk.ask("GET", "forecast")["state"] == "computing":
+        pass
+    browser = house.readers.browsers["administrator"]
+    assert (
+        "There is no forecast: the forecast failed; the log has the details."
+        in browser.get("/studies/failing/samples").text
+    )
+    assert "the forecast failed" in browser.get("/studies/failing").text
 
 
 @pytest.mark.simulations

@@ -90,7 +90,10 @@ def test_the_command_prints_regret(tmp_path):
     assert regret["curve"]["mean"][-1] == pytest.approx(regret["mean"])
     assert figures["rounds"]["mean"] > 1
     shown = CliRunner().invoke(main, ["simulate", str(study), "--replications", "50"])
-    assert "mean regret over the lower bound" in shown.output
+    assert "over the lower bound" not in shown.output, "no reference at a given horizon"
+    assert "mean regret over the reference" in shown.output
+    assert regret["over_reference"] == pytest.approx(regret["mean"] / regret["reference"])
+    assert regret["reference"] <= regret["lower_bound"] * (1 + 1e-5)
     assert "samples" not in shown.output
 
 

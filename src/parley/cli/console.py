@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -139,9 +141,31 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ca
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal) as progress:
+    shown = Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal)
+    with _terminated(), shown as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+class Terminated(BaseException):
+    """The process was asked to end while a command was at work: it says so, and cleans up as after any error."""
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """Raise `Terminated` at SIGTERM, which by default ends a process without a word."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ended(_number: int, _frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def checked_output(output: str, option: str = "--output") -> None:

@@ -184,11 +184,12 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
     if not isinstance(policy, Playing) or not isinstance(horizon, int):
         raise InvalidInput("horizon", found=horizon or "none", allowed="a number of draws per agent, with --regret")
     run = list(phases(policy, instance, seed=seed))
-    least = least_of(instance)["regret"]
+    known = least_of(instance)
+    least = known["regret"]
     names = [name for name, kind in POLICIES.items() if issubclass(kind, Playing)]
-    results = _compare(study, instance, names, {"regret": least}, replications, seed, quiet=as_json)
+    results = _compare(study, instance, names, known, replications, seed, quiet=as_json)
     followed = demo.regret_phase_table(f"{study.name}: {policy.name}, one run", policy, run)
-    title = f"{plural(replications, 'run')} each; C* log T is {least:,.0f}"
+    title = f"{plural(replications, 'run')} each; reference {known['reference']:,.0f}, C* log T {least:,.0f}"
     comparison = demo.regret_comparison_table(title, results)
     page = render(
         "regret",
@@ -201,6 +202,7 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
         ),
         comparison=comparison,
         lower_bound=least,
+        reference=known["reference"],
     )
     path = write_page(output, page)
     if as_json:

@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -14,7 +15,7 @@ import click
 from rich.text import Text
 
 from parley import __version__
-from parley.cli.console import errors
+from parley.cli.console import Terminated, errors
 from parley.errors import InvalidInput, ParleyError
 from parley.hooks import commands_of_edges, edges
 
@@ -110,6 +111,10 @@ def run() -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         errors.print("Interrupted.")
         sys.exit(130)
+    except Terminated:
+        _tell("Stopped", "the process was asked to end (SIGTERM) before it was done", 143)
+    except BrokenProcessPool:
+        _tell("Failed", "a worker process was killed, perhaps for want of memory: try fewer workers", 1)
     except InvalidInput as error:
         _tell("Error", str(error), 2)
     except (ParleyError, OSError) as error:

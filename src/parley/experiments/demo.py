@@ -90,7 +90,7 @@ def regret_comparison_table(title: str, results: Results) -> Table:
     columns = {
         "policy": [result["policy"] for result in results],
         "regret, mean ± sd": [_mean_and_deviation(result["regret"]) for result in results],
-        "/ C* log T": [f"{result['regret']['ratio']:.2f}" for result in results],
+        "/ reference": [f"{result['regret']['over_reference']:.2f}" for result in results],
         "rounds": [f"{result['rounds']['mean']:.2f}" for result in results],
         "a best arm ruled out": [_errors(result) for result in results],
     }

@@ -20,7 +20,7 @@ from parley.coordinator.record import (
     sqlite_engine,
     tables,
 )
-from parley.coordinator.record.tables import chains, studies, tokens
+from parley.coordinator.record.tables import chains, tokens
 from parley.errors import InvalidInput
 from parley.system.files import ASIDE, put_in_place
 
@@ -100,14 +100,23 @@ def restore(source: Path, address: str) -> Restored:
     backed_up = open_for_reading(str(source))
     try:
         with begin_alone(address) as target:
-            if target.execute(select(func.count()).select_from(studies)).scalar_one():
-                raise InvalidInput("database", found="studies in it", allowed="an empty database")
+            _require_empty(target)
             copied = backed_up.read(lambda transaction: _copy(transaction.connection, target))
             kept = select(tokens.c.kid, tokens.c.principal).where(tokens.c.revoked_at.is_(None))
             live = tuple(target.execute(kept.order_by(tokens.c.created_at, tokens.c.kid)))
         return Restored(rows=sum(copied.values()), live=live)
     finally:
         backed_up.close()
+
+
+def _require_empty(target: Connection) -> None:
+    """Raise where any table that a backup fills has rows: a token is enough, and `parley admin init` issues one."""
+    kept = [table for schema in tables.schemas() for table in schema.backed_up if table is not chains]
+    counted = {table.name: target.execute(select(func.count()).select_from(table)).scalar_one() for table in kept}
+    found = ", ".join(f"{count:,} rows of {name}" for name, count in counted.items() if count)
+    if found:
+        hint = "Name a database that does not exist yet, or one in which nothing was made; `restore` prepares it itself"
+        raise InvalidInput("database", found=found, allowed="an empty database", hint=hint)
 
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:

@@ -281,13 +281,13 @@ def budget_for_power(
     return wanted | found | {"studies": len(study.samples), "samples": float(study.samples.mean())}
 
 
-def apportioned(total: float, spent: IntArray, means: FloatArray) -> list[int]:
+def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
     """`(agent,)`: whole draws of every agent that add up to a forecast of all, none below what it has `spent`.
 
     A median is no sum of medians, and means add up to something else: what is left is shared out as the `means` are.
 
-    >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0]))
-    [213, 133, 64]
+    >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0])).tolist()
+    [212, 134, 64]
     """
     left = max(round(total) - int(spent.sum()), 0)
     ahead = np.maximum(means - spent, 0.0)
@@ -295,7 +295,7 @@ def apportioned(total: float, spent: IntArray, means: FloatArray) -> list[int]:
     whole = np.floor(exact).astype(np.int64)
     # The largest remainders get what rounding down left over.
     whole[np.argsort(whole - exact, kind="stable")[: left - int(whole.sum())]] += 1
-    return [int(count) for count in spent + whole]
+    return np.asarray(spent + whole)
 
 
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
