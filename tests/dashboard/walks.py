@@ -59,6 +59,13 @@ kind = "binary"
 rho = 0.05
 minimum_cell = 2
 """,
+    "counts": """control = "placebo"
+dormant = ["later"]
+tolerance = 0.2
+[noise]
+kind = "count"
+mean = 0.8
+""",
     "plain": """policy = { name = "wcpe" }
 largest_gap = 1.0
 [noise]

@@ -23,6 +23,7 @@ from parley.costs import StudyCosts
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.rewards import KINDS, Gaussian
 from parley.settings import REQUIRED, SETTINGS, Key, check_section
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
 from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml_file
@@ -249,9 +250,9 @@ def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
 
 
 def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
-    """Gaussian and sub-Gaussian noise have a stated scale in common; the other kinds have keys of their own."""
-    scaled = {"gaussian", "subgaussian"}
-    return {kind, noise.get("kind", "gaussian")} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
+    """Some kinds of noise have a stated scale in common; the others have keys of their own."""
+    scaled = {name for name, model in KINDS.items() if "scale" in model.keys}
+    return {kind, noise.get("kind", Gaussian.kind)} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
 
 
 def canonical(document: Any) -> str:
