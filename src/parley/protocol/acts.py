@@ -204,9 +204,10 @@ EFFECT, GUARANTEE = ("Effect", "effect"), ("Guarantee", "guarantee")
 
 
 def _drawn(shown: ArmPreview) -> str:
+    if not shown.drawn:
+        return ""
     words = ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", shown.drawn, arm=shown.arm)
-    again = "they count again" if shown.opens else gettext("they speak against no other arm any more")
-    return f"{words}; {again}" if shown.drawn else words
+    return f"{words}; " + ("they count again" if shown.opens else gettext("they speak against no other arm any more"))
 
 
 ARM = (
