@@ -113,7 +113,7 @@ def test_the_conformance_suite_runs_over_it(tmp_path):
             "doubling = ours:Doubling",
             DOUBLING.replace("first: int = 50", "first: int = 50\n    sizes: tuple[int, ...] = ()"),
             "doubling",
-            "whose option sizes is none; allowed: str, float, int, bool",
+            "whose option sizes is none; allowed: str, float, float | None, int, int | None, bool",
         ),
         ("doubling = ours:Doubling", DOUBLING, "douling", "found 'douling'; allowed: one of doubling, evidence"),
     ],
