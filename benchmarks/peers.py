@@ -26,6 +26,7 @@ from benchmarks.peer_rules import (
     optimal_shares,
     track_and_stop,
 )
+from parley.experiments.forecasts.selection import Selection, bechhofer, bechhofer_size, dropping, kn
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
@@ -37,6 +38,9 @@ SEED = 1606
 MEANS = np.array(TEN)[:, 0]
 TRACKED, SLOW, QUICK = 200, 100, 2_000  # replications
 DELTAS = (0.1, 0.01)
+SELECTIONS, PROVEN = 300, 0.95
+SELECTED = ((0.0,) * 2, (0.0,) * 4, (0.0,) * 8, (0.2, 0.0, 0.0, 0.0), (0.3, 0.0, 0.0, 0.0), (0.5, *[0.0] * 9))
+SELECTED_RATES = ((0.25, 0.25, 0.25), (0.3, 0.25, 0.25), (0.35, 0.25, 0.25))
 TINY = (1e-5, 1e-20, 1e-100)
 CLIENTS = np.array([[0.9, 0.3, 0.2], [0.4, 0.8, 0.3], [0.1, 0.2, 0.9], [0.5, 0.6, 0.7]])  # (arm, client)
 # Of arms that three clients share, and of four others that two share: one column a client.
@@ -193,6 +197,77 @@ def shared_arms() -> Section:
     return federated("Five clients, who share arms with some", weights, SHARED, rules)
 
 
+def selected(means: tuple[float, ...], found: Selection, tolerance: float, label: str) -> list[str]:
+    error = found.samples.std() / math.sqrt(len(found.samples))
+    return [
+        ", ".join(f"{mean:g}" for mean in means) if len(set(means)) > 1 else f"{len(means)} arms at {means[0]:g}",
+        label,
+        f"{found.samples.mean():,.0f} ± {error:,.0f}",
+        f"{found.rounds.mean():,.1f}",
+        f"{found.bad(np.array(means), tolerance):.4f}",
+    ]
+
+
+def as_selection(instance: Instance, runs: int) -> Selection:
+    """Evidence racing, in the terms of these procedures; without an answer it names a bad arm."""
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=runs, seed=SEED)
+    worst = int(instance.means[:, 0].argmin())
+    chosen = np.where(found.mistaken | ~found.finished, worst, int(instance.means[:, 0].argmax()))
+    return Selection(samples=found.costs.astype(np.int64), rounds=found.rounds.astype(np.int64), chosen=chosen)
+
+
+def largest_trial(scales: Floats, delta: float, tolerance: float) -> int:
+    """Draws of an arm with which a trial of five looks is proven in 95 % of ties of all arms."""
+    tie = np.full(len(scales), 0.5)
+    size = bechhofer_size(len(scales), delta, tolerance, float(scales.max()))
+    while dropping(tie, scales, size, delta, tolerance=tolerance, runs=QUICK, seed=SEED)[1].mean() < PROVEN:
+        size = math.ceil(1.05 * size)
+    return size
+
+
+def selection() -> Section:
+    """Ranking and selection: an arm within the tolerance of the best; Gaussian of scale 1, then rates of one site."""
+    rows: list[list[str]] = []
+    for means in SELECTED:
+        truth, arms, scales = np.array(means), len(means), np.ones(len(means))
+        problem = Problem(arms=arms, weights=np.eye(1), noise=make_model(kind="gaussian", scale=1.0), tolerance=0.1)
+        problem = problem.with_(largest_gap=max(1.0, float(np.ptp(truth))))
+        instance = Instance(problem=problem, means=truth[:, None])
+        peers = {
+            "**`evidence`**": as_selection(instance, SELECTIONS),
+            "Bechhofer, fixed size": bechhofer(truth, 1.0, 0.1, 0.1, runs=SELECTIONS, seed=SEED),
+            "KN, scale known": kn(truth, 1.0, 0.1, 0.1, known=True, runs=SLOW, seed=SEED),
+            "KN, scale known, five looks": kn(truth, 1.0, 0.1, 0.1, known=True, looks=5, runs=SELECTIONS, seed=SEED),
+            "KN, scale from ten draws": kn(truth, 1.0, 0.1, 0.1, runs=SLOW, seed=SEED),
+        }
+        size = largest_trial(scales, 0.1, 0.1)
+        trial = dropping(truth, scales, size, 0.1, tolerance=0.1, runs=SELECTIONS, seed=SEED)[0]
+        peers["five looks, losers dropped"] = trial
+        rows += [selected(means, found, 0.1, label) for label, found in peers.items()]
+    for means in SELECTED_RATES:
+        truth = np.array(means)
+        scales = np.sqrt(truth * (1 - truth))
+        widest = float(scales.max())
+        for inference in ("exact", "normal"):
+            noise = make_model(kind="binary", inference=inference)
+            problem = Problem(arms=3, weights=np.eye(1), noise=noise, tolerance=0.05, delta=0.05)
+            found = as_selection(Instance(problem=problem, means=truth[:, None]), SELECTIONS)
+            rows.append(selected(means, found, 0.05, f"**`evidence`**, {inference}"))
+        size = largest_trial(scales, 0.05, 0.05)
+        trial = dropping(truth, scales, size, 0.05, tolerance=0.05, runs=SELECTIONS, seed=SEED)[0]
+        fixed = bechhofer(truth, widest, 0.05, 0.05, runs=SELECTIONS, seed=SEED)
+        rows.append(selected(means, fixed, 0.05, "Bechhofer, fixed size"))
+        rows.append(selected(means, trial, 0.05, "five looks, losers dropped"))
+    return Section(
+        title="Ranking and selection",
+        words=f"One agent. First Gaussian rewards of scale 1, tolerance and delta 0.1; then rates of three arms, both "
+        f"0.05. {SELECTIONS} replications, {SLOW} of KN after every draw. The trial of five looks may be as large as "
+        f"proves {PROVEN:.0%} of ties. Bad: worse than the best by more than the tolerance.",
+        columns=("means", "procedure", "samples ± standard error", "rounds", "bad"),
+        rows=rows,
+    )
+
+
 SECTIONS: dict[str, Callable[[], Section]] = {
     "binary": lambda: alone(Bernoulli(), {"kind": "binary"}, "yes or no"),
     "gaussian": lambda: alone(Normal(0.5), {"kind": "gaussian", "scale": 0.5}, "Gaussian of scale 0.5"),
@@ -200,6 +275,7 @@ SECTIONS: dict[str, Callable[[], Section]] = {
     "together": together,
     "own": own_and_common,
     "shared": shared_arms,
+    "selection": selection,
 }
 
 

@@ -92,7 +92,7 @@ def test_a_study_has_its_power_and_every_figure_is_told():
     document = json.loads(json.dumps(operating_document(found), allow_nan=False))
     assert {"gap", "power", "wrong", "unanswered", "samples", "rounds", "days", "fixed", "alone"} < set(document[0])
     table = operating_table("", found)
-    assert len(table.head) == 11
+    assert len(table.head) == 12
     assert len(table.rows) == len(found)
 
 

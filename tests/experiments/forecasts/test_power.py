@@ -12,6 +12,7 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, powered_budget, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, standard_error, tie_scenario
 from parley.problem import Problem
+from parley.rewards import make_model
 
 pytestmark = pytest.mark.simulations
 
@@ -63,9 +64,32 @@ def test_the_answer_stands_beside_the_fixed_size_of_the_same_power():
     document = json.loads(json.dumps(found.document(), allow_nan=False))
     assert document["gap"] == pytest.approx(0.4)
     assert document["max_samples"] == found.max_samples
-    assert document["standard_error"] == pytest.approx(np.sqrt(found.study.power * (1 - found.study.power) / 200))
+    assert document["studies"] == 800, "of other seeds than those that the budget was chosen by"
+    assert document["standard_error"] == pytest.approx(np.sqrt(found.study.power * (1 - found.study.power) / 800))
+    assert document["power"] - 2 * document["standard_error"] >= 0.8
     assert document["samples"]["standard_error"] > 0
     assert document["fixed"]["power"] >= 0.8
+
+
+POWERED = {
+    "two arms": (Problem(arms=2, weights=[[1.0]], delta=0.05), 0.5),
+    "three arms, two agents": (PROBLEM, 0.4),
+    "a tolerance": (PROBLEM.with_(tolerance=0.2), 0.4),
+    "rates, exact": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25)), 0.2),
+    "rates, normal": (
+        Problem(arms=3, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25, inference="normal")), 0.2,
+    ),
+    "unknown scale": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="gaussian", scale="unknown")), 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", POWERED)
+def test_a_power_that_is_promised_is_one_that_other_studies_have(kind):
+    problem, gap = POWERED[kind]
+    truth = gap_scenario(problem, gap)
+    most = powered_budget(PLANNER, problem, truth, 0.9).max_samples
+    judge = Planner(policy="evidence", options={}, replications=4_000, seed=991)
+    assert judge.estimate(truth, problem.with_(max_samples=most)).power >= 0.9
 
 
 def test_the_error_over_several_truths_is_that_of_the_truths():

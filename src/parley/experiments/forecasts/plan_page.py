@@ -78,14 +78,18 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
 def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
     """One row per truth; days where rates are stated."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
-    others = ("fixed size", f"{LOOKS} looks, mean")
+    others = ("fixed size", f"{LOOKS} looks, mean", "Bechhofer")
     head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, *others, "alone, mean")
     return Table.of_text(title, head, [_operating_row(one) for one in found])
 
 
 def _operating_row(one: Characteristic) -> list[str]:
     study, costs = one.study, one.study.summary()
-    sizes = (one.fixed.samples if one.fixed else None, one.sequential.mean if one.sequential else None)
+    sizes = (
+        one.fixed.samples if one.fixed else None,
+        one.sequential.mean if one.sequential else None,
+        one.bechhofer,
+    )
     return [
         translated(study.scenario),
         right_text(study),
