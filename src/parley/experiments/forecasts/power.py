@@ -28,7 +28,7 @@ from parley.validation.checks import share
 SEARCH_STEPS = 24  # studies over those of one budget that a search takes, about: what a progress bar counts to
 OTHER_SEEDS = 7_919  # added to the seed: what is reported was not chosen by
 REPORTED = 4  # times the studies that a budget is chosen by
-BEYOND, MOST_RAISED = 2.0, 60  # standard errors above the wish; how often a budget is raised by RAISED for it
+BEYOND, MOST_RAISED = 2.0, 60  # standard errors above the power wanted; how often a budget is raised by RAISED for it
 RAISED = 1.02
 ENDLESS = 2**42  # samples
 LEAST_POWER = 0.5  # a study with less power is more likely than not to end without all answers
