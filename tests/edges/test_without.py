@@ -12,11 +12,11 @@ from parley.hooks import FOLDER, own_edges
 pytestmark = pytest.mark.mutants
 NAMES = [one.name for one in own_edges()]
 QUICK = "not simulations and not servers and not kills and not mutants and not engines and not browser"
-# A fast selection of what is not of an edge: the house, commands, sites, sweeps, the server and its pages.
+# A fast selection of what is not of an edge: commands, sites, sweeps, the server and its pages.
 TESTS = (
     "tests/cli/test_doctor.py", "tests/cli/test_verify.py", "tests/coordinator/test_backup.py",
     "tests/coordinator/test_signed.py", "tests/dashboard/test_session.py", "tests/dashboard/test_signatures.py",
-    "tests/experiments/sweeps/test_engines.py", "tests/site/test_api.py", "tests/house/test_importers.py",
+    "tests/experiments/sweeps/test_engines.py", "tests/site/test_api.py",
 )  # fmt: skip
 
 
