@@ -163,7 +163,7 @@ def test_the_state_is_that_of_the_judge(kind, seeds):
 
 
 def compare(kind, rng):
-    arms, agents, top = (int(rng.integers(least, most + 1)) for least, most in ((2, 5), (1, 3), (1, 3)))
+    arms, agents, top = (int(rng.integers(least, most + 1)) for least, most in ((2, 5), (2, 3), (1, 3)))
     problem = Problem(
         arms=arms, weights=random_weights(rng, agents), top=min(top, arms - 1), delta=float(rng.uniform(0.05, 0.4)),
         tolerance=float(rng.uniform(0.05, 0.5)), noise=make_model(**MODELS[kind]),
@@ -202,14 +202,14 @@ def test_the_shares_against_every_possible_top_n_add_up_to_at_most_one(seed, arm
 
 def test_the_phase_that_chooses_the_shares_settles_no_pair():
     """Whatever the first phase shows, what pairs start with is spent on shares and is no evidence."""
-    problem = Problem(arms=2, weights=[[1.0]], tolerance=0.5)
+    problem = Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]], tolerance=0.5)
     policy = make_policy("evidence", problem)
-    counts = np.full((2, 1), 10_000)
+    counts = np.full((2, 2), 10_000)
     state = policy.update(policy.start(), Totals(counts=counts, sums=counts * [[1.0], [0.0]]))
     assert state.active.all()
     assert np.exp(state.log_pairs[:, :, 0]).round(6).tolist() == [[1.0, 1.0], [1.0, 1.0]], "two arms: all of it"
     three = make_policy("evidence", problem.with_(arms=3))
-    counts = np.full((3, 1), 10_000)
+    counts = np.full((3, 2), 10_000)
     state = three.update(three.start(), Totals(counts=counts, sums=counts * [[1.0], [0.0], [0.0]]))
     assert state.active.all()
     assert (np.exp(state.log_pairs[:, 0, 0]) <= 1).all()

@@ -91,8 +91,8 @@ def test_an_arm_is_out_or_set_aside_and_only_what_is_out_is_called_worse(name, d
     policy, _ = alone([0.5, 0.5, 0.2], 0.1, policy=name)
     for seed in range(20):
         last, rng = policy.start(), np.random.default_rng(seed)
-        for _ in range(2):
-            counts = np.full((3, 1), draws)
+        for each in (5, draws):  # bounds on gaps are of later phases than the first
+            counts = np.full((3, 1), each)
             sums = counts * [[0.5], [0.5], [0.2]] + rng.normal(0, 1, (3, 1)) * np.sqrt(counts)
             last = policy.update(last, Totals(counts=counts, sums=sums))
         certificate = policy.certificate(last)

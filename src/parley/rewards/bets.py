@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp, owens_t
 
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
@@ -29,7 +29,11 @@ AIM = 1e-9  # and Newton's method aims a little further inside
 ROUNDING = 1e-12  # taken off a multiplier, and off a series, for the rounding of its own last line
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
 # Of what there is until the horizon, a phase: more would leave a loser nothing to go on with, less is not worth it.
-LEAST_SHARE, MOST_SHARE = 1e-3, 0.6
+LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
+SPENDING = 1.5  # a boundary spends the share t of all information, to this power, of a level
+MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # of what is left, in one phase; and the largest score that is ever asked for
+LEAST_REJECTED = 1e-280
+TINY_CHANCE = 1e-15  # what a chance by Owen's function may be off
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # of an integral from 0 to 1
 NEGLIGIBLE = 36.0  # beyond exp of minus this nothing is added up
@@ -42,6 +46,7 @@ LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up
 # A capped payoff rewards crossing the line, not wealth: where what a phase should bring comes so near to the line, in
 # standard deviations, stake a little more than log-optimal. Elsewhere that would cost (BOLDNESS - 1)^2 of the growth.
 BOLDNESS, WITHIN_REACH = 1.2, 1.0
+
 NEAR_TIE = 1.5  # tolerances: a pair whose estimated gap, raised by the tolerance, is smaller may be a tie
 BEYOND = 0.1  # standard deviations by which a horizon lies beyond the information that a tie needs
 
@@ -119,44 +124,61 @@ def _log_expectation(
     return np.asarray(log_cap + total), np.asarray(-growth * np.exp(below - total))
 
 
-def log_final_payoff(z: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """All or nothing at the last look: the cap where z reaches the normal quantile of the level 1 / cap, else nothing.
+def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | float = 0.0) -> FloatArray:
+    """A last look: the cap where z reaches the normal quantile of what is staked, else what is kept, or nothing.
 
-    P(z >= quantile) is at most the level where z is at most N(0, 1), so the expectation is at most 1. No payoff capped
-    there reaches the cap more often, and after the last look nothing else counts.
+    With a = 1 / cap, P(z >= quantile) is at most (1 - kept) a where z is at most N(0, 1), so the expectation is at most
+    (1 - kept) + kept. No payoff capped there reaches the cap more often.
 
     >>> log_final_payoff(np.array([1.7, 1.6]), np.log(20.0) * np.ones(2)).round(2).tolist()
     [3.0, -700.0]
     """
-    quantile = -ndtri_exp(-np.maximum(log_cap, SAFETY))
-    return np.where(z >= quantile + SAFETY * (1 + np.abs(quantile)), log_cap, NOTHING)
+    quantile = -ndtri_exp(np.log1p(-np.asarray(kept)) - np.maximum(log_cap, SAFETY))
+    rest = np.log(np.maximum(kept, math.exp(NOTHING)))
+    return np.where(z >= quantile + SAFETY * (1 + np.abs(quantile)), log_cap, rest)
 
 
-def log_conditional_error(z: FloatArray, log_cap: FloatArray, share: FloatArray) -> FloatArray:
+def log_conditional_error(
+    z: FloatArray, log_cap: FloatArray, share: FloatArray, now: FloatArray | None = None, *, floored: bool = False
+) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, over its level a = 1 / cap.
 
     `share` is the information of this phase over what there is until the horizon: tau, from LEAST_SHARE to MOST_SHARE.
-    The test rejects now if z >= c1, with Phi(-c1) = a tau, and at the horizon if sqrt(tau) z + sqrt(1 - tau) z2 >= c2,
-    with level a in all. So the payoff is 1 / a for z >= c1 and Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a below. Its
-    expectation for z ~ N(0, 1) is 1, a martingale of Doob's, and it does not fall in z; the next phase plans anew from
-    the level that is left (Mueller and Schaefer 2001).
+    The test rejects if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if sqrt(tau) z +
+    sqrt(1 - tau) z2 >= c2, with level a in all. So the payoff is 1 / a for z >= c1 and Phi((sqrt(tau) z - c2) /
+    sqrt(1 - tau)) / a below.
+    Its expectation for z ~ N(0, 1) is 1, a martingale of Doob's, and it does not fall in z; the next phase plans anew
+    from the level that is left (Mueller and Schaefer 2001).
 
-    >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), np.array([0.5, 0.5])).round(2).tolist()
+    `floored` is for scores that are lighter than normal on both sides, as Student's are: it is constant for z <= 0, at
+    its average there, and c1 is not below 0.
+
+    >>> half = np.array([0.5, 0.5])
+    >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), half, np.full(2, 1.96)).round(2).tolist()
     [3.0, 0.18]
     """
-    now = -ndtri_exp(np.log(share) - log_cap)
-    later = log_cap + log_ndtr((np.sqrt(share) * z - _horizon_quantile(log_cap, share, now)) / np.sqrt(1 - share))
+    now = -ndtri_exp(np.log(share) - log_cap) if now is None else now
+    if floored:
+        now = np.maximum(now, 0.0)
+    spent = np.exp(log_cap + log_ndtr(-now))  # of the level
+    end = _horizon_quantile(log_cap, share, now, spent)
+    later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
+    if floored:
+        # P(z < 0, S >= c2) by Owen's function, for scores whose correlation is sqrt(tau)
+        below = ndtr(-end) / 2 - owens_t(end, np.sqrt(share / (1 - share)))
+        average = log_cap + np.log(2 * np.maximum(below - TINY_CHANCE, TINY_CHANCE))
+        later = np.where(z > 0, later, average)
     return np.where(z >= now + SAFETY * (1 + np.abs(now)), log_cap, np.clip(later, NOTHING, log_cap))
 
 
-def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray) -> FloatArray:
+def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray) -> FloatArray:
     """c2 of `log_conditional_error`, from above.
 
-    It solves log P(z < c1, S >= c2) = log(a (1 - tau)) for the score S at the horizon. The quantile of a (1 - tau)
+    It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. The quantile of a (1 - spent)
     itself is too large, and the left side falls and is concave in c2 (Prekopa: the density is log-concave): so Newton's
     method never leaves the safe side.
     """
-    goal = np.log1p(-share) - log_cap - SAFETY
+    goal = np.log1p(-np.minimum(spent, 1 - 1e-9)) - log_cap - SAFETY
     end = -ndtri_exp(goal)
     for _ in range(HORIZON_STEPS):
         # P = phi(c2) * integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau))
@@ -166,8 +188,8 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray) -
         inside = np.exp(-x * (end[:, None] + x / 2)) * open_
         rejected = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row: other bets change none of its bits
         first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
-        value = np.log(rejected) - 0.5 * (np.square(end) + LOG_TWO_PI) - goal
-        end = end + np.minimum(value, 0.0) * rejected / first
+        value = np.log(np.maximum(rejected, LEAST_REJECTED)) - 0.5 * (np.square(end) + LOG_TWO_PI) - goal
+        end = end + np.minimum(value, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
     return end
 
 
@@ -213,12 +235,44 @@ class Bets:
     weights: FloatArray  # (agent n, agent m)
     past: Totals  # (..., arm, agent)
     fresh: Totals  # (..., arm, agent): the phase's own
+    horizon: FloatArray | None = None  # V at which a bet's question is closed; nan where it bets on its gap
+    level: FloatArray | None = None  # log of the error probability that the pair was given
+    kept: FloatArray | float = 0.0  # of its level, at a last look: nothing where nothing follows
 
     def take(self, some: BoolArray) -> Bets:
         """Some of the bets, `(bet,)`."""
         names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
         parts = {name: getattr(self, name)[some] for name in names}
+        optional = {"horizon": self.horizon, "level": self.level, "kept": self.kept}
+        parts |= {name: value[some] for name, value in optional.items() if isinstance(value, np.ndarray)}
         return replace(self, **parts, replication=tuple(axis[some] for axis in self.replication))
+
+    @property
+    def tied(self) -> BoolArray:
+        """`(bet,)`: whether it is a test that ends at a horizon."""
+        return np.zeros(len(self.missing), dtype=np.bool_) if self.horizon is None else ~np.isnan(self.horizon)
+
+    @property
+    def now(self) -> FloatArray:
+        """`(bet,)`: the score at which a test that ends at a horizon rejects already in this phase, by the past.
+
+        By all draws so far: the boundary that spends the share t^1.5 of the level at the share t of all information,
+        but at most MOST_SPENT of what is left.
+        """
+        assert self.horizon is not None
+        assert self.level is not None
+        past, phase, left = np.square(1 / self.error), 1 / self.variance, 1 / self.horizon
+        t = np.minimum((past + phase) / (past + np.maximum(left, phase)), 1.0)
+        boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
+        needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
+        least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
+        return np.asarray(np.clip(needed, least, LARGEST_SCORE))
+
+    @property
+    def share(self) -> FloatArray:
+        """`(bet,)`: of the phase, in what there is until the horizon."""
+        assert self.horizon is not None
+        return np.clip(self.horizon / self.variance, LEAST_SHARE, MOST_OF_PLANNED)
 
 
 def staked_gaps(bets: Bets) -> FloatArray:
@@ -259,21 +313,26 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
 def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     """The payoff of contrasts whose `scores (bet,)`, over their standard deviations, are Gaussian.
 
-    A boosted bet; or, where a tolerance says how much information a near-tie can need, the conditional error of a test
-    that ends there. Which of the two, and its horizon, rests on the past and on the counts of the phase.
+    A boosted bet; or, where a tolerance says how much information a near-tie can need, or what closes the study, the
+    conditional error of a test that ends there. Which of the two, and its horizon, rests on the past and on the counts
+    of the phase.
     """
-    near = bets.estimate < NEAR_TIE * bets.shift if bets.shift else np.zeros(len(scores), dtype=np.bool_)
+    near_tie = bets.horizon is None and bets.shift > 0
+    tied = bets.estimate < NEAR_TIE * bets.shift if near_tie else bets.tied
     paid = np.empty(len(scores))
-    if not near.all():
-        far = bets.take(~near)
+    if not tied.all():
+        far = bets.take(~tied)
         stakes = boosted_stakes(far)
-        paid[~near] = log_bet(scores[~near], stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, far.missing)
-    if near.any():
-        tied = bets.take(near)
-        # The information 1 / V at which a pair that ties just reaches the line: shift / sqrt(V) is the quantile.
-        quantile = np.maximum(-ndtri_exp(-tied.missing), 0.0) + BEYOND
-        share = np.square(tied.shift / quantile) / tied.variance
-        paid[near] = log_conditional_error(scores[near], tied.missing, np.clip(share, LEAST_SHARE, MOST_SHARE))
+        paid[~tied] = log_bet(scores[~tied], stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, far.missing)
+    if tied.any():
+        near = bets.take(tied)
+        if near_tie:
+            # The information 1 / V at which a pair that ties just reaches the line: shift / sqrt(V) is the quantile.
+            quantile = np.maximum(-ndtri_exp(-near.missing), 0.0) + BEYOND
+            share = np.clip(np.square(near.shift / quantile) / near.variance, LEAST_SHARE, MOST_SHARE)
+            paid[tied] = log_conditional_error(scores[tied], near.missing, share)
+        else:
+            paid[tied] = log_conditional_error(scores[tied], near.missing, near.share, near.now)
     return paid
 
 

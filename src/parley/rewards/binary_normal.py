@@ -44,7 +44,7 @@ class BinaryNormal(Binary):
         return self._paid(bets, lambda large: gaussian_payoff(large, self.scores(large)))
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        return self._paid(bets, lambda large: log_final_payoff(self.scores(large), large.missing))
+        return self._paid(bets, lambda large: log_final_payoff(self.scores(large), large.missing, large.kept))
 
     def _paid(self, bets: Bets, payoff: Callable[[Bets], FloatArray]) -> FloatArray:
         normal = self.approximates(bets)

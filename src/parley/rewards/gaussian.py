@@ -100,7 +100,7 @@ class Gaussian(Scaled):
         return staked_interval(summary, line, observed=observed, root=root, score=lambda t: t, payoff=payoff)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        return log_final_payoff(bets.contrast / np.sqrt(bets.variance), bets.missing)
+        return log_final_payoff(bets.contrast / np.sqrt(bets.variance), bets.missing, bets.kept)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ from parley.rewards import intervals, sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
     LOG_SHARES,
-    NOTHING,
     Bets,
     at_bets,
     boosted_stakes,
@@ -24,6 +23,7 @@ from parley.rewards.bets import (
     least_weighed,
     log_bet,
     log_boost,
+    log_conditional_error,
     log_final_payoff,
 )
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
@@ -126,13 +126,20 @@ class UnknownScale(RewardModel):
     def payoff(self, bets: Bets) -> FloatArray:
         """The bet on Student's t of the phase, by its normal score; it abstains without degrees of freedom."""
         score, nu = self.scores(bets)
-        paid, _ = log_floored_bet(score, boosted_stakes(bets), LOG_SHARES, bets.missing)
+        tied, paid = bets.tied, np.empty(len(score))
+        if not tied.all():
+            far = bets.take(~tied)
+            paid[~tied] = log_floored_bet(score[~tied], boosted_stakes(far), LOG_SHARES, far.missing)[0]
+        if tied.any():
+            near = bets.take(tied)
+            paid[tied] = log_conditional_error(score[tied], near.missing, near.share, near.now, floored=True)
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
         """By Student's quantile: a score above 0 is at most N(0, 1), so none at 0 or below may win."""
         score, nu = self.scores(bets)
-        paid = np.where(score > 0, log_final_payoff(score, bets.missing), NOTHING)
+        lost = log_final_payoff(np.full(score.shape, -np.inf), bets.missing, bets.kept)
+        paid = np.where(score > 0, log_final_payoff(score, bets.missing, bets.kept), lost)
         return np.where(nu > 0, paid, 0.0)
 
     def scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:

@@ -4,13 +4,14 @@ Nothing here touches the guarantee: any counts that depend on the past alone kee
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from parley.costs import CostModel, days_needed, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
+from parley.policies.evidence.closing import Closing, quantiles
 from parley.policies.evidence.wealth import Contrasts, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
@@ -25,6 +26,10 @@ LEAST_CELL = 0.05  # of a phase's mean cell, a cell that is drawn at all: no est
 # The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
+FEW_ARMS, FIRST_LOOK = 4, 0.1  # the arms of a closed study at most, and its first phase, of the closing size
+FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # from look to look, with a tolerance
+FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
+CLOSES_FOR, CLOSES_LATE, DOUBT, FIRM_DOUBT = 1.0, 3.0, -2.0, 1.0
 # About how often a cell is reported in a study. Every private report adds noise: it pays to learn much from the first,
 # which makes up for the noise of so many (docs/privacy.md).
 REPORTS = 8.0
@@ -101,6 +106,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         stake = problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0]
         share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # who wants fewer rounds gets a larger one
         least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
+        if is_closed(problem):
+            quantile = closing_size(problem, line)[1]
+            least = (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK)
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
         draws = enlarged(draws, variance, REPORTS * problem.noise_variance)
@@ -132,6 +140,23 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     return math.ceil(size) if size <= LARGEST_STUDY else None
 
 
+def is_closed(problem: Problem) -> bool:
+    """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move."""
+    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and problem.question_count == 1
+    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.assumes_gaussian
+
+
+def closing_size(problem: Problem, line: float) -> tuple[float, float]:
+    """What a single look costs that closes a study of all arms with even shares; and the quantile of such a share."""
+    level = -line - math.log((problem.arm_count - problem.top) * problem.top)
+    quantile = float(quantiles(np.array(level)))
+    variance = problem.noise.first_variance
+    common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
+    rows = np.full((1, problem.agent_count), (problem.tolerance / quantile) ** 2 / (2 * common))
+    draws = np.broadcast_to(cheapest_means(problem, rows, own), problem.shape)
+    return float(CostModel.of(problem).spent(draws)), quantile
+
+
 def _first_gap(problem: Problem) -> float:
     """The gap that the first phase is sized by: up to ten times `largest_gap` where rewards scatter by more."""
     noise = problem.noise
@@ -140,7 +165,12 @@ def _first_gap(problem: Problem) -> float:
 
 
 def further_draws(
-    problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, rounds_left: IntArray | None = None
+    problem: Problem,
+    contrasts: Contrasts,
+    past: Totals,
+    temper: Temper,
+    looks: IntArray,
+    closing: Closing | None = None,
 ) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
 
@@ -156,18 +186,24 @@ def further_draws(
     cost_model = CostModel.of(problem)
     counts = past.counts
     accuracies = (*ACCURACIES[:-1], ACCURACIES[-1] * temper.longer**2)
-    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model, accuracies)
+    if problem.tolerance and problem.max_rounds is not None and closing is None:  # the last look must suffice
+        temper = replace(temper, optimism=0.0, caution=FIRM_CAUTION)
+        sure = np.maximum(contrasts.gap - contrasts.error, LEAST_GAP * problem.tolerance)
+        contrasts = replace(contrasts, gap=np.minimum(contrasts.gap, sure))
+    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model, accuracies, closing)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
-    growth = np.full(spent.shape, temper.growth)
-    if rounds_left is not None:
-        growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(rounds_left, 1)))
-    total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (growth - 1) * spent)
+    closes = None if closing is None else closing.cost
+    total = size_of_look(spent, wanted, looks, temper, closes, firm=problem.max_rounds is not None)
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
         factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
     if problem.rho is not None:
         factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
     planned = solution.allocation * factor[:, None, None]
+    if closing is not None:  # what is not in question is covered at once, if that takes no more than the others draw
+        most = planned.max(axis=-2, keepdims=True)
+        clear = ~closing.contenders.any(axis=-1, keepdims=True)
+        planned = np.where(clear, np.maximum(planned, np.minimum(solution.allocation, most)), planned)
     cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
     planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
@@ -182,6 +218,7 @@ def cheapest(
     temper: Temper,
     cost_model: CostModel,
     accuracies: tuple[float, ...] = ACCURACIES,
+    closing: Closing | None = None,
 ) -> tuple[Solution, BoolArray, FloatArray]:
     """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch.
 
@@ -195,6 +232,7 @@ def cheapest(
         common, own = 1.0, np.broadcast_to(variances, past.counts.shape)
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
+    tied: BoolArray | None = None
     near: FloatArray | None = None  # a plan that knows of the noise of private reports
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
@@ -204,7 +242,11 @@ def cheapest(
             each, offset = tangent(problem, own, near)
             rows = rows + both(offset, contrasts.opponents)
         losing = np.isfinite(rows)
-        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, cost_model.prices, each)
+        opponents = contrasts.opponents
+        if closing is not None:
+            tied = looks_tied(problem, contrasts, rows, closing, common) if tied is None else tied
+            opponents, rows = with_closing(problem, contrasts, rows, closing, common, tied)
+        programs = ContrastPrograms.of(problem.squared_weights, opponents, rows, cost_model.prices, each)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
@@ -213,12 +255,77 @@ def cheapest(
             assert own is not None
             plain = near is None  # the first solve knew of no noise
             near = enlarged(solution.allocation, own, problem.noise_variance) if plain else solution.allocation
-        shares = np.zeros(rows.shape)
-        shares[losing] = solution.dual[losing] * rows[losing]
+        slots = slice(0, contrasts.gap.shape[-3])
+        shares, own_rows, dual = np.zeros(contrasts.gap.shape), rows[:, slots], solution.dual[:, slots]
+        losing &= np.isfinite(own_rows)
+        shares[losing] = dual[losing] * own_rows[losing]
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / np.maximum(shares[losing], 1e-9)), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     assert solution is not None
     return solution, programs.touched(), shares
+
+
+def looks_tied(
+    problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
+) -> BoolArray:
+    """`(batch, 1, 1, agent)`: where closing the question costs less than to prove the gaps that there seem to be."""
+    closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :] / variance
+    between = contenders_meet(contrasts, closing)
+    losing = np.isfinite(rows)
+    sure = np.full(rows.shape, np.inf)
+    stakes = problem.noise.stake(contrasts.missing[losing], np.full(int(losing.sum()), FIRST_MARGIN))
+    doubt = DOUBT if problem.max_rounds is None else FIRM_DOUBT
+    least = np.maximum(contrasts.gap[losing] - doubt * contrasts.error[losing], 0.0)
+    sure[losing] = np.square(least / np.maximum(stakes, LEAST_STAKE)) / variance
+    assert closing.looks is not None
+    late = CLOSES_LATE if problem.max_rounds is None else np.inf
+    patience = np.where(closing.looks > 1, CLOSES_FOR, late)[:, None, None, None]
+    return np.asarray((between & (sure < patience * closed)).any(axis=(-3, -2), keepdims=True))
+
+
+def contenders_meet(contrasts: Contrasts, closing: Closing) -> BoolArray:
+    """`(batch, opponent, arm, agent)`: contrasts of two contenders."""
+    near = closing.contenders[:, None]
+    return np.asarray(near & np.take_along_axis(near, contrasts.opponents, axis=-2))
+
+
+def with_closing(
+    problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float, tied: BoolArray
+) -> tuple[IntArray, FloatArray]:
+    """Opponents and rows, with one more slot: contenders by themselves, as precise as closes their agent's question.
+
+    A row of an arm against itself counts twice.
+    """
+    closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :] / variance
+    meet = contenders_meet(contrasts, closing)
+    hardest = np.where(meet, rows, np.inf).min(axis=(-3, -2), keepdims=True)
+    open_ = np.isfinite(hardest)
+    even = np.where(tied | ~open_, closed, np.maximum(hardest, closed))
+    itself = np.broadcast_to(np.arange(problem.arm_count)[:, None], (len(rows), 1, *problem.shape))
+    alone = np.where(open_ & closing.contenders[:, None], even, np.inf)
+    kept = np.where(meet, np.inf, rows)
+    return np.concatenate([contrasts.opponents, itself], axis=-3), np.concatenate([kept, alone], axis=-3)
+
+
+def size_of_look(
+    spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
+) -> FloatArray:
+    """`(batch,)`: what the next phase costs, where so much should end the study and so many `looks` are left.
+
+    Where about `closes (batch,)` more closes the study, looks are spread between here and there.
+    """
+    least = (temper.smallest_growth - 1) * spent
+    if closes is None:
+        growth = np.full(spent.shape, temper.growth)
+        if firm:
+            growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(looks, 1)))
+        return np.clip(wanted, least, (growth - 1) * spent)
+    ratio = FIRM_LOOKS if firm else FEW_LOOKS
+    before = 1.0 - np.maximum(looks, 1)
+    whole = spent + closes
+    most = np.where(looks > 1, whole * ratio**before - spent, np.inf)
+    least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
+    return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
 
 
 def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> FloatArray:

@@ -16,6 +16,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies.base import NOTED, Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
+from parley.policies.evidence.closing import Closing
 from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
 from parley.policies.evidence.settling import Phase, paid
@@ -77,6 +78,11 @@ class EvidenceRacing(Elimination):
     @once
     def _rounds(self) -> int:
         return self.rounds or plan.affordable_rounds(self.problem, self._study_line, self.gap_scale)
+
+    @property
+    def looks(self) -> int:
+        """The phases that are planned for: `max_rounds`, or what `rounds` says."""
+        return self.problem.max_rounds or self._rounds + 1
 
     @once
     def temper(self) -> Temper:
@@ -171,11 +177,33 @@ class EvidenceRacing(Elimination):
             drawn = np.where(self.new_arms(batch) & self.candidates, self.first_phase, 0)
             racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)) & ~drawn.any(axis=(-2, -1)))
             if racing.size:
-                rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
-                totals = batch.take(racing).totals
-                drawn[racing] = plan.further_draws(self.problem, contrasts.take(racing), totals, self.temper, rounds)
+                some = batch.take(racing)
+                contrasts, looks = contrasts.take(racing), self.looks - some.phase
+                drawn[racing] = plan.further_draws(
+                    self.problem, contrasts, some.totals, self.temper, looks, self._closing(some)
+                )
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
+
+    def _closing(self, state: Wealth) -> Closing | None:
+        """What closes the questions, and about what it costs; None where no look is planned to close them."""
+        problem = self.problem
+        if not (isinstance(state, Pairs) and (plan.is_closed(problem) or problem.max_rounds is not None)):
+            return None
+        found = tolerance.closing(problem, state, self.line, self.past_variances(state))
+        if found is None:
+            return None
+        size, quantile = self._closing_size
+        undecided = state.active.sum(axis=-2) > problem.top
+        share = found.contenders.mean(axis=-2) * np.square(found.quantile / quantile)
+        scatter = problem.noise.cell_variances(state.totals) / problem.noise.first_variance
+        usual = np.broadcast_to(scatter, state.counts.shape).mean(axis=(-2, -1))
+        cost = size * usual * np.where(undecided, share, 0.0).max(axis=-1)
+        return replace(found, looks=self.looks - state.phase, cost=cost)
+
+    @once
+    def _closing_size(self) -> tuple[float, float]:
+        return plan.closing_size(self.problem, self.line)
 
     def new_arms(self, state: State) -> BoolArray:
         """`(..., arm, 1)`: not drawn by anybody yet, though others were: opened since. Its first draws only inform."""
@@ -193,7 +221,7 @@ class EvidenceRacing(Elimination):
         """All that the budget leaves, where a plan wants most of it or no other round will come."""
         left, total = self._left(state), quotas.sum(axis=(-2, -1))
         last = total >= ALL_IN * left
-        if self.problem.max_rounds is not None:
+        if self.problem.max_rounds is not None and self.problem.max_samples is not None:
             last |= state.phase + 1 >= self.problem.max_rounds
         more = np.ceil(quotas * (left / np.maximum(total, 1))[..., None, None]).astype(np.int64)
         takes = (last & (total > 0) & (state.phase > 0))[..., None, None]
@@ -342,7 +370,7 @@ class EvidenceRacing(Elimination):
         bounded = PhaseContrasts(
             contrast=y,
             variance=v,
-            observed=np.asarray(drawn.all(axis=-3)),
+            observed=np.asarray(drawn.all(axis=-3)) & (state.phase > 0)[..., None, None],
             opponents=contrasts.opponents,
             phase=state.phase,
             weights=self.problem.weights,
@@ -372,7 +400,8 @@ class EvidenceRacing(Elimination):
 
     def _betting(self, state: State) -> BoolArray:
         """`(..., 1, 1)`: whether the next phase bets. The first has no bets: its data choose the first opponents."""
-        return np.asarray(((state.phase > 0) & ~state.finished)[..., None, None])
+        first = isinstance(state, Pairs) and plan.is_closed(self.problem)
+        return np.asarray((((state.phase > 0) | first) & ~state.finished)[..., None, None])
 
     def keep(self, before: State, after: State) -> BoolArray:
         assert isinstance(after, Wealth)

@@ -1,9 +1,10 @@
 """What a phase's fresh draws say of contrasts, and what bets on them pay."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from parley.policies.evidence.closing import KEPT
 from parley.policies.evidence.wealth import Contrasts, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets
@@ -32,7 +33,8 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
     """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
 
     A capped payoff ends on the `line`, or on the slot's own. In the last phase of a budget every bet is all in, where
-    the reward model has an exact test of that kind: nothing is left to save for.
+    the reward model has an exact test of that kind: nothing is left to save for. A pair in a last look that is not the
+    end keeps a part.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance
@@ -54,10 +56,14 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
         weights=problem.weights,
         past=phase.past,
         fresh=phase.fresh,
+        horizon=None if contrasts.horizon is None else contrasts.horizon[betting],
+        level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
     )
     won = model.payoff(bets)
-    if phase.last.any() and (final := model.final_payoff(bets)) is not None:
-        won = np.where(phase.last[tuple(replication)], final, won)
+    over = phase.last[tuple(replication)]
+    final = over if contrasts.closes is None else over | contrasts.closes[betting]
+    if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
+        won = np.where(final, all_in, won)
     reached = (won >= missing) & model.boosted
     goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
     wealth[betting] = np.where(reached, goal, wealth[betting] + won)

@@ -13,6 +13,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
+from parley.policies.evidence.closing import MOST_CONTENDERS, Closing
+from parley.policies.evidence.closing import closing as closing_of
+from parley.policies.evidence.plan import is_closed
 from parley.policies.evidence.settling import Phase, paid
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
@@ -22,7 +25,10 @@ EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the 
 MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
 ROWS, FREE = 32, 8  # so many of them; and of these, places for arms that look best only later
 AHEAD = 0.5  # of the tolerance: how much an arm on the line may look worse than another and still lead
+SURELY = 2.0  # standard errors below an answer, beyond the tolerance, at which an arm is as likely none as one
 LEAST_CHANCE = 1e-4  # of an arm to be an answer: sums without it lose no digits that matter
+LEAST_SHARE = 1e-4
+KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # of what a pair gives it keeps this share; rounding when shares move
 ROUNDING = 1e-9  # taken off every share, so that they add up to no more than they may
 
 
@@ -32,16 +38,42 @@ class Pairs(Wealth):
 
     log_pairs: FloatArray  # (..., row, arm, agent): "the arm is not better than the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, where not all arms may
+    shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away, where shares are moved
 
 
 def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
     """The fields of `Pairs` before the first phase."""
     arms, agents = problem.shape
+    if is_closed(problem):
+        even = np.where(np.eye(arms, dtype=np.bool_), 1.0, 1 / (arms - 1))[..., None] * (1 - ROUNDING)
+        shares = np.broadcast_to(even, (*batch, arms, arms, agents)).copy()
+        return {"log_pairs": np.log(shares), "shares": shares}
     if arms <= MOST_ARMS:
         return {"log_pairs": np.zeros((*batch, arms, arms, agents))}
     count = min(max(ROWS, 2 * problem.top + FREE), arms)
     rows = np.zeros((*batch, count, agents), dtype=np.int64)
     return {"log_pairs": np.zeros((*batch, count, arms, agents)), "rows": rows}
+
+
+def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
+    """The state with shares divided anew, as `wished (..., row, arm, agent)` as far as pairs still have them.
+
+    A pair gives at most its share, and at most its wealth: never what it has won. A pair on the line keeps its place.
+    """
+    assert state.shares is not None
+    shares, on = state.shares, state.log_pairs >= line
+    wealth = np.exp(np.minimum(state.log_pairs, line))
+    itself = np.eye(shares.shape[-2], dtype=np.bool_)[..., None]
+    wished = np.where(itself, shares, np.where(on, 0.0, wished))
+    given = np.minimum(np.maximum(shares - wished, 0.0), np.where(on, shares, (1 - KEEPS) * wealth))
+    wants = np.maximum(wished - shares, 0.0)
+    total = given.sum(axis=-3, keepdims=True)
+    needed = wants.sum(axis=-3, keepdims=True)
+    given = given * np.where(total > 0, np.minimum(needed / np.maximum(total, TINY), 1.0), 0.0)
+    taken = wants * np.minimum(total / np.maximum(needed, TINY), 1.0)
+    change = np.where(now[..., None, None, None], taken - given, 0.0)
+    logs = np.where(change == 0, state.log_pairs, np.log(np.maximum(wealth + change, TINY)) - MOVING)
+    return replace(state, shares=shares + change, log_pairs=np.where(on, state.log_pairs, np.minimum(logs, line)))
 
 
 def _rows(problem: Problem, state: Pairs) -> IntArray:
@@ -75,6 +107,8 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     """
     arms, top = problem.arm_count, problem.top
     inside = _chance(mixed, variances, top)
+    if is_closed(problem):
+        inside = _possible(mixed, variances, problem.tolerance)
     if top == 1:  # the true top arm is j: the others divide its share
         others = inside.sum(axis=-2, keepdims=True) - inside
         share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
@@ -98,6 +132,13 @@ def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
     return np.maximum(ndtr((mixed - last) / error), LEAST_CHANCE)
 
 
+def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArray:
+    """`(..., arm, agent)`: how far an arm may still be an answer: about 1 within the tolerance, little far below."""
+    best = mixed.max(axis=-2, keepdims=True)
+    error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
+    return np.asarray(np.maximum(ndtr(SURELY + np.minimum(mixed - best + near, 0.0) / error), LEAST_CHANCE))
+
+
 def _largest(values: FloatArray, count: int) -> FloatArray:
     """`(..., 1, agent)`: the sum of so many of the largest over the arms."""
     ordered = np.sort(values, axis=-2)
@@ -118,19 +159,43 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
     distinct = opponents != np.arange(problem.arm_count)[:, None]
     live = distinct & undecided[..., None, :, :] & (state.log_pairs < line)
-    unknown = np.broadcast_to(closed(problem) | (state.counts.sum(axis=-1, keepdims=True) == 0), state.counts.shape)
+    unknown = np.broadcast_to(closed(problem) | _new(state), state.counts.shape)
     if unknown.any():  # new arms do not bet on what they do not know; closed ones have nothing to bet on
         unknown = unknown[..., None, :, :]
         live &= ~(unknown | np.take_along_axis(unknown, opponents, axis=-2))
+    gap = against(problem.mixed(state.means), opponents) + problem.tolerance
     return Contrasts(
         opponents=opponents,
-        gap=against(problem.mixed(state.means), opponents) + problem.tolerance,
+        gap=gap,
         error=np.sqrt(both(variances, opponents)),
         wealth=state.log_pairs,
         missing=np.maximum(line - state.log_pairs, 0.0),
         live=live,
         losing=live,
+        horizon=_horizons(problem, state, line, variances),
+        log_shares=None if state.shares is None else np.log(np.maximum(state.shares, LEAST_SHARE)),
     )
+
+
+def _new(state: Pairs) -> BoolArray:
+    """`(..., arm, 1)`: arms that were opened since the study began, and not drawn yet."""
+    return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
+
+
+def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
+    """What closes the questions, by the past; None where the rewards have no test that ends, or arms are too many."""
+    if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
+        return None
+    among = state.active & ~closed(problem) & ~_new(state)
+    return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances)
+
+
+def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
+    """`(..., row, arm, agent)`: V at which the question of a pair is closed; nan for pairs that bet on their gap."""
+    found = closing(problem, state, line, variances) if is_closed(problem) else None
+    if found is None:
+        return None
+    return np.where(found.between, np.square(problem.tolerance / found.quantile)[..., None, None, :], np.nan)
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
@@ -138,7 +203,13 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
     bets = pairs(problem, state, line, variances)
     drawn = phase.contrasts(bets.opponents)[2]
     # A pair that looks worse than any stake does not bet: it would pay 1, or lose what it has.
-    betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | phase.last[..., None, None, None])
+    last = phase.last[..., None, None, None]
+    found = closing(problem, state, line, variances) if is_closed(problem) else None
+    if found is not None:
+        v = phase.contrasts(bets.opponents)[1]
+        closes = found.between & found.closed_by(problem, state.log_pairs - line, np.where(drawn, v, np.inf))
+        bets, last = replace(bets, closes=closes), last | closes
+    betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
     return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
 
 
@@ -168,7 +239,7 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
     return np.take_along_axis(state.log_pairs, rows, axis=-3)
 
 
-def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray) -> Pairs:
+def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
     """The state after a phase; `first (...)` marks the first one, which fixes what every pair starts with.
 
     With many arms the best estimates after the first phase get rows. Free rows repeat the first one. When later an arm
@@ -182,6 +253,9 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
         order = np.argsort(-mixed, axis=-2, kind="stable")
         place = np.arange(count)[:, None]
         rows = np.where(first[..., None, None], order[..., np.where(place < count - FREE, place, 0)[:, 0], :], rows)
+    if state.shares is not None:
+        wished = np.exp(endowment(problem, mixed, variances, rows))
+        return moved(state, wished, line, ~state.finished)
     if first.any():
         wealth = np.where(fresh, endowment(problem, mixed, variances, rows), state.log_pairs)
         state = replace(state, log_pairs=wealth)
@@ -225,7 +299,7 @@ def decided(
 ) -> Pairs:
     """What follows from a phase: answers; where the budget is `over (...)` the arms that are left; rows, shares."""
     found = answered(problem, before, after, line)
-    found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished)
+    found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
 
 
@@ -234,7 +308,8 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
     assert before.accepted is not None
     chosen, _, whole = _covered(problem, after, line)
     undecided = before.active.sum(axis=-2) > problem.top
-    now = whole & undecided & ((before.phase > 0) & ~before.finished)[..., None]
+    started = (before.phase > 0) | is_closed(problem)
+    now = whole & undecided & (started & ~before.finished)[..., None]
     return _kept(after, chosen, now, before.accepted | now)
 
 

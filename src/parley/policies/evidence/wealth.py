@@ -51,6 +51,9 @@ class Contrasts:
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
     ranks: IntArray | None = None  # (..., arm, agent): the order by which slots speak for sets, where they do
     lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, where slots have lines of their own
+    horizon: FloatArray | None = None  # V at which a question with a tolerance is closed; nan: bet on the gap
+    log_shares: FloatArray | None = None  # what pairs were given
+    closes: BoolArray | None = None  # a last look of the pair: it stakes all but what it keeps
 
     def take(self, chosen: IntArray) -> Self:
         """Some replications of a batch."""

@@ -1,0 +1,179 @@
+"""Closed studies: few arms, one question, a tolerance; what a look that closes promises, what its proof asks for."""
+
+from dataclasses import replace
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from parley import Instance, Problem, Totals, make_policy, simulate
+from parley.policies.evidence.closing import KEPT, Closing, largest_mean, quantiles
+from parley.policies.evidence.plan import is_closed
+from parley.policies.evidence.tolerance import moved
+from parley.rewards import make_model
+from parley.rewards.bets import log_conditional_error, log_final_payoff
+
+
+def cycles(arms):
+    for size in range(2, arms + 1):
+        yield from (order for order in permutations(range(arms), size) if order[0] == min(order))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_mean_of_a_cycle_is_that_of_all_cycles(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(0, 1, (5, 5))
+    weights[rng.random((5, 5)) < 0.3] = -np.inf
+    every = [np.mean([weights[a, b] for a, b in pairwise((*order, order[0]))]) for order in cycles(5)]
+    found = largest_mean(weights[..., None], np.ones((5, 1), dtype=bool))
+    assert found == pytest.approx(max(every))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_look_that_closes_has_an_answer_whatever_it_draws_and_one_that_does_not_may_have_none(seed):
+    rng = np.random.default_rng(seed)
+    problem = Problem(arms=4, weights=[[1.0]], tolerance=0.3)
+    log_levels = np.log(rng.uniform(0.001, 0.6, (4, 4, 1)))
+    closing = Closing(contenders=np.ones((4, 1), dtype=bool), quantile=np.ones(1))
+    single = rng.uniform(0.5, 1.5, 4)
+    largest = float(largest_mean(quantiles(log_levels), closing.contenders)[0])
+    for size in (0.2, 1.0, 3.0):
+        v = ((single[:, None] + single) * (problem.tolerance / max(largest, 0.3)) ** 2 / 2 / size)[..., None]
+        heights = (quantiles(log_levels) * np.sqrt(v))[..., 0]
+        closes = bool(closing.closed_by(problem, log_levels, v).item())
+        x = rng.normal(0, 0.3, (20_000, 4))
+        wins = x[:, :, None] - x[:, None, :] >= heights - problem.tolerance
+        wins |= np.eye(4, dtype=bool)
+        if closes:
+            assert wins.all(axis=-1).any(axis=-1).all()
+        worst = max(np.mean([heights[a, b] for a, b in pairwise((*order, order[0]))]) for order in cycles(4))
+        assert closes == (worst <= problem.tolerance)
+
+
+def test_a_pair_that_was_not_drawn_closes_nothing():
+    problem = Problem(arms=2, weights=[[1.0]], tolerance=10.0)
+    closing = Closing(contenders=np.ones((2, 1), dtype=bool), quantile=np.ones(1))
+    levels = np.full((2, 2, 1), -0.1)
+    assert closing.closed_by(problem, levels, np.full((2, 2, 1), 1e-6)).all()
+    assert not closing.closed_by(problem, levels, np.full((2, 2, 1), np.inf)).any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_that_move_add_up_and_nobody_gives_what_it_has_won_or_does_not_have(seed):
+    rng = np.random.default_rng(seed)
+    policy = make_policy("evidence", Problem(arms=4, weights=[[1.0]], tolerance=0.1))
+    state = policy.start((50,))
+    wealth = np.where(
+        rng.random(state.log_pairs.shape) < 0.1, policy.line, rng.normal(-1.5, 2.0, state.log_pairs.shape)
+    )
+    state = replace(state, log_pairs=np.minimum(wealth, policy.line))
+    wished = rng.dirichlet(np.ones(3), (50, 4, 1))
+    shares = np.ones_like(state.log_pairs)
+    for j in range(4):
+        shares[:, [k for k in range(4) if k != j], j] = np.moveaxis(wished[:, j], -1, -2)
+    after = moved(state, shares, policy.line, np.ones(50, dtype=bool))
+    off = ~np.eye(4, dtype=bool)[..., None]
+    before, now = (np.where(off, one.shares, 0.0) for one in (state, after))
+    assert now.sum(axis=-3) == pytest.approx(before.sum(axis=-3))
+    assert (now >= 0).all()
+    on = state.log_pairs >= policy.line
+    change, gain = after.shares - state.shares, np.exp(after.log_pairs) - np.exp(state.log_pairs)
+    assert (gain[~on] <= change[~on] + 1e-9).all(), "a level moves with its share, and by no more"
+    assert (after.log_pairs[on] == policy.line).all()
+    assert np.abs(change).max() > 0.05
+
+
+@pytest.mark.parametrize("level", [0.3, 0.05, 0.002])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("spent", [0.02, 0.3])
+def test_the_conditional_error_is_fair_for_normal_scores_and_for_lighter_ones(level, share, spent):
+    """By quadrature; scores of Student's t with pooled scales are lighter than normal on both sides."""
+    now = float(-ndtri(level * spent))
+
+    def paid(z, *, floored):
+        one = np.ones(len(z))
+        return np.exp(log_conditional_error(z, -np.log(level) * one, share * one, now * one, floored=floored))
+
+    def expected(lighter, *, floored):
+        nodes, weights = np.polynomial.legendre.leggauss(200)
+        total = 0.0
+        for left, right in ((-12.0, 0.0), (0.0, now / lighter), (now / lighter, 40.0)):
+            t = (left + right) / 2 + (right - left) / 2 * nodes
+            total += (right - left) / 2 * float(weights @ (paid(lighter * t, floored=floored) * normal(t)))
+        return total
+
+    assert expected(1.0, floored=False) == pytest.approx(1, abs=2e-3)
+    assert expected(1.0, floored=True) <= 1 + 1e-4
+    assert expected(1.0, floored=True) >= 0.99
+    assert expected(0.7, floored=True) <= 1
+    below = paid(np.linspace(-5, 0, 9), floored=True)
+    assert np.ptp(below) == 0
+
+
+def normal(t):
+    return np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+
+
+def test_a_last_look_stakes_all_but_what_it_keeps():
+    count, level = 400_001, 0.05
+    z = ndtri((np.arange(count) + 0.5) / count)
+    paid = np.exp(log_final_payoff(z, np.full(count, -np.log(level)), KEPT))
+    assert paid.min() == pytest.approx(KEPT)
+    assert 0.99 < paid.mean() <= 1
+    assert (paid > 1).mean() == pytest.approx((1 - KEPT) * level, rel=1e-3)
+    assert ndtr(-z[paid > 1].min()) <= (1 - KEPT) * level + 1e-5
+
+
+def alone(means, noise, **changes):
+    terms = {"tolerance": 0.1, "delta": 0.1} | changes
+    problem = Problem(arms=len(means), weights=[[1.0]], noise=make_model(**noise), **terms)
+    return Instance(problem=problem, means=np.array(means)[:, None])
+
+
+KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale": "unknown"}
+
+
+def test_which_studies_are_closed():
+    assert is_closed(alone([0, 0], KNOWN).problem)
+    assert is_closed(alone([0] * 4, UNKNOWN).problem)
+    assert not is_closed(alone([0] * 5, KNOWN).problem)
+    assert not is_closed(alone([0.2] * 3, {"kind": "binary"}).problem)
+    assert not is_closed(alone([0, 0, 0], KNOWN, top=2).problem)
+    assert not is_closed(alone([0, 0], KNOWN, tolerance=0.0).problem)
+
+
+@pytest.mark.parametrize("noise", [KNOWN, UNKNOWN], ids=["known", "unknown"])
+def test_bad_answers_just_beyond_the_tolerance_are_at_most_delta_and_not_too_rare(noise):
+    instance = alone([0.101, 0.0], noise)
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=4000, seed=20261117)
+    assert found.finished.all()
+    assert 0.05 < found.error_rate <= 0.1
+
+
+def test_ties_take_less_than_the_fixed_size_needs_and_all_are_answered():
+    for arms, most in ((2, 658), (4, 3300)):
+        instance = alone([0.0] * arms, KNOWN)
+        policy = make_policy("evidence", instance.problem)
+        found = simulate(policy, instance, replications=600, seed=20261117)
+        assert found.finished.all()
+        assert found.costs.mean() < most
+        assert found.costs.max() <= policy.largest_size
+        assert found.rounds.mean() < 7.5
+
+
+def test_the_last_round_that_is_stated_asks_for_what_closes_the_study_and_for_no_more():
+    instance = alone([0.0] * 4, KNOWN, max_rounds=4)
+    policy = make_policy("evidence", instance.problem)
+    found = simulate(policy, instance, replications=300, seed=20261117)
+    assert found.rounds.max() <= 4
+    assert found.finished.mean() > 0.97
+    assert found.costs.mean() < 0.35 * policy.largest_size
+
+
+def test_the_first_phase_is_evidence():
+    problem = Problem(arms=2, weights=[[1.0]], tolerance=0.5)
+    policy = make_policy("evidence", problem)
+    counts = np.full((2, 1), 10_000)
+    state = policy.update(policy.start(), Totals(counts=counts, sums=counts * [[1.0], [0.0]]))
+    assert state.active[:, 0].tolist() == [True, False]
