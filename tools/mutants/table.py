@@ -23,6 +23,7 @@ EVIDENCE = "tests/rewards/test_payoffs.py::"
 SOLVER = "tests/harmonic/test_solver.py::"
 BOUNDS = "tests/bounds/test_paper.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
+CLOSED = "tests/policies/test_closed.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
 LAST_LOOK = "tests/rewards/test_last_look.py::"
 PLAY = "tests/policies/test_regret.py::"
@@ -127,8 +128,8 @@ MUTANTS = [
          "first = ((before.phase >= 0) & ~before.finished)[..., None, None]", TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
         ("a slot keeps more than its joint answers have", "policies/evidence/racing.py", "opponents, NO_SET if self.together else self.line)",
          "opponents, self.line)", TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
-        ("the first phase is evidence", "policies/evidence/racing.py", "return np.asarray(((state.phase > 0) & ~state.finished)[..., None, None])",
-         "return np.asarray((~state.finished)[..., None, None])", RACING + "test_the_first_phase_is_no_evidence"),
+        ("the first phase is evidence", "policies/evidence/racing.py", "(state.phase > 0) | first",
+         "(state.phase >= 0) | first", RACING + "test_the_first_phase_is_no_evidence"),
     ),
     *_of(
         "regret",
@@ -150,8 +151,8 @@ MUTANTS = [
         ("the top N share nothing", "policies/evidence/tolerance.py", "share = taken[..., :, None, :] * missed",
          "share = taken[..., :, None, :] * np.ones_like(missed)", PAIRS + "test_the_shares_against_every_possible_top_n_add_up_to_at_most_one"),
         ("a pair is settled by the phase that chose its share", "policies/evidence/tolerance.py",
-         "variances, (before.phase == 0) & ~before.finished)",
-         "variances, (before.phase == 1) & ~before.finished)", PAIRS + "test_the_state_is_that_of_the_judge"),
+         "variances, (before.phase == 0) & ~before.finished, line)",
+         "variances, (before.phase == 1) & ~before.finished, line)", PAIRS + "test_the_state_is_that_of_the_judge"),
         ("only the leader's pairs are settled", "policies/evidence/tolerance.py", "live = distinct & undecided[..., None, :, :]",
          "live = distinct & (problem.mixed(state.means) == problem.mixed(state.means).max(axis=-2, keepdims=True))[..., :, None, :] & undecided[..., None, :, :]",
          PAIRS + "test_the_state_is_that_of_the_judge"),
@@ -159,7 +160,7 @@ MUTANTS = [
          ".any(axis=-3)\n    missing", PAIRS + "test_the_state_is_that_of_the_judge"),
         ("answers within three times the tolerance", "policies/evidence/settling.py", "shift = problem.tolerance",
          "shift = 3 * problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
-        ("the horizon spends again what this phase has spent", "rewards/bets.py", "goal = np.log1p(-share) - log_cap - SAFETY",
+        ("the horizon spends again what this phase has spent", "rewards/bets.py", "goal = np.log1p(-np.minimum(spent, 1 - 1e-9)) - log_cap - SAFETY",
          "goal = -log_cap - SAFETY", LAST_LOOK + "test_the_conditional_error_has_expectation_one_and_does_not_fall"),
         ("normal inference divides by the rates of all phases", "rewards/binary_normal.py", "found = self.rates(fresh) if self.rho else fresh.sums * fresh.per_draw",
          "found = self.rates(bets.past + fresh)", "tests/rewards/test_binary_normal.py::test_rates_of_earlier_phases_have_no_say_in_a_score"),
@@ -167,6 +168,12 @@ MUTANTS = [
          "gap if self.rate is None else RARE * rate**2)", "tests/policies/test_first_phase.py::test_a_stated_rate_waits_for_the_first_ones_and_no_longer"),
         ("the reference of a bet moves past its largest stake", "rewards/binary.py", "most = np.where(gap > 0, stake_limit(shares, rates), 0.0)",
          "most = np.where(gap > 0, np.inf, 0.0)", "tests/rewards/test_binary.py::test_the_reference_stays_within_the_largest_stake"),
+        ("a pair gives away what it has won", "policies/evidence/tolerance.py", "np.minimum(np.maximum(shares - wished, 0.0), np.where(on, shares, (1 - KEEPS) * wealth))",
+         "np.where(on, shares, (1 - KEEPS) * wealth)", CLOSED + "test_shares_that_move_add_up_and_nobody_gives_what_it_has_won_or_does_not_have"),
+        ("a set that is not closed ends the study", "policies/evidence/closing.py", "closed = largest_mean(heights, self.contenders) <= problem.tolerance",
+         "closed = largest_mean(heights, self.contenders) <= 2 * problem.tolerance", CLOSED + "test_a_look_that_closes_has_an_answer_whatever_it_draws_and_one_that_does_not_may_have_none"),
+        ("the payoff for Student's t is not constant below 0", "rewards/bets.py", "later = np.where(z > 0, later, average)",
+         "later = np.where(z > -1e9, later, average)", CLOSED + "test_the_conditional_error_is_fair_for_normal_scores_and_for_lighter_ones"),
         ("wcpe accepts within twice the tolerance", "policies/wcpe.py", "mixed + half <= lowest + self.problem.tolerance",
          "mixed + half <= lowest + 2 * self.problem.tolerance", TOLERANCE + "test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more"),
     ),
