@@ -132,7 +132,7 @@ def test_bodies_that_are_too_large_are_refused_before_they_are_read(report):
     assert announced.status_code == 413
     assert_problem(announced)
     streamed = http.put(path, content=(b"x" * 100_000 for _ in range(20)), headers=JSON)
-    assert streamed.status_code == 413
+    assert streamed.status_code == 411, "a body of unstated length is not read either"
     assert_problem(streamed)
 
 
@@ -184,9 +184,10 @@ def test_studies_that_cannot_be_run(sqlite_house, changes, words):
     assert words in refused.value.problem["detail"]
 
 
-def test_a_study_beyond_the_caps_is_refused(sqlite_house):
-    document = {"agents": [f"a{i}" for i in range(3000)], "arms": ["x", "y"]}
-    with pytest.raises(Rejected, match="at most 2000 agents"):
+@pytest.mark.parametrize(("agents", "arms"), [(2_001, 2), (1_000, 101)])
+def test_a_study_beyond_the_caps_is_refused(sqlite_house, agents, arms):
+    document = {"agents": [f"a{i}" for i in range(agents)], "arms": [f"x{i}" for i in range(arms)]}
+    with pytest.raises(Rejected, match="up to 2,000 agents and 100,000 cells of a live study"):
         sqlite_house.admin.request("POST", "studies", json={"study": document})
 
 
