@@ -64,7 +64,10 @@ def test_bad_problems_are_named(changes, says):
         ({"scale": 0.0}, "noise.scale: found 0.0"),
         ({"scale": -1.0}, "noise.scale: found -1.0"),
         ({"scale": float("inf")}, "noise.scale: found inf"),
-        ({"kind": "cauchy"}, "noise.kind: found 'cauchy'; allowed: one of binary, bounded, gaussian, subgaussian"),
+        (
+            {"kind": "cauchy"},
+            "noise.kind: found 'cauchy'; allowed: one of binary, bounded, count, gaussian, subgaussian",
+        ),
         ({"kind": "bounded"}, "noise.low: found nothing"),
         ({"kind": "bounded", "low": 1, "high": 1}, "low < high"),
         ({"low": 0.0}, "key in .noise. with kind 'gaussian': found 'low'; allowed: one of kind, scale"),

@@ -300,6 +300,33 @@ def faster(mine: list[float], expected: float, y: float, gaps: Sequence[float], 
     return log_sum([math.log(share) + one for share, one in zip(SHARES, mine, strict=True)])
 
 
+def largest_stake(cells: Sequence[tuple[float, float]]) -> float:
+    """Of cells (a, r): 0.9 of the stake at which a factor could vanish."""
+    return 0.9 / max(a * r if a > 0 else -a * (1 - r) for a, r in cells)
+
+
+def likeliest(cells: Sequence[tuple[float, float, float]], shift: float) -> list[float]:
+    """The likeliest rates without a gap, of cells (n, w, q) with signed weights: of all kappas the one that ends it."""
+
+    def rate(q: float, c: float) -> float:
+        if q == 0:  # the likelihood (1 - r)^n pulled up, if by enough
+            return 1 + 1 / c if c < -1 else 0.0
+        if q == 1:
+            return 1 / c if c > 1 else 1.0
+        return float(brentq(lambda r: q - r - c * r * (1 - r), 0.0, 1.0, xtol=1e-15))
+
+    def gap(kappa: float) -> float:
+        return sum(w * rate(q, kappa * w / n) for n, w, q in cells) + shift
+
+    if gap(0.0) <= 0:
+        return [q for _, _, q in cells]
+    far = 1.0
+    while gap(far) > 0:
+        far *= 2
+    kappa = float(brentq(gap, 0.0, far, xtol=1e-12))
+    return [rate(q, kappa * w / n) for n, w, q in cells]
+
+
 def nearest(cells: Sequence[tuple[float, float, float]], shift: float) -> tuple[float, list[float]]:
     """The rates nearest to q without a gap, of cells (d, a, q), and the multiplier that leads there in two steps."""
 
@@ -308,7 +335,8 @@ def nearest(cells: Sequence[tuple[float, float, float]], shift: float) -> tuple[
         return 2 * q / max(1 + step + root, 1e-12), root
 
     gap = sum(d * a * q for d, a, q in cells) + shift
-    multiplier = max(gap / sum(d * a * a * q * (1 - q) for d, a, q in cells), 0.0)
+    most = largest_stake([(a, q) for _, a, q in cells])
+    multiplier = min(max(gap / sum(d * a * a * q * (1 - q) for d, a, q in cells), 0.0), most)
     if gap > 0:
         for _ in range(2):
             left, slope = shift, 0.0
@@ -316,7 +344,7 @@ def nearest(cells: Sequence[tuple[float, float, float]], shift: float) -> tuple[
                 r, root = moved(q, multiplier * a)
                 left += d * a * r
                 slope += d * a * a * r * (1 - r) / root
-            multiplier = max(multiplier + left / slope, 0.0)
+            multiplier = min(max(multiplier + left / slope, 0.0), most)
     return multiplier, [min(max(moved(q, multiplier * a)[0], 1e-9), 1 - 1e-9) for _, a, q in cells]
 
 
@@ -324,11 +352,13 @@ class Binary(Model):
     """Zeros and ones: a likelihood ratio against the nearest rates without a gap."""
 
     def rates(self, past: Cells) -> Rows:
-        """Each with two draws of the rate over all, which has one of the stated rate."""
+        """Each with draws of the rate over all: two, or what holds one of the rarer kind; it has half of one stated."""
         usual = 0.5 if self.noise.rate is None else self.noise.rate
-        overall = (sum(map(sum, past.sums)) + usual) / (sum(map(sum, past.counts)) + 1)
+        stated = 0.5 / min(usual, 1 - usual)
+        overall = (sum(map(sum, past.sums)) + stated * usual) / (sum(map(sum, past.counts)) + stated)
+        more = max(2.0, 1 / min(overall, 1 - overall))
         return [
-            [min(max((s + 2 * overall) / (d + 2), 1e-9), 1 - 1e-9) for s, d in zip(sums, counts, strict=True)]
+            [min(max((s + more * overall) / (d + more), 1e-9), 1 - 1e-9) for s, d in zip(sums, counts, strict=True)]
             for sums, counts in zip(past.sums, past.counts, strict=True)
         ]
 
@@ -352,7 +382,7 @@ class Binary(Model):
         variance = sum(d * a * a * q * (1 - q) for d, _, a, q in cells)
         multiplier, reference = nearest([(d, a, q) for d, _, a, q in cells], shift)
         per_gap = multiplier / gaps[1] if multiplier > 0 and gaps[1] > 0 else 1 / variance
-        limit = 0.9 / max(a * r if a > 0 else -a * (1 - r) for (_, _, a, _), r in zip(cells, reference, strict=True))
+        limit = largest_stake([(a, r) for (_, _, a, _), r in zip(cells, reference, strict=True)])
         paid, hoped = [], []
         for stake in (min(gap * per_gap, limit) for gap in gaps):
             start = stake * (sum(d * a * r for (d, _, a, _), r in zip(cells, reference, strict=True)) + shift)
@@ -384,30 +414,32 @@ class BinaryNormal(Binary):
     boosted = True
 
     def known(self, bet: Contrast, missing: float) -> bool:
-        """By the counts and the rates of the past: how far the estimated variance scatters."""
+        """By the counts of the phase and the rates of the past: how far the estimated variance will scatter."""
         rates, noise, variance = self.rates(bet.past), 0.0, 0.0
         for arm, _ in bet.sides:
             for n, w in bet.weighed:
                 q, d = rates[arm][n], bet.fresh.counts[arm][n]
                 variance += w * w / d * q * (1 - q)
-                noise += (w * w / d * (1 - 2 * q)) ** 2 * q * (1 - q) / (bet.past.counts[arm][n] + d)
+                noise += (w * w / d * (1 - 2 * q)) ** 2 * q * (1 - q) / d
         quantile = max(-float(ndtri(math.exp(-missing))), 0.0)
         return quantile**4 * noise / variance**2 / 8 <= 0.2
 
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
-        """As Gaussian, by rates of the past and the phase together: the mean of two variances, with and without gap."""
+        """As Gaussian, with the variance at the likeliest rates without the gap, by the phase alone."""
         if not self.known(bet, missing):
             return self.exact(bet, shift)
-        both, fresh = bet.past.plus(bet.fresh), bet.fresh
-        rates = self.rates(both)
-        cells = [(arm, n, sign * w) for arm, sign in bet.sides for n, w in bet.weighed]
-        pooled = [(both.counts[arm][n], w / both.counts[arm][n], rates[arm][n]) for arm, n, w in cells]
-        _, reference = nearest(pooled, shift)
+        fresh = bet.fresh
+        cells = [
+            (fresh.counts[arm][n], sign * w, fresh.sums[arm][n] / fresh.counts[arm][n])
+            for arm, sign in bet.sides
+            for n, w in bet.weighed
+        ]
         variance = third = 0.0
-        for (arm, n, w), (d, _, q), r in zip(cells, pooled, reference, strict=True):
-            each = (q * (1 - q) + r * (1 - r)) / 2 * d / max(d - 1, 1)
-            variance += w * w / fresh.counts[arm][n] * each
-            third += w**3 / fresh.counts[arm][n] ** 2 * each * (1 - 2 * q)
+        for (count, w, _), r in zip(cells, likeliest(cells, shift), strict=True):
+            each = r * (1 - r) * count / max(count - 1, 1)
+            variance += w * w / count * each
+            third += w**3 / count**2 * each * (1 - 2 * r)
+        variance = max(variance, 1e-100)
         z, skewness = (bet.value(fresh) + shift) / math.sqrt(variance), third / variance**1.5
         if z > 0 and skewness > 1e-6:
             z = min(z, 6 / skewness * ((1 + skewness * z / 2) ** (1 / 3) - 1) + skewness / 6)
