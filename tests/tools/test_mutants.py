@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.support import paper_study
 from tools.mutants.__main__ import main
-from tools.mutants.run import passes, patched
+from tools.mutants.run import ROOT, SOURCE, passes, patched
 from tools.mutants.table import MUTANTS
 
 from parley import make_policy, simulate
@@ -15,6 +15,17 @@ QUICK = ("weights are transposed", "beta without its factor 2")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.flaw)
 def test_every_flaw_can_still_be_put_in(mutant):
     assert patched(mutant)
+
+
+def test_every_flaw_names_a_test_that_there_is():
+    """A name that is no test fails with the flaw and without it, so that a flaw would look noticed."""
+    shipped = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "testing").rglob("*.py"))
+    for mutant in MUTANTS:
+        file, *parts = mutant.test.split("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        inherited = shipped if "class Test" in text else ""
+        if parts:
+            assert f"def {parts[-1].partition('[')[0]}(" in text + inherited, mutant.test
 
 
 def test_there_are_enough_flaws_and_each_has_its_own_name():
