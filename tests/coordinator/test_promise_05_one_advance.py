@@ -1,6 +1,7 @@
 """Promise 5: no phase advances twice and none gets stuck, with two servers on one PostgreSQL."""
 
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ from tools.chaos import servers
 from tools.chaos.findings import FLAWS
 
 from parley.coordinator.record import open_storage
+from parley.coordinator.studies import phases
 from parley.protocol import Trial
 
 
@@ -114,3 +116,34 @@ def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkey
     race([house], message, "trial")
     assert meddled.is_set()
     check(house, "trial")
+
+
+def test_the_closer_outlives_whatever_it_meets(sqlite_house, monkeypatch):
+    """Nobody else closes phases: if its thread ended, every study of the process would wait for ever."""
+    house = sqlite_house
+    message = study_message(agents=2, arms=3, policy="uniform")
+    agents = house.create(message)
+    context, look, met = house.app.state.context, phases.closing_studies, []
+
+    def looked(transaction):
+        if not met:
+            met.append("look")
+            raise ValueError("a row that cannot be read")
+        return look(transaction)
+
+    def told(row):
+        met.append(row.phase)
+        raise RuntimeError("the loop is closed")
+
+    monkeypatch.setattr(phases, "MOMENT", 0.05)
+    monkeypatch.setattr(phases, "closing_studies", looked)
+    monkeypatch.setattr(context.closer, "_notify", told)
+    for phase in (1, 2):
+        for place, name in enumerate(message.agents):
+            agents[place].send(report_of(agents[place].plan("trial", name, after=phase - 1, wait=10), place))
+    until = time.monotonic() + 20
+    while house.admin.status("trial")["phase"] < 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert house.admin.status("trial")["phase"] == 3
+    assert met[0] == "look"
+    assert met[1:] == [2, 3], "told of each step, and took the next one after that failed"

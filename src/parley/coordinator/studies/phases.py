@@ -285,22 +285,22 @@ class Closer:
             return self._storage.read(closing_studies)
         except StorageUnavailable as error:
             logger.warning("cannot look for phases to close", error=str(error))
-            return []
+        except Exception:  # nobody else closes phases: this thread must outlive whatever it meets
+            logger.exception("cannot look for phases to close")
+        return []
 
     def _close(self, study: str) -> None:
         """One study; what goes wrong with it is no reason to let the others wait."""
         begun = perf_counter()
         try:
             row = take_step(self._storage, study, self._clock())
+            if row is None:
+                return
+            self._metrics.steps.observe(perf_counter() - begun)
+            self._metrics.phases.inc()
+            logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
+            self._notify(row)
         except StorageUnavailable as error:
             logger.warning("cannot close a phase", study=study, error=str(error))
-            return
         except Exception:
-            logger.exception("a phase was not closed", study=study)
-            return
-        if row is None:
-            return
-        self._metrics.steps.observe(perf_counter() - begun)
-        self._metrics.phases.inc()
-        self._notify(row)
-        logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
+            logger.exception("a phase was not closed, or nobody was told of it", study=study)
