@@ -5,6 +5,7 @@ import json
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import House, far_off, report_of, study_message
 from tests.coordinator.test_lost_sites import sound
 
@@ -13,7 +14,7 @@ from parley.coordinator.http.routes import administration
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies import acts
 from parley.coordinator.studies.acts import record_read
-from parley.errors import NotAllowed, NotThere, Rejected, StorageUnavailable, Unreachable
+from parley.errors import Conflict, NotAllowed, NotThere, Rejected, StorageUnavailable, Unreachable
 from parley.protocol import read_log, verify_log
 from parley.protocol.events import Signed
 from parley.service.forecasts import FORECASTS
@@ -161,6 +162,29 @@ def test_an_agent_that_is_told_why_its_report_is_held_has_seen_a_mean(house):
     assert reads(house) == [], "another agent is not told why"
     assert any(one["held"] for one in agents[0].status("trial")["missing"])
     assert [one[1:] for one in reads(house)] == [(1, "get_study")]
+
+
+def test_a_conflict_tells_whether_a_guess_is_right_so_it_leaves_a_record(house, monkeypatch):
+    """The attack: with an agent's token, sums are guessed until one is no conflict, or by the digest that stands."""
+    agents = house.create(STUDY)
+    report = report_of(agents[0].plan("trial", "agent 1"), 0)
+    receipt = agents[0].send(report)
+    mine = house.issue("agent", study="trial", agent="agent 1")
+    assert mine.send(report) == receipt
+    assert reads(house) == [], "a report that is sent again is told nothing new"
+    guess = replace(report, squares=tuple(2 * value + 1 for value in report.squares))
+
+    def unavailable(*_, **__):
+        raise StorageUnavailable("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(acts, "record_read", unavailable)
+        with pytest.raises(Unreachable):
+            mine.send(guess)
+    for _ in range(3):
+        with pytest.raises(Conflict):
+            mine.send(guess)
+    assert [one[1:] for one in reads(house)] == [(1, "put_report")]
 
 
 def test_two_looks_at_once_are_one_record(house):

@@ -1,6 +1,6 @@
 """The table of operations: a row for each thing that the API does. Routing, guard and OpenAPI come from it.
 
-`service.py` adds two rows that simulate, which the coordinator must not.
+`parley.service.forecasts` adds two rows that simulate, which the coordinator must not; edges add theirs.
 """
 
 from collections.abc import Iterator

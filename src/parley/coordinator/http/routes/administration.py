@@ -156,7 +156,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
         row = await call.change(partial(store_prepared, prepared=prepared))
         if row is not None:
             return await call.line(row)
-    raise Refusal("changed-meanwhile", "reports kept coming in: try again")
+    raise Refusal("changed-meanwhile", "reports kept coming in: try again, or pause the study first")
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from parley.coordinator.access.tokens import INSPECTORS
 from parley.coordinator.answers import AgentAssignment, ReportOfAgent, Reports
 from parley.coordinator.http.context import Call, Context
-from parley.coordinator.http.guard import encoded
+from parley.coordinator.http.guard import encoded, record_read
 from parley.coordinator.http.schemas import PlanQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import agent_assignment, report_of_agent, reports_of_phase
@@ -83,8 +83,11 @@ async def put_report(call: Call[None, Report]) -> Response:
 
     try:
         accepted: Accepted = await call.change(work, study=call.study)
-    except Refusal:  # why is not counted: viewers may not know that a report is held
+    except Refusal as refusal:  # why is not counted: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
+        if refusal.slug == "report-conflict":
+            # It tells that a guess is wrong, and by its digest which one is right: as good as a look at the sums.
+            await record_read(call, "put_report")
         raise
     context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
     await context.decided(accepted.row)
