@@ -5,14 +5,14 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies.evidence.closing import KEPT, Closing, largest_mean, quantiles
 from parley.policies.evidence.plan import is_closed
 from parley.policies.evidence.tolerance import moved
 from parley.rewards import make_model
-from parley.rewards.bets import log_conditional_error, log_final_payoff
+from parley.rewards.bets import MOST_SPENT, Bets, log_conditional_error, log_final_payoff
 
 
 def cycles(arms):
@@ -113,6 +113,29 @@ def test_the_conditional_error_is_fair_for_normal_scores_and_for_lighter_ones(le
 
 def normal(t):
     return np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+
+
+def test_a_phase_spends_at_most_a_part_of_what_is_left_however_little_that_is():
+    missing = np.array([1.0, 5.0, 30.0, 40.0, 60.0])
+    one, place, nothing = np.ones(5), np.zeros(5, dtype=np.int64), Totals.zero((2, 1))
+    bets = Bets(
+        estimate=0.1 * one,
+        error=one,
+        missing=missing,
+        contrast=one,
+        shift=0.1,
+        variance=0.01 * one,
+        replication=(),
+        opponent=place,
+        arm=place + 1,
+        agent=place,
+        weights=np.ones((1, 1)),
+        past=nothing,
+        fresh=nothing,
+        horizon=0.005 * one,
+        level=np.log(0.05) * one,
+    )
+    assert (log_ndtr(-bets.now) <= np.log(MOST_SPENT) - missing + 1e-9).all()
 
 
 def test_a_last_look_stakes_all_but_what_it_keeps():

@@ -42,6 +42,7 @@ def models(scales):
 
 
 MODELS = tuple(models(np.ones((2, 1))))
+GAUSSIAN = [name for name in MODELS if name.startswith(("gaussian", "unknown"))]
 
 
 def drawn_study(rng, model, tolerance, *, agents=0, budgets=True):
@@ -245,6 +246,15 @@ COURSES = {
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_as_planned(model, tolerance, seed):
     assert as_planned(seed, model, tolerance) == []
+
+
+@pytest.mark.parametrize("seed", first_quick(34, 54))
+@pytest.mark.parametrize("model", GAUSSIAN)
+@pytest.mark.parametrize("course", first_quick("as planned", "not as planned", "arms come and go"))
+def test_a_closed_study(course, model, seed):
+    problem = drawn_study(np.random.default_rng(seed), model, 0.1).problem
+    assert (problem.top, problem.question_count, problem.arm_count <= 4) == (1, 1, True)
+    assert COURSES[course](seed, model, 0.1) == []
 
 
 @pytest.mark.simulations

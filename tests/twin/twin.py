@@ -14,7 +14,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 from scipy.integrate import quad
@@ -31,6 +31,11 @@ Rows = list[list[float]]
 def normal(x: float) -> float:
     """Phi."""
     return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def log(x: float) -> float:
+    """The logarithm; of nothing too."""
+    return math.log(x) if x > 0 else -math.inf
 
 
 def log_sum(values: Sequence[float]) -> float:
@@ -59,19 +64,35 @@ def log_multiplier(stakes: Sequence[float], missing: float) -> float:
     return max(missing - log_mixture(meeting, stakes), 0.0)
 
 
-def log_conditional_error(z: float, missing: float, tau: float) -> float:
-    """What a test of level a = 1 / missing that ends at a horizon has left after the share tau of it, over a."""
+def log_conditional_error(
+    z: float, missing: float, tau: float, now: float | None = None, floored: bool = False
+) -> float:
+    """What a test of level a = 1 / missing that ends at a horizon has left after the share tau of it, over a.
+
+    It rejects `now` by a score of so much, by default that of a tau. A floored one is constant for z <= 0.
+    """
     level, root, rest = math.exp(-missing), math.sqrt(tau), math.sqrt(1 - tau)
-    now = -float(ndtri(level * tau))
+    now = -float(ndtri(level * tau)) if now is None else now
+    now = max(now, 0.0) if floored else now
     if z >= now:
         return missing
 
-    def excess(c: float) -> float:
-        later = quad(lambda x: math.exp(-x * x / 2) * normal((root * x - c) / rest), -12.0, now, epsabs=0, limit=200)
-        return math.log(later[0] / math.sqrt(2 * math.pi)) - math.log(level * (1 - tau))
+    def log_later(c: float, until: float) -> float:
+        later = quad(lambda x: math.exp(-x * x / 2) * normal((root * x - c) / rest), -12.0, until, epsabs=0, limit=200)
+        return math.log(max(later[0], 1e-300) / math.sqrt(2 * math.pi))
 
-    horizon = brentq(excess, -12.0, -float(ndtri(level * (1 - tau))) + 1e-6, xtol=1e-10)
+    goal = math.log(level - normal(-now))
+    horizon = brentq(lambda c: log_later(c, now) - goal, -12.0, -float(ndtri(math.exp(goal))) + 1e-6, xtol=1e-10)
+    if floored and z <= 0:
+        return min(missing + math.log(2) + log_later(horizon, 0.0), missing)
     return min(missing + math.log(max(normal((root * z - horizon) / rest), 1e-300)), missing)
+
+
+def largest_mean(weights: dict[tuple[int, int], float], among: Sequence[int]) -> float:
+    """Of all cycles of these arms, one by one."""
+    cycles = (cycle for size in range(2, len(among) + 1) for cycle in permutations(among, size))
+    means = [sum(weights[cycle[i - 1], cycle[i]] for i in range(len(cycle))) / len(cycle) for cycle in cycles]
+    return max(means, default=-math.inf)
 
 
 class Cells:
@@ -105,6 +126,13 @@ class Cells:
         return Cells(added(self.counts, other.counts), added(self.sums, other.sums), squares)
 
 
+class End:
+    """What a pair of a closed study knows of the end: where it lies, if both are contenders, and if this look is it."""
+
+    def __init__(self, horizon: float | None, level: float, closes: bool) -> None:
+        self.horizon, self.level, self.closes = horizon, level, closes
+
+
 class Contrast:
     """Opponent j against arm k for agent m: what past and fresh draws say of theta."""
 
@@ -112,6 +140,7 @@ class Contrast:
         self.twin, self.j, self.k, self.m, self.past, self.fresh = twin, j, k, m, past, fresh
         self.weighed = [(n, twin.weights[n][m]) for n in range(twin.agents) if twin.weights[n][m] > 0]
         self.sides = ((j, 1.0), (k, -1.0))
+        self.end: End | None = None
 
     def cells(self) -> list[tuple[int, int, float]]:
         """Arm, agent and weight of every cell that it needs."""
@@ -161,11 +190,30 @@ class Model(ABC):
     def gaussian(self, bet: Contrast, z: float, missing: float, shift: float) -> float:
         """A boosted and capped mixture; for pairs that may tie the conditional error of a test that ends."""
         variance = bet.variance(bet.fresh, self.past_variances(bet.past))
-        if shift and bet.value(bet.past) + shift < 1.5 * shift:
+        if bet.end is not None and bet.end.horizon is not None:
+            return log_conditional_error(z, missing, *self.planned(bet, missing, shift))
+        if bet.end is None and shift and bet.value(bet.past) + shift < 1.5 * shift:
             quantile = max(-float(ndtri(math.exp(-missing))), 0.0) + BEYOND
             return log_conditional_error(z, missing, min(max((shift / quantile) ** 2 / variance, 1e-3), 0.6))
         stakes = self.bold_stakes(bet, math.sqrt(variance), missing, shift)
         return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+
+    def planned(self, bet: Contrast, missing: float, shift: float) -> tuple[float, float]:
+        """Of a pair of contenders: the share of the phase until the horizon, and the score that rejects now."""
+        assert bet.end is not None
+        assert bet.end.horizon is not None
+        each = self.past_variances(bet.past)
+        past, phase = 1 / bet.variance(bet.past, each), 1 / bet.variance(bet.fresh, each)
+        t = min((past + phase) / (past + max(1 / bet.end.horizon, phase)), 1.0)
+        boundary = -float(ndtri(bet.end.level * t**1.5))
+        needed = (boundary * math.sqrt(past + phase) - (bet.value(bet.past) + shift) * past) / math.sqrt(phase)
+        least = -float(ndtri(0.3 * math.exp(-missing)))
+        return min(max(bet.end.horizon * phase, 1e-3), 0.9), max(min(needed, 8.0), least)
+
+    def last_look(self, bet: Contrast, over: bool) -> tuple[bool, float]:
+        """Whether it is one, and what is kept of the level: nothing where nothing follows."""
+        closes = bet.end is not None and bet.end.closes
+        return over or closes, 0.05 if closes and not over else 0.0
 
     def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
         """A lower bound on an arm's gap by the inverted mixture, from contrasts with its N opponents."""
@@ -213,8 +261,9 @@ class KnownScale(Model):
         """A mixture of three stakes. Where rewards are Gaussian: boosted, capped, and all in if it is the last."""
         root = math.sqrt(bet.variance(bet.fresh, self.each))
         z = (bet.value(bet.fresh) + shift) / root
-        if last and self.boosted:
-            return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
+        final, kept = self.last_look(bet, last)
+        if final and self.boosted:
+            return missing if z >= -float(ndtri((1 - kept) * math.exp(-missing))) else log(kept)
         if self.boosted:
             return self.gaussian(bet, z, missing, shift)
         return log_mixture(z, [min(gap / root, 40.0) for gap in self.gaps(bet, shift)])
@@ -270,8 +319,12 @@ class UnknownScale(Model):
         if nu == 0:
             return 0.0
         t = (bet.value(bet.fresh) + shift) / math.sqrt(estimated)
-        if last:
-            return missing if t > 0 and t >= -float(stdtrit(nu, math.exp(-missing))) else -math.inf
+        final, kept = self.last_look(bet, last)
+        if final:
+            return missing if t > 0 and t >= -float(stdtrit(nu, (1 - kept) * math.exp(-missing))) else log(kept)
+        if bet.end is not None and bet.end.horizon is not None:
+            z = -float(ndtri(stdtr(nu, -t))) if t > 0 else 0.0
+            return log_conditional_error(z, missing, *self.planned(bet, missing, shift), floored=True)
         root = math.sqrt(bet.variance(bet.fresh, self.past_variances(bet.past)))
         stakes = self.bold_stakes(bet, root, missing, shift) if root else [0.0] * 3
         if t > 0:
@@ -427,7 +480,7 @@ class BinaryNormal(Binary):
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
         """As Gaussian, with the variance at the likeliest rates without the gap, by the phase alone."""
         if not self.known(bet, missing):
-            return self.exact(bet, shift)
+            return min(self.exact(bet, shift), missing)
         fresh = bet.fresh
         cells = [
             (fresh.counts[arm][n], sign * w, fresh.sums[arm][n] / fresh.counts[arm][n])
@@ -791,16 +844,27 @@ class Pairs(Question):
 
         return sorted(range(self.twin.arms), key=lambda arm: (past.undrawn(arm), -standing(arm), arm))
 
+    def unknown(self, arm: int, past: Cells) -> bool:
+        """Closed, or opened since and not drawn yet: nothing is bet on it."""
+        return arm in self.twin.closed or past.undrawn(arm)
+
+    def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
+        """What pairs know of the end of the study: nothing."""
+        return {}
+
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """Every pair below the line bets; N arms on the line against all others are an answer."""
         tolerance, closed, now = self.twin.problem.tolerance, self.twin.closed, past.plus(fresh)
         arms = [arm for arm in range(self.twin.arms) if arm not in closed]
+        ends = self.ends(past, fresh)
         for (row, j), had in self.wealth.items():
-            if row in closed or j in closed or past.undrawn(row) or past.undrawn(j):
+            if self.unknown(row, past) or self.unknown(j, past):
                 continue
             bet = self.contrast(row, j, past, fresh)
+            bet.end = ends.get((row, j))
             error = math.sqrt(bet.variance(past, self.twin.model.past_variances(past)))
-            hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not last
+            final, _ = self.twin.model.last_look(bet, last)
+            hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not final
             if not self.on_the_line(had) and not hopeless:
                 self.wealth[row, j] = had + self.log_payoff(bet, self.line - had, last, tolerance)
 
@@ -812,6 +876,100 @@ class Pairs(Question):
         missing = [j for j in arms if any(j not in covers(row) for row in chosen) and j not in chosen]
         if last or not missing:
             self.keep([*chosen, *missing])
+
+
+class ClosedPairs(Pairs):
+    """One question, one answer and few arms, of Gaussian rewards: even shares that move, and an end that is planned."""
+
+    def __init__(self, twin: Twin, m: int) -> None:
+        super().__init__(twin, m)
+        arms = range(twin.arms)
+        self.shares = {(row, j): 1 / (twin.arms - 1) for row in arms for j in arms if row != j}
+        self.wealth = {pair: math.log(share) for pair, share in self.shares.items()}
+
+    def begin(self, first: Cells) -> None:
+        """The first phase is evidence: before it nothing was drawn, and every arm is known as well as any other."""
+        self.settle(self.twin.past, first, self.twin.exhausted(first))
+
+    def unknown(self, arm: int, past: Cells) -> bool:
+        """In the first phase all arms are drawn for the first time."""
+        return arm in self.twin.closed or (self.twin.phase > 1 and past.undrawn(arm))
+
+    def error(self, one: int, other: int, past: Cells) -> float:
+        """The standard error of the difference of two arms' estimates."""
+        each = self.twin.model.past_variances(past)
+        return math.sqrt(self.contrast(one, other, past, past).variance(past, each))
+
+    def contenders(self, past: Cells) -> list[int]:
+        """Within the tolerance and a standard error of the best, or of the second best; and not covered by all."""
+        known = [arm for arm in self.active if not self.unknown(arm, past)]
+        means = {arm: self.twin.mixed_mean(past, arm, self.m) for arm in known}
+        if len(known) < 2:
+            return known
+        best, second = sorted(means.values(), reverse=True)[:2]
+        errors = 1.0 if self.twin.problem.max_rounds is None else 2.0
+
+        def near(arm: int) -> bool:
+            mean = second if means[arm] >= best else best
+            rival = min(other for other in known if means[other] == mean)
+            return abs(means[arm] - mean) <= self.twin.problem.tolerance + errors * self.error(arm, rival, past)
+
+        found = [arm for arm in known if near(arm)]
+        for _ in range(3):
+            open_ = [j for j in found if any(row != j and self.wealth[row, j] < self.line for row in found)]
+            found = open_ or found
+        return found
+
+    def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
+        """By the levels of the pairs and the counts of the phase."""
+        contenders, each = self.contenders(past), self.twin.model.past_variances(past)
+        quantiles, heights = {}, {}
+        for (row, j), had in self.wealth.items():
+            won, bet = had >= self.line, self.contrast(row, j, past, fresh)
+            u = -math.inf if won else -float(ndtri(0.95 * math.exp(had - self.line)))
+            root = math.sqrt(bet.variance(fresh, each)) if bet.drawn(fresh) else math.inf
+            quantiles[row, j], heights[row, j] = u, u if won else u * root if math.isfinite(root) else math.inf
+        horizon = (self.twin.problem.tolerance / max(largest_mean(quantiles, contenders), 0.3)) ** 2
+        closes = largest_mean(heights, contenders) <= self.twin.problem.tolerance
+        return {
+            pair: End(horizon, level, closes) if set(pair) <= set(contenders) else End(None, level, False)
+            for pair, level in ((pair, max(share, 1e-4) * math.exp(-self.line)) for pair, share in self.shares.items())
+        }
+
+    def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
+        """As all pairs; then shares move."""
+        super().settle(past, fresh, last)
+        self.move(past.plus(fresh))
+
+    def move(self, now: Cells) -> None:
+        """Towards arms that may be answers: a pair gives what is too much of its share, as far as it still has it."""
+        arms, closed = range(self.twin.arms), self.twin.closed
+        means = {arm: self.twin.mixed_mean(now, arm, self.m) for arm in arms if arm not in closed}
+        best = min(arm for arm in means if means[arm] == max(means.values()))
+
+        def possible(arm: int) -> float:
+            if arm in closed:
+                return 1e-4
+            short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
+            return max(normal(2 + short / self.error(arm, best, now)), 1e-4)
+
+        chances = [possible(arm) for arm in arms]
+        for j in arms:
+            rows = [arm for arm in arms if arm != j]
+            gives, wants = {}, {}
+            for row in rows:
+                share, had, on = self.shares[row, j], self.wealth[row, j], self.on_the_line(self.wealth[row, j])
+                wish = 0.0 if on else 0.9 * chances[row] / sum(chances[i] for i in rows) + 0.1 / len(rows)
+                gives[row] = min(max(share - wish, 0.0), share if on else 0.999 * math.exp(had))
+                wants[row] = max(wish - share, 0.0)
+            moved = min(sum(gives.values()), sum(wants.values()))
+            if moved <= 1e-12:
+                continue
+            for row in rows:
+                change = moved * (wants[row] / sum(wants.values()) - gives[row] / sum(gives.values()))
+                self.shares[row, j] += change
+                if not self.on_the_line(self.wealth[row, j]):
+                    self.wealth[row, j] = min(math.log(math.exp(self.wealth[row, j]) + change), self.line)
 
 
 class Twin:
@@ -835,7 +993,10 @@ class Twin:
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
-        self.questions: list[Any] = [(Pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
+        few = self.top == 1 and 1 < self.arms <= 4 and len(columns) == 1
+        gaussian = type(problem.noise).__name__ in ("Gaussian", "UnknownScale")
+        pairs = ClosedPairs if few and gaussian else Pairs
+        self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 
     def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:
         """The estimate of an arm's mixed mean."""

@@ -266,7 +266,8 @@ class Bets:
         boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
-        return np.asarray(np.clip(needed, least, LARGEST_SCORE))
+        # Where little is left, even the largest score would spend more than that.
+        return np.maximum(np.minimum(needed, LARGEST_SCORE), least)
 
     @property
     def share(self) -> FloatArray:
