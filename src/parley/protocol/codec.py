@@ -185,7 +185,7 @@ def canonical(document: Any) -> str:
     >>> canonical({"b": [1.0, 2, 1e-7], "a": 0.1 + 0.2})
     '{"a":0.30000000000000004,"b":[1,2,1e-7]}'
     """
-    return encoded(document).decode()
+    return _encoded(document).decode()
 
 
 def digest(document: Any) -> str:
@@ -194,7 +194,7 @@ def digest(document: Any) -> str:
     >>> digest({})[:12]
     '44136fa355b3'
     """
-    return hashlib.sha256(encoded(document)).hexdigest()
+    return hashlib.sha256(_encoded(document)).hexdigest()
 
 
 def sha256(text: str) -> str:
@@ -211,14 +211,24 @@ def encoded(document: Any) -> bytes:
 
     Rows of numbers are written by `msgspec` in one call each, and between two calls other threads run.
     """
-    pieces: list[bytes] = []
+    return bytes(_encoded(document))
+
+
+def _encoded(document: Any) -> bytearray:
+    text = bytearray()  # not a list of pieces: those of a large certificate take more memory than what it says
     try:
-        _write(document, pieces)
+        _write(document, text)
     except (ValueError, UnicodeEncodeError):
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or "document", found=found, allowed=allowed) from None
         raise
-    return b"".join(pieces)
+    return text
+
+
+def text_around(message: Model, large: Mapping[str, Any]) -> str:
+    """The canonical text of a message with these fields, which are plain and not copied first: they are `large`."""
+    small = msgspec.structs.replace(message, **dict.fromkeys(large))
+    return canonical(msgspec.to_builtins(small, enc_hook=_english) | large)
 
 
 def _english(value: Any) -> str:
@@ -234,38 +244,38 @@ PLAIN = frozenset({str, bool, type(None)})
 SCALARS = PLAIN | {int, float}
 
 
-def _write(value: Any, pieces: list[bytes]) -> None:
+def _write(value: Any, text: bytearray) -> None:
     if type(value) in PLAIN:
-        pieces.append(_encode(value))
+        text += _encode(value)
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
         if kinds == {float}:
-            pieces.append(_floats(value))
+            text += _floats(value)
         elif kinds == {int}:
-            pieces.append(_encode(value if _countable(value) else list(map(_number, value))))
+            text += _encode(value if _countable(value) else list(map(_number, value)))
         elif kinds <= SCALARS:
-            pieces.append(_encode([item if type(item) in PLAIN else _number(item) for item in value]))
+            text += _encode([item if type(item) in PLAIN else _number(item) for item in value])
         else:
             before = b"["
             for item in value:
-                pieces.append(before)
-                _write(item, pieces)
+                text += before
+                _write(item, text)
                 before = b","
-            pieces.append(b"]")
+            text += b"]"
     elif isinstance(value, int | float):
-        pieces.append(_encode(_number(value)))
+        text += _encode(_number(value))
     elif isinstance(value, dict) and set(map(type, value.values())) <= SCALARS and "".join(value).isascii():
         row = {key: item if type(item) in PLAIN else _number(item) for key, item in value.items()}
-        pieces.append(_encode_sorted(row))
+        text += _encode_sorted(row)
     elif isinstance(value, Mapping):  # last: whether a number is one takes longer than to write it
         before = b"{"
         for key in _sorted(value):
-            pieces += (before, _key(key))
-            _write(value[key], pieces)
+            text += before + _key(key)
+            _write(value[key], text)
             before = b","
-        pieces.append(b"{}" if before == b"{" else b"}")
+        text += b"{}" if before == b"{" else b"}"
     else:
-        pieces.append(_encode(value))
+        text += _encode(value)
 
 
 def _floats(values: list[float] | tuple[float, ...]) -> bytes:

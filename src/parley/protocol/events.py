@@ -10,7 +10,7 @@ there not a random salt in every record. `docs/audit.md` has the recipe, `verify
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
 import msgspec
@@ -263,6 +263,21 @@ class Certified(_Event, tag="parley/event/certified/1"):
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
 
+    @once
+    def text(self) -> str:
+        """The canonical text; that of the certificate in it is written once."""
+        return self.certificate.text.join(self._ends)
+
+    def is_written(self, text: str) -> bool:
+        """Whether this is its text, without making it: that of a certificate may have 60 megabytes."""
+        (front, back), inner = self._ends, self.certificate.text
+        whole = len(text) == len(front) + len(inner) + len(back)
+        return whole and text.startswith(front) and text.endswith(back) and text.startswith(inner, len(front))
+
+    @property
+    def _ends(self) -> tuple[str, str]:
+        return '{"certificate":', f',"schema":"{self.schema}"}}'
+
 
 Event: TypeAlias = (
     StudyCreated
@@ -426,6 +441,12 @@ class Record(Message, tag="parley/record/1"):
         """The payload's canonical text."""
         return canonical(self.payload)
 
+    def unread(self, payload_text: str) -> Self:
+        """This record with a payload that is read when it is needed. Whoever reads it compares the event's text."""
+        made = msgspec.structs.replace(self, payload=Unread(payload_text))
+        vars(made)["payload_text"] = payload_text
+        return made
+
     @property
     def hashed(self) -> bytes:
         """What the hash is of: the canonical text without `schema` and `hash`."""
@@ -435,6 +456,29 @@ class Record(Message, tag="parley/record/1"):
     def computed(self) -> str:
         """The hash this record should have."""
         return hashlib.sha256(self.hashed).hexdigest()
+
+
+class Unread(Mapping[str, Any]):
+    """A payload that is text until somebody looks into it: as objects, a certificate takes five times as much."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @once
+    def _document(self) -> dict[str, Any]:
+        found = read_json(self.text, "payload")
+        if not isinstance(found, dict):
+            raise InvalidInput("payload", found=type(found).__name__, allowed="an object")
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        return self._document[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._document)
+
+    def __len__(self) -> int:
+        return len(self._document)
 
 
 SHELL = tuple(name for name in Record.known_keys() if name != "payload")

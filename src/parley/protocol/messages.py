@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from parley.errors import InvalidInput
 from parley.policies import Policy, make_policy, policy_class
 from parley.problem import IntArray, Problem
-from parley.protocol.codec import Count, Digest, Message, Name, Phase, described
+from parley.protocol.codec import Count, Digest, Message, Name, Phase, described, text_around
 from parley.rewards import make_model
 from parley.settings import SETTINGS
 from parley.study import Study
@@ -375,3 +375,8 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, Any],
         described("Sentence of this certificate -> the `message` it was made from and its `values`, to be translated."),
     ] = msgspec.field(default_factory=dict)
+
+    @once
+    def text(self) -> str:
+        """The canonical text."""
+        return text_around(self, {"evidence": self.evidence, "state": self.state})

@@ -14,7 +14,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import documents, log, studies
 from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
-from parley.protocol.codec import canonical, read_json, sha256
+from parley.protocol.codec import LARGE, canonical, read_json, sha256
 
 SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
@@ -122,7 +122,12 @@ def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     """A whole chain: all of it is fetched from the database now, and each record is parsed when it is asked for."""
     found = deque(_found(transaction, stream, limit=None))
     # Each is dropped once it was handed over: a certificate has ten megabytes, and takes five times as many once read.
-    return (_read(found.popleft()) for _ in range(len(found)))
+    return (_walked(found.popleft()) for _ in range(len(found)))
+
+
+def _walked(row: Row[*tuple[Any, ...]]) -> Record:
+    """A record for a verification, which reads a large payload itself where it must, and compares its text."""
+    return _record(row, {}).unread(row.payload) if len(row.payload) > LARGE else _read(row)
 
 
 def keep_stamp(transaction: Transaction, stamp: Stamp, *, own: bool = False) -> None:
