@@ -222,6 +222,6 @@ class Client:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
                     raise Unreachable("an answer that is not from a coordinator: no log")
-                yield from (line.decode() for line in lines_of(response.iter_bytes()))
+                yield from map(bytes.decode, lines_of(response.iter_bytes()))
         except httpx.RequestError as error:
             raise self._network.failure(self.server, error) from None

@@ -71,7 +71,8 @@ def issue_certificate(
     if trial.corrections:
         some = plural(len(trial.corrections), "report was", "reports were")
         guarantee += f"; {some} corrected after the decision, and this is about the numbers that were decided on"
-    evidence = _finite(policy.certificate(state) | {"guarantee": trial.guarantee} | _estimated(trial, phases))
+    # The estimates, by far the most of it, have None already where there is no number.
+    evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
     said = [guarantee, policy.drift, evidence["score"], *warnings, *([reread["meaning"]] if reread else [])]
     return Certificate(
@@ -132,14 +133,14 @@ def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, A
     """What a certificate says under `with_corrections`; a trial in progress reads in the same way."""
     found = read_anew(trial, phases)
     anew = replace(trial, state=found.after)
-    evidence = trial.policy.certificate(found.after) | _estimated(anew, found.phases)
+    evidence = _finite(trial.policy.certificate(found.after)) | _estimated(anew, found.phases)
     del evidence["guarantee"]  # `meaning` says what may be claimed
     return {
         "meaning": found.meaning,
         "would_change": found.would_change,
         "answers": found.answers,
         "other_phases": [one.to_json() for one in found.other_phases],
-        "evidence": _finite(evidence),
+        "evidence": evidence,
     }
 
 

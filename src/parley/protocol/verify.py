@@ -382,7 +382,10 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
 
     Blank lines are skipped. A line that is longer than any record is refused before it is read.
     """
-    for number, line in enumerate(lines, start=1):
+    number = 0
+    for line in lines:
+        # `enumerate` would keep the line, which may have 60 MB, while its record is looked at.
+        number += 1
         if len(line) > LARGEST_RECORD:
             most = f"{LARGEST_RECORD // 2**20} MB"
             raise BrokenChain(f"line {number} is no record: it is longer than {most}, the most that one may have")
