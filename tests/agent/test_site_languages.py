@@ -90,8 +90,8 @@ def test_errors_come_in_the_language_of_the_page(desk):  # noqa: F811
     assert "Saisi : &#39;bx-1&#39;. Admis : un identifiant attribué ici. Vouliez-vous dire &#39;BX-1&#39; ?" in page
     assert "<title>Non enregistré" in page
     assert "Est-ce la même personne ?" in open_.post(409, do="assign", participant="bx-1")
-    wrong = open_.browser.post("/", data={"do": "assign", "csrf": "0"})
-    assert "ce formulaire n’est plus valable" in wrong.text
+    wrong = open_.browser.post("/", data={"do": "assign"}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert "envoyé d’ailleurs, et non de cette page" in wrong.text
     open_.site.seen("paused", "un doute")
     assert "l’étude est suspendue (un doute)" in open_.post(422, do="assign", participant="p-9")
     api = open_.browser.post("/v1/assignments", json={"participant": "p-9"})

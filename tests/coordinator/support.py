@@ -22,9 +22,10 @@ from parley.protocol.acts import Given
 from parley.service.server import create_service, refuse_request
 from parley.web.connections import ConnectionLimits
 
-__all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
+__all__ = ["OWN_PAGE", "House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 
 ADDRESS = "http://coordinator"  # where nobody listens
+OWN_PAGE = {"Sec-Fetch-Site": "same-origin"}  # what a browser says of a form that a page of the same server sent
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 

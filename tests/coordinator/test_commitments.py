@@ -52,7 +52,7 @@ def everything(house, token):
             told.append(f"{address} {agent} {response.status_code} {body if path != '/metrics' else ''}")
     whole = "\n".join(told)
     whole = re.sub(r'(version=?"?:?\s*"|id: )[0-9a-f]{16}', r"\1", whole)
-    return re.sub(r'("kid":\s*"|name="csrf" value=")[^"]+"|\d+ \w+ ago', "", whole)
+    return re.sub(r'"kid":\s*"[^"]+"|\d+ \w+ ago', "", whole)
 
 
 def prepared(storage):

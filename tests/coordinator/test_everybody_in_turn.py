@@ -2,7 +2,6 @@
 
 import gc
 import json
-import re
 import socket
 import threading
 import time
@@ -12,7 +11,7 @@ from contextlib import contextmanager, suppress
 import anyio
 import httpx2 as httpx
 import pytest
-from tests.coordinator.support import report_of, study_message
+from tests.coordinator.support import OWN_PAGE, report_of, study_message
 from tests.support import awaited
 
 from parley.coordinator.http.app import ANSWERS
@@ -211,13 +210,12 @@ def test_what_a_page_was_made_of_is_let_go_at_once():
 
 def test_a_file_in_a_form_has_a_limit_of_its_own(sqlite_house):
     """A form is taken apart in one go, during which nobody else is answered."""
-    with httpx.Client(base_url=sqlite_house.url, timeout=PATIENCE, follow_redirects=True) as browser:
-        csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/sign-in").text)[1]
-        browser.post("/sign-in", data={"csrf": csrf, "token": sqlite_house.token})
-        csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/new").text)[1]
-        small = browser.post("/new", data={"csrf": csrf, "study": "arms = 2\nagents = 2", "do": "check"})
+    options = {"timeout": PATIENCE, "follow_redirects": True, "headers": OWN_PAGE}
+    with httpx.Client(base_url=sqlite_house.url, **options) as browser:
+        browser.post("/sign-in", data={"token": sqlite_house.token})
+        small = browser.post("/new", data={"study": "arms = 2\nagents = 2", "do": "check"})
         assert small.status_code == 200
-        large = browser.post("/new", data={"csrf": csrf, "study": "x" * 2**22, "do": "check"})
+        large = browser.post("/new", data={"study": "x" * 2**22, "do": "check"})
         assert large.status_code == 413
         assert "4194304 bytes" in large.text
 

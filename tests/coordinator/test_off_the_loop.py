@@ -2,12 +2,11 @@
 
 import gc
 import json
-import re
 import threading
 
 import httpx2 as httpx
 import pytest
-from tests.coordinator.support import report_of, study_message
+from tests.coordinator.support import OWN_PAGE, report_of, study_message
 from tests.dashboard.site import OF_A_STUDY, TABS
 
 from parley.coordinator.http import guard
@@ -104,8 +103,7 @@ def test_pages_are_drawn_elsewhere(sqlite_house, monkeypatch):
     message = study_message(agents=2, arms=2, policy="uniform")
     sqlite_house.run(message, sqlite_house.create(message))
     with httpx.Client(base_url=sqlite_house.url, timeout=30, follow_redirects=True) as browser:
-        token = re.search(r'name="csrf" value="([^"]+)"', browser.get("/sign-in").text)[1]
-        browser.post("/sign-in", data={"csrf": token, "token": sqlite_house.token})
+        browser.post("/sign-in", data={"token": sqlite_house.token}, headers=OWN_PAGE)
         seen.clear()
         kinds = []
         for page in OF_A_STUDY:

@@ -4,7 +4,6 @@
 No sockets: the application is called through ASGI, and every thread of it is watched.
 """
 
-import re
 import sys
 import tempfile
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.coordinator.support import bootstrap, rewards, study_message
+from tests.coordinator.support import OWN_PAGE, bootstrap, rewards, study_message
 
 import parley
 from parley.coordinator.access.tokens import Role, issue_token
@@ -135,8 +134,7 @@ def walk_of_a_page(folder):
             take_step(storage, "trial", AT)
             settings = ServerSettings(log_level="error")
             with without_edges(), TestClient(create_service(storage, settings), base_url="http://testserver") as client:
-                form = re.search(r'name="csrf" value="([^"]+)"', client.get("/sign-in").text)
-                client.post("/sign-in", data={"csrf": form[1] if form else "", "token": token})
+                client.post("/sign-in", data={"token": token}, headers=OWN_PAGE)
                 until = time.monotonic() + 60
                 while "likely" not in client.get("/studies/trial").text and time.monotonic() < until:
                     time.sleep(0.1)

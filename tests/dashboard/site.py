@@ -1,6 +1,5 @@
 """A coordinator with its pages in this process, on a free port, with a clock that tests can move."""
 
-import re
 import threading
 import time
 import tomllib
@@ -11,7 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 import uvicorn
-from tests.coordinator.support import wait_for_decisions
+from tests.coordinator.support import OWN_PAGE, wait_for_decisions
 
 from parley.agent import Client
 from parley.agent.plans import AgentPlan
@@ -67,7 +66,8 @@ class Site:
 
         There is no certificate to verify, and reading the system's authorities takes longer than a page.
         """
-        with httpx2.Client(base_url=self.address, follow_redirects=True, timeout=30, verify=False) as made:
+        options = {"follow_redirects": True, "timeout": 30, "verify": False, "headers": OWN_PAGE}
+        with httpx2.Client(base_url=self.address, **options) as made:
             if token is not False:
                 sign_in(made, token or self.token)
             yield made
@@ -121,13 +121,8 @@ def exactly(draws, means, shift=0.0):
     return Totals(counts=counts, sums=sums, squares=counts * (1 + (means + shift) ** 2))
 
 
-def form_token(page):
-    return re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)[1]
-
-
 def sign_in(browser, token):
-    page = browser.get("/sign-in")
-    return browser.post("/sign-in", data={"csrf": form_token(page), "token": token, "next": "/"})
+    return browser.post("/sign-in", data={"token": token, "next": "/"})
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from tests.dashboard.site import OF_A_STUDY, TWO, form_token
+from tests.dashboard.site import OF_A_STUDY, TWO
 from tools.catalogs import NOT_SAID, not_said
 
 from parley.dashboard.render import environment
@@ -96,7 +96,7 @@ def visited(here):
         visit("second", *PAGES, *(f"/administration{preview}" for preview in PREVIEWS))
         page = browser.get(f"/studies/{study}/administration?freeze=West")
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
-        said = {"csrf": form_token(page), "reason": "closed", "preview": digest, "agent": "West", "reweigh": "yes"}
+        said = {"reason": "closed", "preview": digest, "agent": "West", "reweigh": "yes"}
         browser.post(f"/studies/{study}/freeze", data=said)
         visit("frozen", "", "/administration?thaw=West")
         here.run(study, MEANS)
@@ -149,7 +149,7 @@ def test_who_states_no_audience_reads_the_researchers_words(here):
 def test_nor_what_is_shown_before_a_study_is_launched(here, audience):
     with_budget = f'audience = "{audience}"\nmax_samples = 500\n{TWO}'.replace("Two sites", "Two places")
     with here.browser() as browser:
-        said = {"csrf": form_token(browser.get("/new")), "do": "estimate", "study": with_budget}
+        said = {"do": "estimate", "study": with_budget}
         page = browser.post("/new", data=said).text.partition('<section id="edit"')[0]  # below are keys and meanings
     assert "What it is likely to cost" in page
     assert not wrong(audience, page)

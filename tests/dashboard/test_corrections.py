@@ -4,7 +4,6 @@ import json
 import re
 
 import numpy as np
-from tests.dashboard.site import form_token
 from tests.dashboard.test_lost_sites import digest
 
 THREE = """
@@ -24,9 +23,9 @@ def lines(page):
     return dict(line.rsplit(": ", 1) for line in text.strip().splitlines())
 
 
-def send(browser, base, page, numbers, **fields):
+def send(browser, base, numbers, **fields):
     text = numbers if isinstance(numbers, str) else "\n".join(f"{arm}: {cells}" for arm, cells in numbers.items())
-    data = {"csrf": form_token(page), "correct": "North", "phase": "1", "numbers": text, **fields}
+    data = {"correct": "North", "phase": "1", "numbers": text, **fields}
     return browser.post(f"{base}/correct", data=data)
 
 
@@ -40,17 +39,17 @@ def test_a_report_is_corrected_once_it_was_seen_what_that_tells(either):
         page = browser.get(f"{base}/administration?correct=North&phase=1")
         now = lines(page)
         assert list(now) == ["a", "b", "c: d"]
-        assert "nothing to correct" in send(browser, base, page, now).text
+        assert "nothing to correct" in send(browser, base, now).text
         count, total, squares = map(float, now["b"].split(","))
         mended = now | {"b": f"{count:g}, {total + count}, {squares + 2 * total + count}"}
-        seen = send(browser, base, page, mended)
+        seen = send(browser, base, mended)
         for words in ("If the report of North in phase 1 is corrected", "no answer would change", "Leave it as it is"):
             assert words in seen.text, words
         assert either.call("GET", f"studies/{study}/corrections")["corrections"] == []
-        stale = send(browser, base, page, mended, preview="0" * 64, reason="why")
+        stale = send(browser, base, mended, preview="0" * 64, reason="why")
         assert stale.status_code == 409
         assert "If the report of North" in stale.text, "what it would tell now is shown again"
-        done = send(browser, base, page, mended, preview=digest(seen), reason="the <wrong> column")
+        done = send(browser, base, mended, preview=digest(seen), reason="the <wrong> column")
         assert done.status_code == 200
         [entry] = either.call("GET", f"studies/{study}/corrections")["corrections"]
         assert (entry["agent"], entry["reason"]) == ("North", "the <wrong> column")
@@ -74,7 +73,6 @@ def test_what_was_typed_wrongly_is_said_and_kept(either):
     base = f"/studies/{study}"
     either.phase(study, MEANS)
     with either.browser() as browser:
-        page = browser.get(f"{base}/administration?correct=North&phase=1")
         for text, words in (
             ("b: many", "is not a name with its numbers"),
             ("z: 1, 2, 3", "is no arm of the study"),
@@ -83,7 +81,7 @@ def test_what_was_typed_wrongly_is_said_and_kept(either):
             ("{", "no valid JSON"),
             ('{"schema": "parley/report/1"}', "missing"),
         ):
-            wrong = send(browser, base, page, text)
+            wrong = send(browser, base, text)
             assert 'class="note bad"' in wrong.text, text
             assert words in wrong.text, (text, words)
             assert text.split("<")[0].replace('"', "&#34;") in wrong.text, "what was typed stays in the form"
@@ -91,4 +89,4 @@ def test_what_was_typed_wrongly_is_said_and_kept(either):
             assert 'class="note bad"' in browser.get(f"{base}/administration?{odd}").text, odd
         whole = either.call("GET", f"studies/{study}/phases/1/reports/North")["report"]
         whole["sums"][0] += 1.0
-        assert "If the report of North" in send(browser, base, page, json.dumps(whole)).text
+        assert "If the report of North" in send(browser, base, json.dumps(whole)).text

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from tests.dashboard.site import form_token
 
 FOUR = """
 name = "Four sites"
@@ -29,7 +28,7 @@ def prepared(either, name):
 
 
 def confirm(browser, base, page, act, **fields):
-    data = {"csrf": form_token(page), "reason": "site closed", "preview": digest(page), **fields}
+    data = {"reason": "site closed", "preview": digest(page), **fields}
     return browser.post(f"{base}/{act}", data=data)
 
 
@@ -89,12 +88,12 @@ def test_weights_may_be_given_and_a_thaw_is_shown_first(either):
         page = browser.get(f"{base}/administration?reweigh=1")
         assert "Other weights" in page.text
         for text, words in (("no numbers", "is not a name"), ("North: 1, 0", "4 numbers"), ("No: 1, 0, 0, 0", "No")):
-            shown = browser.post(f"{base}/reweigh", data={"csrf": form_token(page), "columns": text})
+            shown = browser.post(f"{base}/reweigh", data={"columns": text})
             assert words in shown.text
             assert 'class="note bad"' in shown.text
             assert f">{text}</textarea>" in shown.text
         given = "East: 0.5, 0.5, 0, 0"
-        shown = browser.post(f"{base}/reweigh", data={"csrf": form_token(page), "columns": given})
+        shown = browser.post(f"{base}/reweigh", data={"columns": given})
         assert "North 0.500, South 0.500" in shown.text
         confirm(browser, base, shown, "reweigh", columns=given)
         assert either.call("GET", f"studies/{study}")["reweighed"]["left"] == []
@@ -118,7 +117,6 @@ def test_what_was_not_frozen_cannot_be_re_weighed(either):
 def test_only_administrators(either):
     _, base = prepared(either, "others")
     with either.browser(either.issue("auditor", "a")) as browser:
-        page = browser.get(base)
         for act in ("freeze", "reweigh", "thaw"):
-            data = {"csrf": form_token(page), "agent": "West", "reason": "x", "preview": "0" * 64}
+            data = {"agent": "West", "reason": "x", "preview": "0" * 64}
             assert browser.post(f"{base}/{act}", data=data).status_code == 403

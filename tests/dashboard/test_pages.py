@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS, TABS, TWO, exactly, form_token
+from tests.dashboard.site import MEANS, TABS, TWO, exactly
 
 from parley.dashboard.pages import PAGES
 from parley.dashboard.pages.studies import uploaded_study
@@ -160,7 +160,7 @@ def test_a_study_file_that_names_another_file_is_refused(here):
     with pytest.raises(InvalidInput, match=r"weights\.file"):
         uploaded_study('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"')
     with here.browser() as browser:
-        data = {"csrf": form_token(browser.get("/new")), "do": "estimate"}
+        data = {"do": "estimate"}
         text = 'arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"'
         answer = browser.post("/new", data={**data, "study": text})
         assert answer.status_code == 422
@@ -173,7 +173,7 @@ def test_a_study_file_that_names_another_file_is_refused(here):
 
 def test_a_taken_id_is_an_error_on_the_form(here, done):
     with here.browser() as browser:
-        data = {"csrf": form_token(browser.get("/new")), "study": TWO, "id": done, "do": "launch"}
+        data = {"study": TWO, "id": done, "do": "launch"}
         answer = browser.post("/new", data=data)
         assert answer.status_code == 409
         assert "Two sites" in answer.text
@@ -181,8 +181,7 @@ def test_a_taken_id_is_an_error_on_the_form(here, done):
 
 def test_only_administrators_may_estimate_or_launch(here):
     with here.browser(here.issue("auditor", "Au")) as browser:
-        page = browser.get("/")
-        data = {"csrf": form_token(page), "study": TWO}
+        data = {"study": TWO}
         for do in ("estimate", "launch"):
             assert browser.post("/new", data={**data, "do": do}).status_code == 403
 
@@ -202,7 +201,7 @@ def test_a_report_that_is_held_is_told_and_refused_or_taken(either):
                 assert "The report of North is held" in browser.get(f"/studies/{study}").text
                 page = browser.get(f"/studies/{study}/administration")
                 sequence = re.findall(r'name="sequence" value="(\d+)"', page.text)[0]
-                data = {"csrf": form_token(page), "sequence": sequence, "reason": "a slip"}
+                data = {"sequence": sequence, "reason": "a slip"}
                 assert words in browser.post(f"/studies/{study}/{do}", data=data).text
                 assert browser.post(f"/studies/{study}/{do}", data=data).status_code == 404
             assert "is held" not in browser.get(f"/studies/{study}").text
@@ -218,7 +217,7 @@ def test_a_quarantined_report_can_be_let_stand(either):
     with either.browser() as browser:
         page = browser.get(f"/studies/{study}/administration")
         sequence = re.search(r'name="sequence" value="(\d+)"', page.text)[1]
-        data = {"csrf": form_token(page), "sequence": sequence, "reason": "typing error"}
+        data = {"sequence": sequence, "reason": "typing error"}
         done = browser.post(f"/studies/{study}/amend", data=data)
         assert done.status_code == 200
         assert "by an amendment" in done.text
@@ -234,7 +233,7 @@ def test_a_freeze_shows_its_consequences_and_needs_their_digest(either):
         page = browser.get(f"/studies/{study}/administration?freeze=South")
         assert "If South is frozen" in page.text
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
-        data = {"csrf": form_token(page), "agent": "South", "reason": "site closed", "preview": "0" * 64}
+        data = {"agent": "South", "reason": "site closed", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/freeze", data=data).status_code == 409
         done = browser.post(f"/studies/{study}/freeze", data={**data, "preview": digest})
         assert done.status_code == 200
@@ -249,7 +248,7 @@ def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(eit
         assert "If phase 1 is closed now" in page.text
         assert "Leave it as it is" in page.text
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
-        data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "preview": "0" * 64}
+        data = {"phase": "1", "reason": "closed in August", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/close-early", data=data).status_code == 409
         assert browser.post(f"/studies/{study}/close-early", data={**data, "preview": digest}).status_code == 200
         assert client.status(study)["phase"] == 2
@@ -262,8 +261,7 @@ def test_pause_resume_cancel(either):
     study = either.create(study_id="stopped")
     with either.browser() as browser, either.api() as client:
         for do, stage in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
-            page = browser.get(f"/studies/{study}/administration")
-            data = {"csrf": form_token(page), "reason": f"we {do}"}
+            data = {"reason": f"we {do}"}
             assert browser.post(f"/studies/{study}/{do}", data=data).status_code == 200
             assert client.status(study)["stage"] == stage
         assert "Candidates that remained" in browser.get(f"/studies/{study}/answer").text

@@ -1,12 +1,11 @@
 """Signing in, staying in and getting out; forms of other sites; headers; nothing secret at rest."""
 
-import re
 import socket
 import sqlite3
 
 import httpx2
 import pytest
-from tests.dashboard.site import TWO, form_token, sign_in, site
+from tests.dashboard.site import TWO, sign_in, site
 
 from parley.coordinator.observability import configure
 
@@ -32,10 +31,7 @@ def test_without_a_session_every_page_leads_to_the_sign_in(here, path):
 
 def test_the_session_is_a_cookie_that_no_script_and_no_other_site_can_use(here):
     with here.browser(False) as browser:
-        page = browser.get("/sign-in")
-        answer = browser.post(
-            "/sign-in", data={"csrf": form_token(page), "token": here.token, "next": "/"}, follow_redirects=False
-        )
+        answer = browser.post("/sign-in", data={"token": here.token, "next": "/"}, follow_redirects=False)
         cookie = next(line for line in answer.headers.get_list("set-cookie") if line.startswith("parley-session="))
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
@@ -48,11 +44,7 @@ def test_under_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path, settings
     """Also behind a proxy on the same machine: the address that people open says so."""
     configure("error")
     with site(tmp_path, **settings) as behind_a_proxy, behind_a_proxy.browser(False) as browser:
-        page = browser.get("/sign-in")
-        line = next(line for line in page.headers.get_list("set-cookie") if line.startswith("parley-form="))
-        assert "Secure" in line
-        browser.cookies.set("parley-form", re.search("parley-form=([^;]+)", line)[1])
-        data = {"csrf": form_token(page), "token": behind_a_proxy.token, "next": "/"}
+        data = {"token": behind_a_proxy.token, "next": "/"}
         answer = browser.post("/sign-in", data=data, follow_redirects=False)
         lines = answer.headers.get_list("set-cookie")
         assert any(line.startswith("__Host-parley-session=") and "Secure" in line for line in lines)
@@ -77,16 +69,14 @@ def test_an_agents_token_opens_no_page(here):
 @pytest.mark.parametrize("target", ["//elsewhere.example", "https://elsewhere.example", "/\\elsewhere.example"])
 def test_signing_in_never_leads_to_another_site(here, target):
     with here.browser(False) as browser:
-        page = browser.get("/sign-in")
-        data = {"csrf": form_token(page), "token": here.token, "next": target}
+        data = {"token": here.token, "next": target}
         assert browser.post("/sign-in", data=data, follow_redirects=False).headers["location"] == "/"
 
 
 def test_signing_out_ends_the_session_on_the_server_too(either):
     with either.browser() as browser:
         kept = dict(browser.cookies)
-        page = browser.get("/")
-        browser.post("/sign-out", data={"csrf": form_token(page)})
+        browser.post("/sign-out")
         assert "parley-session" not in browser.cookies
     with httpx2.Client(base_url=either.address, cookies=kept) as thief:
         assert thief.get("/").status_code == 303
@@ -119,36 +109,38 @@ def test_a_session_opens_no_further_session(either):
         assert httpx2.post(f"{either.address}/v1/sessions", headers=headers).status_code == 403
 
 
-def test_a_form_without_its_token_does_nothing(here):
-    with here.browser() as browser, here.api() as client:
-        before = client.request("GET", "tokens")
-        for data in ({}, {"csrf": "0" * 64}, {"csrf": form_token(browser.get("/tokens"))[::-1]}):
-            answer = browser.post("/tokens", data={"role": "administrator", "name": "Eve", **data})
-            assert answer.status_code == 403
-        assert client.request("GET", "tokens") == before
-
-
 ELSEWHERE = (
     {"Sec-Fetch-Site": "cross-site"},
     {"Sec-Fetch-Site": "same-site"},
     {"Origin": "http://elsewhere.example"},
     {"Origin": "null"},
+    {},
 )
 
 
 @pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
 def test_a_form_sent_by_another_site_does_nothing(here, headers):
-    with here.browser() as browser:
-        data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": "Eve"}
-        answer = browser.post("/tokens", data=data, headers=headers)
-        assert answer.status_code == 403
+    """Nor one of which the browser does not say who sent it, with a session or before."""
+    with here.browser() as browser, here.api() as client:
+        before = client.request("GET", "tokens")
+        del browser.headers["Sec-Fetch-Site"]
+        data = {"role": "administrator", "name": "Eve"}
+        assert browser.post("/tokens", data=data, headers=headers).status_code == 403
+        assert client.request("GET", "tokens") == before
+    with httpx2.Client(base_url=here.address) as stranger:
+        assert stranger.post("/sign-in", data={"token": here.token}, headers=headers).status_code == 403
 
 
 def test_a_form_of_ours_is_taken_from_browsers_new_and_old(here):
-    sent = {"new": {"Sec-Fetch-Site": "same-origin", "Origin": "null"}, "old": {"Origin": here.address}, "none": {}}
+    sent = {
+        "new": {"Sec-Fetch-Site": "same-origin", "Origin": "null"},
+        "typed": {"Sec-Fetch-Site": "none"},
+        "old": {"Origin": here.address},
+    }
     for name, headers in sent.items():
         with here.browser() as browser:
-            data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": name}
+            del browser.headers["Sec-Fetch-Site"]
+            data = {"role": "viewer", "name": name}
             assert browser.post("/tokens", data=data, headers=headers).status_code == 200
 
 
@@ -160,23 +152,22 @@ def answered(here, headers):
         return int(line.recv(100).split()[1])
 
 
-COOKIE = "Cookie: parley-form=chosen-by-an-outsider"
+OURS = "Sec-Fetch-Site: same-origin"
 
 
-def test_nothing_is_read_of_a_form_that_is_bound_to_nothing(here):
+def test_nothing_is_read_of_a_form_that_another_site_may_have_sent(here):
     assert answered(here, ["Content-Length: 60000000"]) == 403
-    assert answered(here, ["Content-Length: 1000", COOKIE, "Sec-Fetch-Site: cross-site"]) == 403
+    assert answered(here, ["Content-Length: 1000", "Sec-Fetch-Site: cross-site"]) == 403
 
 
 def test_a_large_form_is_refused_by_its_size_and_one_that_does_not_say(here):
-    assert answered(here, ["Content-Length: 60000000", COOKIE]) == 413
-    assert answered(here, ["Transfer-Encoding: chunked", COOKIE]) == 411
+    assert answered(here, ["Content-Length: 60000000", OURS]) == 413
+    assert answered(here, ["Transfer-Encoding: chunked", OURS]) == 411
 
 
 def test_a_form_of_very_many_fields_is_refused(here):
     with here.browser(False) as browser:
-        csrf = form_token(browser.get("/sign-in"))
-        answer = browser.post("/sign-in", content=f"csrf={csrf}" + "&a=1" * 15_000)
+        answer = browser.post("/sign-in", content="a=1" + "&a=1" * 15_000)
         assert answer.status_code == 400
         assert "20 fields" in answer.text
 
@@ -184,12 +175,10 @@ def test_a_form_of_very_many_fields_is_refused(here):
 def test_only_an_administrators_study_file_may_be_large(here):
     large = "# " + "x" * 200_000 + "\n" + TWO
     with here.browser() as browser:
-        csrf = form_token(browser.get("/new"))
-        assert browser.post("/new", data={"csrf": csrf, "study": large}).status_code == 200
-        assert browser.post("/tokens", data={"csrf": csrf, "name": large}).status_code == 413
+        assert browser.post("/new", data={"study": large}).status_code == 200
+        assert browser.post("/tokens", data={"name": large}).status_code == 413
     with here.browser(here.issue("analyst", "statistics")) as browser:
-        csrf = form_token(browser.get("/"))
-        refused = browser.post("/new", data={"csrf": csrf, "study": large})
+        refused = browser.post("/new", data={"study": large})
         assert refused.status_code == 403, "by its role, before a byte of the file is read"
 
 

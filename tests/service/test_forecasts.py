@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS, few_studies, form_token, site
+from tests.dashboard.site import MEANS, few_studies, site
 
 from parley.experiments.forecasts.forecast import budget_for_power
 from parley.protocol import StudyMessage
@@ -80,7 +80,7 @@ def test_where_no_budget_has_the_power_the_reason_is_said(changes, asked, words)
 def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
     text = "arms = 2\nagents = 2\n"
     with site(tmp_path) as here, here.browser() as browser:
-        form = {"csrf": form_token(browser.get("/new")), "do": "estimate", "study": text}
+        form = {"do": "estimate", "study": text}
         shown = browser.post("/new", data={**form, "power": "0.8", "gap": "1"}).text
         assert re.search(r"Power 80 % at a gap of 1.*max_samples = \d+.*± is the Monte Carlo error", shown, re.DOTALL)
         wrong = browser.post("/new", data={**form, "power": "often"})
@@ -92,12 +92,11 @@ def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
 def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
     text = "arms = 3\nagents = 2\nmax_samples = 60\n"
     with site(tmp_path) as here, here.browser() as browser:
-        form = browser.get("/new")
-        shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": text}).text
+        shown = browser.post("/new", data={"do": "estimate", "study": text}).text
         assert "likely to end without all answers" in shown
         assert "0.0 ± 0.0 %" in shown
         free = text.replace("max_samples = 60", "")
-        shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": free}).text
+        shown = browser.post("/new", data={"do": "estimate", "study": free}).text
         assert "likely to end" not in shown
         assert ">Power</th>" not in shown
 

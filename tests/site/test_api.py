@@ -4,6 +4,7 @@ import os
 
 import pytest
 from tests.agent.test_site import journal_of
+from tests.site.conftest import CODE
 
 from parley.agent.site import Site
 
@@ -87,6 +88,23 @@ def test_the_document_names_every_operation_and_how_to_show_the_code(line):
         for described in methods.values():
             assert bool(described["security"]) == (described["operationId"] != "healthz")
     assert line.get("/v1/status").status_code == 401
+
+
+def test_what_a_cookie_would_be_trusted_for_says_which_page_sent_it(line):
+    """A program that shows the code with the request need not."""
+    person, ours = {"json": {"participant": "p-1"}}, {"Sec-Fetch-Site": "same-origin"}
+    assert line.post("/v1/assignments", **person).status_code == 201
+    line.headers.pop("Authorization")
+    for unsaid in ({}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:81"}, {"Sec-Fetch-Site": "same-site"}):
+        assert line.post("/enter", data={"code": CODE}, headers=unsaid).status_code == 403
+    assert line.post("/enter", data={"code": CODE}, headers=ours).status_code == 200
+    assert line.post("/v1/assignments", **person).status_code == 403
+    assert line.post("/", data={"do": "assign", "participant": "p-2"}).status_code == 403
+    for said in (ours, {"Sec-Fetch-Site": "none"}, {"Origin": "http://127.0.0.1"}):
+        assert line.post("/v1/assignments", headers=said, **person).status_code == 200
+        assert line.post("/", data={"do": "find", "participant": "p-1"}, headers=said).status_code == 200
+    bearer = {"Authorization": f"Bearer {CODE}"}
+    assert line.post("/v1/assignments", headers=bearer, **person).status_code == 200
 
 
 @pytest.mark.servers

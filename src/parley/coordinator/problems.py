@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import JSONResponse
 
 from parley.text.translation import joined
-from parley.web.openapi import PROBLEM
+from parley.web.guard import problem
 
 
 @dataclass(frozen=True)
@@ -110,4 +110,4 @@ class Refusal(Exception):
 
     def response(self) -> JSONResponse:
         """The problem document on its way."""
-        return JSONResponse(self.document(), status_code=self.kind.status, media_type=PROBLEM, headers=self.headers)
+        return problem(self.document(), self.headers)

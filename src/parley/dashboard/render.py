@@ -36,20 +36,6 @@ from parley.text.formatting import (
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, translated
 
-# What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
-CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 HERE = Path(__file__).parent
 MOST_SHOWN = 2_000  # numbers and the like of one record
 TOO_LARGE = "This record is too large for a page. The export of the log has it whole."

@@ -1,19 +1,15 @@
 """Every page passes here: who is it, may this form be trusted, which headers go out; and refusals become pages.
 
-The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS). A form carries a token derived from the
-session's secret, which another site cannot read, and a form that another site sent is refused by what the browser says
-of its origin as well.
+The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS), and a form is taken only if the browser says
+that a page of ours sent it (`web.guard`).
 """
 
-import hashlib
-import hmac
-import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import anyio.to_thread
 from starlette.requests import Request
@@ -22,24 +18,22 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Who
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, context_of
-from parley.coordinator.http.guard import COSTLY, Asked, Operation, cost_of, read_body, settled
+from parley.coordinator.http.guard import COSTLY, Asked, Operation, cost_of, settled, too_large
 from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
-from parley.dashboard.render import HEADERS, render
+from parley.dashboard.render import render
 from parley.protocol.codec import Model
 from parley.text.translation import reading
-from parley.web.origins import sent_from_elsewhere
+from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere, shielded
 
 T = TypeVar("T")
-FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
-MOST_FIELDS = 20
 STUDY = "/studies/{study}"  # the address of a study's first page, below which its others are
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
-NOT_OURS = "Go back, load the page again and send the form again."
+NOT_OURS = "the browser does not say that a page of this server sent it: load the page again, and send it from there"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +43,6 @@ class Page:
     request: Request
     credential: str
     who: Who | None = None
-    csrf: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -89,7 +82,7 @@ class Page:
 
         The pages of a study have the words of its `audience`.
         """
-        known: dict[str, Any] = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
+        known: dict[str, Any] = {"who": self.who, "path": self.request.url.path}
         known["docs"] = self.context.settings.docs
         tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
         known["links"] = [link for link in self.request.app.state.links if self.may(*link.roles)]
@@ -146,10 +139,6 @@ def session_cookie(request: Request) -> dict[str, Any]:
     secure = _secure(request)
     key = "__Host-parley-session" if secure else "parley-session"
     return {"key": key, "httponly": True, "samesite": "strict", "secure": secure, "path": "/"}
-
-
-def _form_token(secret: str) -> str:
-    return hmac.new(secret.encode(), b"parley form", hashlib.sha256).hexdigest()
 
 
 def sign_in_address(request: Request) -> str:
@@ -210,9 +199,7 @@ def page(
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
         except Exception as error:  # the same words as the API has for it
             response = _refused(request, settled(error))
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+        return shielded(response)
 
     route = PageRoute(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
     route.tab, route.tab_for = tab, tab_for
@@ -227,22 +214,16 @@ async def _entered(
     shown = Page(request=request, credential=f"Session {secret}")
     who = await _who(shown) if secret and secret.isascii() else None
     if who is None and not open_to_all:
-        response: Response = RedirectResponse(sign_in_address(request), status_code=303)
+        response = RedirectResponse(sign_in_address(request), status_code=303)
         response.delete_cookie(**cookie)
         return response
     if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
-    bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
-    fresh = secrets.token_urlsafe(32) if not bound else ""
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
-        form = await _form(request, bound, large=large) if request.method == "POST" else {}
-        shown = replace(shown, who=who, csrf=_form_token(bound or fresh), form=form)
+        form = await _form(request, large=large) if request.method == "POST" else {}
         async with nullcontext() if who is None else context_of(request).pages.turn(who.kid):
-            response = await handler(shown)
-    if fresh:
-        response.set_cookie(FORM_COOKIE, fresh, **{key: cookie[key] for key in ("httponly", "samesite", "secure")})
-    return response
+            return await handler(replace(shown, who=who, form=form))
 
 
 @contextmanager
@@ -263,23 +244,15 @@ async def _who(shown: Page) -> Who | None:
         raise
 
 
-async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, str]:
-    """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
-    if not bound or sent_from_elsewhere(request):
+async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
+    """The fields of a form that a page of ours sent. Nothing is read of any other."""
+    if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
-    body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT)
-    fields = await anyio.to_thread.run_sync(_fields, body)
-    if not hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode()):
-        raise Refusal("form-expired", NOT_OURS)
-    return fields
-
-
-def _fields(body: bytearray) -> dict[str, str]:
-    """Off the event loop: a study file of many megabytes takes its time."""
-    try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
-    except ValueError:
-        raise Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields") from None
+    limit = FILE_LIMIT if large else FORM_LIMIT
+    body = await read_body(request, limit, too_large(limit))
+    too_many = Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields")
+    # Off the event loop: a study file of many megabytes takes its time.
+    return await anyio.to_thread.run_sync(form_fields, body, too_many)
 
 
 def _refused(request: Request, refusal: Refusal) -> Response:

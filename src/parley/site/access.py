@@ -1,18 +1,15 @@
 """Who may come in, and which requests may be trusted.
 
 On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
-web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
-request that another site sent is refused, and a form carries a word that only our pages know. A client that guesses
-codes is locked out for a while (docs/site.md).
+web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, and
+what another site sent is refused (`web.guard`). A client that guesses codes is locked out for a while (docs/site.md).
 """
 
-import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,12 +19,11 @@ from parley.protocol.codec import read_json
 from parley.text.translation import Translatable
 from parley.validation.checks import is_loopback
 from parley.web.connections import Buckets
-from parley.web.origins import sent_from_elsewhere
+from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
-MOST_FIELDS = 20
 EVERYBODY = ""  # as an address
 ELSEWHERE = Translatable("sent from elsewhere, not from this page")
 
@@ -48,7 +44,7 @@ class Access:
     host: str
     code: str = ""
     secure: bool = False
-    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _session: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # the cookie of who showed the code
     _tries: Buckets = field(default_factory=lambda: Buckets(rate=1 / 60, burst=10))  # by address
     _tries_of_all: Buckets = field(default_factory=lambda: Buckets(rate=10 / 60, burst=100))
     _welcome: set[str] = field(default_factory=set)  # addresses that showed the right code
@@ -59,7 +55,8 @@ class Access:
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
             raise Refused(421, f"this is no service for {named!r:.80}")
-        if request.method != "GET" and sent_from_elsewhere(request):
+        by_cookie = COOKIE in request.cookies and "authorization" not in request.headers
+        if request.method != "GET" and sent_from_elsewhere(request, unsaid=by_cookie):
             raise Refused(403, ELSEWHERE)
 
     def knows(self, request: Request) -> bool:
@@ -69,14 +66,13 @@ class Access:
         given = request.headers.get("authorization", "")
         if given:
             return self._is_right(request, given, f"Bearer {self.code}")
-        shown = request.cookies.get(COOKIE, "").partition(".")[2]
-        return hmac.compare_digest(shown.encode(), self._sign("session").encode())
+        return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._session.encode())
 
     def open_for(self, request: Request, response: Response, code: str) -> bool:
         """Give the browser a session if the code is right."""
         if not self._is_right(request, code, self.code):
             return False
-        self._remember(response, f"{secrets.token_urlsafe(16)}.{self._sign('session')}")
+        response.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", secure=self.secure)
         return True
 
     def _is_right(self, request: Request, given: str, right: str) -> bool:
@@ -97,24 +93,12 @@ class Access:
         self._welcome.add(address)
         return True
 
-    def bound(self, request: Request, response: Response | None = None) -> str:
-        """The word that a form of this browser must carry; a browser that is new gets a cookie with the response."""
-        own = request.cookies.get(COOKIE, "").partition(".")[0]
-        if not own and response is not None:
-            own = secrets.token_urlsafe(16)
-            self._remember(response, own)
-        return self._sign(f"form {own}") if own else ""
-
     async def form(self, request: Request) -> Mapping[str, str]:
-        text = (await self.body(request)).decode("utf-8", "replace")
-        try:
-            fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
-        except ValueError:
-            raise Refused(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
-        word = self.bound(request)
-        if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
-            raise Refused(403, Translatable("this form is no longer valid: load the page again"))
-        return fields
+        """The fields of a form that our page sent. Without a code, too: a browser on this machine is trusted then."""
+        if sent_from_elsewhere(request, unsaid=True):
+            raise Refused(403, ELSEWHERE)
+        too_many = Refused(400, f"a form of this page has at most {MOST_FIELDS} fields")
+        return form_fields(await self.body(request), too_many)
 
     async def json(self, request: Request) -> dict[str, Any]:
         """The object that a request to the API sends. No form of another site can send this type."""
@@ -125,17 +109,6 @@ class Access:
             raise InvalidInput("body", found=repr(found)[:60], allowed="a JSON object")
         return found
 
-    async def body(self, request: Request) -> bytes:
-        parts, size = [], 0
-        async for part in request.stream():
-            size += len(part)
-            if size > MOST:
-                raise Refused(413, Translatable("at most {most} bytes are taken at once", most=MOST))
-            parts.append(part)
-        return b"".join(parts)
-
-    def _sign(self, words: str) -> str:
-        return hmac.new(self._secret, words.encode(), hashlib.sha256).hexdigest()
-
-    def _remember(self, response: Response, value: str) -> None:
-        response.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=self.secure)
+    async def body(self, request: Request) -> bytearray:
+        too_large = Refused(413, Translatable("at most {most} bytes are taken at once", most=MOST))
+        return await read_body(request, MOST, too_large)

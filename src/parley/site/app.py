@@ -22,7 +22,6 @@ from starlette.staticfiles import StaticFiles
 from parley import __version__
 from parley.agent.reporting import LATE, SiteRuntime
 from parley.agent.site import LONGEST_KEY, Assignment, Site
-from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.hooks import edges
@@ -31,8 +30,9 @@ from parley.site.access import COOKIE, Access, Refused
 from parley.site.pages import HERE, Pages
 from parley.system.killpoints import reached
 from parley.validation.checks import is_loopback
+from parley.web import guard
 from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
-from parley.web.openapi import PROBLEM, Endpoint, Service
+from parley.web.openapi import Endpoint, Service
 
 Handler = Callable[[Request], Awaitable[Response]]
 Refuse = Callable[[Request, int, Exception], Response]
@@ -67,8 +67,7 @@ class Problem(Model):
 
 def problem(status: int, words: str) -> JSONResponse:
     """A refusal on its way."""
-    document = Problem(type="about:blank", title=TITLES[status], status=status, detail=words).to_json()
-    return JSONResponse(document, status_code=status, media_type=PROBLEM)
+    return guard.problem(Problem(type="about:blank", title=TITLES[status], status=status, detail=words).to_json())
 
 
 def status_of(error: Exception) -> int:
@@ -361,9 +360,7 @@ def create_app(runtime: SiteRuntime, access: Access, options: Mapping[str, Any] 
             except (ParleyError, Refused) as error:
                 response = refuse(request, status_of(error), error)
                 response.headers.update(error.headers if isinstance(error, Refused) else {})
-            for name, value in HEADERS.items():
-                response.headers.setdefault(name, value)
-            return response
+            return guard.shielded(response)
 
         return endpoint
 

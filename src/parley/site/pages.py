@@ -220,20 +220,15 @@ class Pages:
         ]
 
     def _show(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-        response = HTMLResponse("", status_code=status)
         shared = {
             "who": None,
             "path": request.url.path,
-            "csrf": self._access.bound(request, response),
             "status": status,
             "language": language(),
             "languages": [(code, (Locale(code).get_language_name() or code).capitalize()) for code in LANGUAGES],
         }
         text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
-        body = text.encode()
-        response.body = body
-        response.headers["content-length"] = str(len(body))
-        return response
+        return HTMLResponse(text, status_code=status)
 
 
 def contact_words(silence: float | None) -> str:

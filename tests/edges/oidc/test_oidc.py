@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from tests.coordinator.support import House, eventually, study_message
-from tests.dashboard.site import form_token
+from tests.coordinator.support import OWN_PAGE, House, eventually, study_message
 from tests.edges.oidc.provider import provider_process
 from tests.served import endless_answers
 
@@ -60,7 +59,7 @@ def here(prepared_sqlite, tmp_path_factory):
 
 
 def browser(here):
-    return httpx2.Client(base_url=PUBLIC, transport=here.house.application)
+    return httpx2.Client(base_url=PUBLIC, transport=here.house.application, headers=OWN_PAGE)
 
 
 def begin(pages, user, following="/"):
@@ -84,7 +83,7 @@ def test_somebody_whom_the_provider_knows_signs_in_and_out(here):
         page = pages.get("/")
         assert "ada@example.org" in page.text
         assert "administrator" in page.text, "the first role of the setting that fits"
-        assert pages.post("/sign-out", data={"csrf": form_token(page)}).status_code == 303
+        assert pages.post("/sign-out").status_code == 303
         assert pages.get("/").status_code == 303, "the session is over"
     tokens = here.house.admin.request("GET", "tokens")["tokens"]
     (row,) = [one for one in tokens if one["principal"].startswith("administrator:ada@example.org")]
@@ -197,8 +196,7 @@ WORDS = {"name": "Ada Example", "meaning": "approved the protocol"}
 
 def to_sign(pages, words=WORDS):
     """Where the provider is asked to sign somebody in anew, once the form for signing is sent."""
-    form = {"csrf": form_token(pages.get("/studies/trial/answer")), **words}
-    led = pages.post("/studies/trial/sign", data=form)
+    led = pages.post("/studies/trial/sign", data=words)
     return led.headers["refresh"].removeprefix("0; url=") if led.status_code == 200 else led
 
 
@@ -347,7 +345,7 @@ def test_a_provider_that_is_down_is_told_and_tokens_still_work(prepared_sqlite, 
             answer = pages.get("/sign-in/oidc")
             assert answer.status_code == 503
             assert "127.0.0.1 does not answer as it should: try again" in answer.text
-            form = {"csrf": form_token(answer), "token": house.token, "next": "/"}
+            form = {"token": house.token, "next": "/"}
             assert pages.post("/sign-in", data=form).status_code == 303
             assert pages.get("/").status_code == 200
     finally:

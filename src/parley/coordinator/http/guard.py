@@ -28,6 +28,7 @@ from parley.coordinator.studies import acts
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol import TRANSITIONS
 from parley.protocol.codec import LARGE, Model, json_bytes, refused
+from parley.web.guard import announced_length, read_body
 from parley.web.openapi import Endpoint
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
@@ -157,7 +158,7 @@ class Operation(Endpoint):
             raise Refusal(
                 "unsupported-media-type", f"found {kind[:80] or 'no Content-Type'}; allowed: application/json"
             )
-        content = await read_body(asked.request, limit)
+        content = await read_body(asked.request, limit, too_large(limit))
         if self.report and len(content) > SHORT:
             await _check_length(context, asked.place["study"], len(content))
         if len(content) > LARGE:
@@ -184,20 +185,9 @@ def cost_of(request: Request, limit: int) -> float:
     return 1.0 + min(announced_length(request), limit) / USUAL
 
 
-def announced_length(request: Request) -> int:
-    """Bytes of the body; h11 reads neither more nor less, and 411 answers a body that does not say (`connections`)."""
-    announced = request.headers.get("content-length", "0")
-    return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
-
-
-async def read_body(request: Request, limit: int) -> bytearray:
-    """The body, refused before it is read if it is too large. Of tens of megabytes there is one copy."""
-    body = bytearray()
-    if announced_length(request) > limit:
-        raise Refusal("too-large", f"the body may have up to {limit} bytes")
-    async for part in request.stream():
-        body += part
-    return body
+def too_large(limit: int) -> Refusal:
+    """What a body of more bytes is told."""
+    return Refusal("too-large", f"the body may have up to {limit} bytes")
 
 
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:

@@ -23,8 +23,9 @@ from parley.dashboard.pages import (
     studies,
     study,
 )
-from parley.dashboard.render import HEADERS, HERE
+from parley.dashboard.render import HERE
 from parley.hooks import edges
+from parley.web.guard import HEADERS
 
 __all__ = ["mount"]
 

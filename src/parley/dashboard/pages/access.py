@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from parley.coordinator.answers import IssuedToken
 from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
-from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, session_cookie
+from parley.dashboard.session import ADMINISTRATORS, Page, page, session_cookie
 from parley.dashboard.sign_in import provider_of
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
@@ -114,7 +114,6 @@ def entered(shown: Page, response: Response, session: str) -> Response:
     """The response with the cookie of a new session."""
     seconds = round(shown.context.settings.session_hours * 3600)
     response.set_cookie(**session_cookie(shown.request), value=session, max_age=seconds)
-    response.delete_cookie(FORM_COOKIE)
     return response
 
 

@@ -287,7 +287,7 @@ def _derived(secret: str, what: str) -> str:
 
 def _bound(secret: str, shown: Page) -> str:
     """What waiting words are bound to, beside the person."""
-    return f"{secret} {shown.csrf} {shown.study}"
+    return f"{secret} {shown.credential} {shown.study}"
 
 
 def provider_cookie(request: Request) -> dict[str, Any]:

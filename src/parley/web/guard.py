@@ -1,0 +1,81 @@
+"""What coordinator, dashboard and site ask of a request before they read it, and put on an answer; words are their own.
+
+A page of another site can send a form through somebody's browser, with the cookies of that person. A browser says of
+every form where it comes from (`Sec-Fetch-Site`), or, where it is too old for that or the line is not encrypted, which
+page sent it (`Origin`); no page can change either header.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from parley.web.openapi import PROBLEM
+
+OWN = ("same-origin", "none")  # from a page of ours, or typed by the user
+MOST_FIELDS = 20  # of a form
+# What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def sent_from_elsewhere(request: Request, *, unsaid: bool) -> bool:
+    """Whether a page of another site, or of another service of this host, sent the request.
+
+    `unsaid` is the answer where neither header says: True for what a browser's cookie or a form would be trusted for,
+    False for a program that shows its own credential.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site not in OWN
+    if origin is not None:
+        return urlsplit(origin).netloc != request.headers.get("host")
+    return unsaid
+
+
+def announced_length(request: Request) -> int:
+    """Bytes of the body; h11 reads neither more nor less, and 411 answers a body that does not say (`connections`)."""
+    announced = request.headers.get("content-length", "0")
+    return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
+
+
+async def read_body(request: Request, limit: int, too_large: Exception) -> bytearray:
+    """The body; `too_large` is raised before anything is read. Of tens of megabytes there is one copy."""
+    body = bytearray()
+    if announced_length(request) > limit:
+        raise too_large
+    async for part in request.stream():
+        body += part
+    return body
+
+
+def form_fields(body: bytearray, too_many: Exception) -> dict[str, str]:
+    """The fields of a form; raises `too_many` if it has more than any of ours."""
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise too_many from None
+
+
+def problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """A problem document (RFC 9457) on its way, with the status that it names."""
+    return JSONResponse(document, status_code=document["status"], media_type=PROBLEM, headers=headers)
+
+
+def shielded(response: Response) -> Response:
+    """The response with what every page tells the browser, where it does not say otherwise itself."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
