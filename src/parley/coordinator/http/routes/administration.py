@@ -34,7 +34,9 @@ Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 def _given(call: Call[Any, Any]) -> Given:
     """What the act is about, what was sent, and who sends it. A report is for the place in the path."""
-    given = Given(**asdict(call.at), **({} if call.body is None else asdict(call.body)), by=call.by.name)
+    sent = {} if call.body is None else asdict(call.body)
+    # The address has the last word. It names no kid here, which a signature that a provider confirmed has too.
+    given = Given(**sent | asdict(call.at), by=call.by.name)
     report = getattr(given, "report", None)
     if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
         given.study,
