@@ -248,8 +248,7 @@ async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
     """The fields of a form that a page of ours sent. Nothing is read of any other."""
     if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
-    limit = FILE_LIMIT if large else FORM_LIMIT
-    body = await read_body(request, limit, too_large(limit))
+    body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT, too_large)
     too_many = Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields")
     # Off the event loop: a study file of many megabytes takes its time.
     return await anyio.to_thread.run_sync(form_fields, body, too_many)

@@ -18,8 +18,7 @@ from parley.errors import InvalidInput
 from parley.protocol.codec import read_json
 from parley.text.translation import Translatable
 from parley.validation.checks import is_loopback
-from parley.web.connections import Buckets
-from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere
+from parley.web.guard import MOST_FIELDS, Buckets, form_fields, read_body, sent_from_elsewhere
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -110,5 +109,8 @@ class Access:
         return found
 
     async def body(self, request: Request) -> bytearray:
-        too_large = Refused(413, Translatable("at most {most} bytes are taken at once", most=MOST))
-        return await read_body(request, MOST, too_large)
+        return await read_body(request, MOST, _too_large)
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, Translatable("at most {most} bytes are taken at once", most=most))

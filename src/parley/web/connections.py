@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +35,6 @@ Refuse = Callable[[int, str], Response]  # from a status (400, 411, 431) and wor
 END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
-KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -269,40 +267,3 @@ class LimitedConnection(H11Protocol):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-
-
-class Buckets:
-    """A bucket of `burst` requests a key, refilled at `rate` a second. Large requests cost more.
-
-    >>> buckets = Buckets(rate=1, burst=2, timer=lambda: 0.0)
-    >>> [buckets.wait("a") for _ in range(3)]
-    [0.0, 0.0, 1.0]
-    """
-
-    def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
-        self.rate, self.burst, self._timer = rate, burst, timer
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key: requests left, and when that was
-
-    def wait(self, key: str, cost: float = 1.0) -> float:
-        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
-        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
-        left, now = self._refilled(key)
-        welcome = left >= cost
-        self._put(key, left - cost if welcome else left, now)
-        return 0.0 if welcome else (cost - left) / self.rate
-
-    def charge(self, key: str, cost: float) -> None:
-        """Take the cost of what turned out to be large; the next requests pay for it."""
-        left, now = self._refilled(key)
-        self._put(key, max(left - cost, -float(self.burst)), now)
-
-    def _refilled(self, key: str) -> tuple[float, float]:
-        now = self._timer()
-        left, since = self._left.get(key, (float(self.burst), now))
-        return min(float(self.burst), left + (now - since) * self.rate), now
-
-    def _put(self, key: str, left: float, now: float) -> None:
-        self._left[key] = left, now
-        self._left.move_to_end(key)
-        if len(self._left) > KEYS:
-            self._left.popitem(last=False)

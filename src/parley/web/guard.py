@@ -5,7 +5,9 @@ every form where it comes from (`Sec-Fetch-Site`), or, where it is too old for t
 page sent it (`Origin`); no page can change either header.
 """
 
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -16,6 +18,7 @@ from parley.web.openapi import PROBLEM
 
 OWN = ("same-origin", "none")  # from a page of ours, or typed by the user
 MOST_FIELDS = 20  # of a form
+KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
 # What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
 HEADERS = {
     "Content-Security-Policy": (
@@ -51,11 +54,11 @@ def announced_length(request: Request) -> int:
     return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
 
 
-async def read_body(request: Request, limit: int, too_large: Exception) -> bytearray:
+async def read_body(request: Request, limit: int, too_large: Callable[[int], Exception]) -> bytearray:
     """The body; `too_large` is raised before anything is read. Of tens of megabytes there is one copy."""
     body = bytearray()
     if announced_length(request) > limit:
-        raise too_large
+        raise too_large(limit)
     async for part in request.stream():
         body += part
     return body
@@ -79,3 +82,40 @@ def shielded(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response
+
+
+class Buckets:
+    """A bucket of `burst` requests a key, refilled at `rate` a second. Large requests cost more.
+
+    >>> buckets = Buckets(rate=1, burst=2, timer=lambda: 0.0)
+    >>> [buckets.wait("a") for _ in range(3)]
+    [0.0, 0.0, 1.0]
+    """
+
+    def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self.burst, self._timer = rate, burst, timer
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key: requests left, and when that was
+
+    def wait(self, key: str, cost: float = 1.0) -> float:
+        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
+        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
+        left, now = self._refilled(key)
+        welcome = left >= cost
+        self._put(key, left - cost if welcome else left, now)
+        return 0.0 if welcome else (cost - left) / self.rate
+
+    def charge(self, key: str, cost: float) -> None:
+        """Take the cost of what turned out to be large; the next requests pay for it."""
+        left, now = self._refilled(key)
+        self._put(key, max(left - cost, -float(self.burst)), now)
+
+    def _refilled(self, key: str) -> tuple[float, float]:
+        now = self._timer()
+        left, since = self._left.get(key, (float(self.burst), now))
+        return min(float(self.burst), left + (now - since) * self.rate), now
+
+    def _put(self, key: str, left: float, now: float) -> None:
+        self._left[key] = left, now
+        self._left.move_to_end(key)
+        if len(self._left) > KEYS:
+            self._left.popitem(last=False)

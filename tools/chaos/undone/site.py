@@ -114,6 +114,6 @@ def report_people_for_any_plan():
     long=False,
 )
 def let_guesses_go_on():
-    from parley.web.connections import Buckets
+    from parley.web.guard import Buckets
 
     change(Buckets, "wait", lambda *_: 0.0)

@@ -34,7 +34,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage
-from parley.web.connections import Buckets
+from parley.web.guard import Buckets
 
 T = TypeVar("T")
 Q = TypeVar("Q")

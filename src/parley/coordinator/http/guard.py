@@ -158,7 +158,7 @@ class Operation(Endpoint):
             raise Refusal(
                 "unsupported-media-type", f"found {kind[:80] or 'no Content-Type'}; allowed: application/json"
             )
-        content = await read_body(asked.request, limit, too_large(limit))
+        content = await read_body(asked.request, limit, too_large)
         if self.report and len(content) > SHORT:
             await _check_length(context, asked.place["study"], len(content))
         if len(content) > LARGE:
