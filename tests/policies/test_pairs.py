@@ -217,8 +217,10 @@ def test_the_phase_that_chooses_the_shares_settles_no_pair():
 
 @pytest.mark.simulations
 def test_no_wealth_begins_anew_when_another_arm_leads():
-    problem = Problem(arms=3, weights=[[1.0]], tolerance=0.05)
-    policy, instance = make_policy("evidence", problem), Instance(problem=problem, means=[[0.5], [0.5], [0.1]])
+    # Of five arms: a closed study, of few, moves shares from pair to pair.
+    problem = Problem(arms=5, weights=[[1.0]], tolerance=0.05)
+    means = [[0.5], [0.5], [0.1], [0.1], [0.1]]
+    policy, instance = make_policy("evidence", problem), Instance(problem=problem, means=means)
     changes = 0
     for seed in range(30):
         for phase in phases(policy, instance, seed=seed):
