@@ -208,7 +208,8 @@ class Model(ABC):
         boundary = -float(ndtri(bet.end.level * t**1.5))
         needed = (boundary * math.sqrt(past + phase) - (bet.value(bet.past) + shift) * past) / math.sqrt(phase)
         least = -float(ndtri(0.3 * math.exp(-missing)))
-        return min(max(bet.end.horizon * phase, 1e-3), 0.9), max(min(needed, 8.0), least)
+        most = 0.6 if missing < math.log(2) else 0.9
+        return min(max(bet.end.horizon * phase, 1e-3), most), max(min(needed, 8.0), least)
 
     def last_look(self, bet: Contrast, over: bool) -> tuple[bool, float]:
         """Whether it is one, and what is kept of the level: nothing where nothing follows."""

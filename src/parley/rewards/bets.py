@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri_exp, owens_t
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
@@ -33,7 +33,6 @@ LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
 SPENDING = 1.5  # a boundary spends the share t of all information, to this power, of a level
 MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # of what is left, in one phase; and the largest score that is ever asked for
 LEAST_REJECTED = 1e-280
-TINY_CHANCE = 1e-15  # what a chance by Owen's function may be off
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # of an integral from 0 to 1
 NEGLIGIBLE = 36.0  # beyond exp of minus this nothing is added up
@@ -164,9 +163,9 @@ def log_conditional_error(
     end = _horizon_quantile(log_cap, share, now, spent)
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
     if floored:
-        # P(z < 0, S >= c2) by Owen's function, for scores whose correlation is sqrt(tau)
-        below = ndtr(-end) / 2 - owens_t(end, np.sqrt(share / (1 - share)))
-        average = log_cap + np.log(2 * np.maximum(below - TINY_CHANCE, TINY_CHANCE))
+        # Twice P(z < 0, S >= c2). In logs: by Owen's function a level of 1e-16 has no digits left.
+        below = _joint_chance(end, share, np.zeros(len(end)), NEGLIGIBLE * (1 - share))[1]
+        average = log_cap + math.log(2) + below - SAFETY
         later = np.where(z > 0, later, average)
     return np.where(z >= now + SAFETY * (1 + np.abs(now)), log_cap, np.clip(later, NOTHING, log_cap))
 
@@ -181,16 +180,26 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, s
     goal = np.log1p(-np.minimum(spent, 1 - 1e-9)) - log_cap - SAFETY
     end = -ndtri_exp(goal)
     for _ in range(HORIZON_STEPS):
-        # P = phi(c2) * integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau))
-        reach = 2 * NEGLIGIBLE / (end + np.sqrt(np.square(end) + 2 * NEGLIGIBLE))
-        x = reach[:, None] * UNIT_NODES
-        open_ = ndtr((now[:, None] - np.sqrt(share)[:, None] * (end[:, None] + x)) / np.sqrt(1 - share)[:, None])
-        inside = np.exp(-x * (end[:, None] + x / 2)) * open_
-        rejected = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row: other bets change none of its bits
+        rejected, log_chance = _joint_chance(end, share, now, NEGLIGIBLE)
         first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
-        value = np.log(np.maximum(rejected, LEAST_REJECTED)) - 0.5 * (np.square(end) + LOG_TWO_PI) - goal
-        end = end + np.minimum(value, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
+        end = end + np.minimum(log_chance - goal, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
     return end
+
+
+def _joint_chance(
+    end: FloatArray, share: FloatArray, now: FloatArray, negligible: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
+    """P(z < c1, S >= c2) over phi(c2), and its log, for scores whose correlation is sqrt(tau).
+
+    It is the integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau)), up to where
+    the exponent is `negligible`.
+    """
+    reach = 2 * negligible / (end + np.sqrt(np.square(end) + 2 * negligible))
+    x = reach[:, None] * UNIT_NODES
+    open_ = ndtr((now[:, None] - np.sqrt(share)[:, None] * (end[:, None] + x)) / np.sqrt(1 - share)[:, None])
+    inside = np.exp(-x * (end[:, None] + x / 2)) * open_
+    chance = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row: other bets change none of its bits
+    return chance, np.log(np.maximum(chance, LEAST_REJECTED)) - 0.5 * (np.square(end) + LOG_TWO_PI)
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:
@@ -273,7 +282,8 @@ class Bets:
     def share(self) -> FloatArray:
         """`(bet,)`: of the phase, in what there is until the horizon."""
         assert self.horizon is not None
-        return np.clip(self.horizon / self.variance, LEAST_SHARE, MOST_OF_PLANNED)
+        most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)  # the sum is less exact there
+        return np.clip(self.horizon / self.variance, LEAST_SHARE, most)
 
 
 def staked_gaps(bets: Bets) -> FloatArray:
