@@ -276,7 +276,7 @@ class Bets:
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
         # Where little is left, even the largest score would spend more than that.
-        return np.maximum(np.minimum(needed, LARGEST_SCORE), least)
+        return np.asarray(np.maximum(np.minimum(needed, LARGEST_SCORE), least))
 
     @property
     def share(self) -> FloatArray:
