@@ -39,16 +39,18 @@ MEASURED = RulesSeen(low=0.0, high=1.0, flexible=True, audience="trial")
 
 
 class Desk:
-    """A site with its page, and a calendar that a test turns."""
+    """A site with its page, and a calendar that a test turns; without `draws` no plan has come."""
 
-    def __init__(self, folder, rules=RULES, draws=(3, 3)):
+    def __init__(self, folder, rules=RULES, draws=(3, 3), policy=None):
         morning = now().astimezone().replace(hour=9)  # days are counted by the calendar here, at any time of a test
-        self.now, self.folder, self.rules = morning.astimezone(UTC), folder, rules
+        self.now, self.folder, self.rules, self.policy = morning.astimezone(UTC), folder, rules, policy
         self.open()
-        self.site.begin(phase=1, plan="b" * 64, arms=("x", "y")[: len(draws)], draws=draws)
+        if draws:
+            self.site.begin(phase=1, plan="b" * 64, arms=("x", "y")[: len(draws)], draws=draws)
 
     def open(self):
-        self.site = Site(self.folder, study="s", agent="a", rules=self.rules, key=b"k" * 32, clock=lambda: self.now)
+        ours = {"rules": self.rules, "policy": self.policy, "key": b"k" * 32, "clock": lambda: self.now}
+        self.site = Site(self.folder, study="s", agent="a", **ours)
         self.runtime = SiteRuntime(self.site, None, self.folder)
         app = create_app(self.runtime, Access(host="127.0.0.1"))
         self.browser = TestClient(app, base_url="http://127.0.0.1", headers={"Sec-Fetch-Site": "same-origin"})

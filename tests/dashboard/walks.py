@@ -102,10 +102,10 @@ STORY = (
 )  # fmt: skip
 
 
-def message(kind, audience):
-    """A study of a kind, for an audience."""
+def message(kind, audience, more=""):
+    """A study of a kind, for an audience; `more` are further settings."""
     text = HEAD.format(audience=audience) + STUDIES[kind]
-    return StudyMessage.of(parse_study(tomllib.loads(text + WEIGHTS)))
+    return StudyMessage.of(parse_study(tomllib.loads(text + WEIGHTS + more)))
 
 
 class Walk:

@@ -25,6 +25,7 @@ from parley.protocol import Receipt, Report
 from parley.protocol.codec import canonical, read_json
 from parley.system.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
 from parley.system.killpoints import reached
+from parley.text.translation import Translatable
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
 DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file
@@ -194,7 +195,8 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
     path = home / "draws" / f"{phase}.json"
     if not path.exists():
         waiting = ", ".join(sorted((one.stem for one in kept_files(home / "draws")), key=int))
-        allowed = f"a phase whose report is in the outbox ({waiting or 'none is'})"
+        known = waiting or Translatable("none is")
+        allowed = Translatable("a phase whose report is in the outbox ({waiting})", waiting=known)
         raise InvalidInput("phase", found=phase, allowed=allowed)
     report = Report.read(path.read_text(encoding="utf-8"))
     write_whole(home / "released" / f"{phase}.json", report.digest, mode=SECRET)

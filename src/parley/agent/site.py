@@ -158,7 +158,9 @@ class Site:
         try:
             key = checked_key(participant)
             if key in seen:
-                raise InvalidInput("participant", found=f"{key!r} again", allowed="once")
+                raise InvalidInput(
+                    "participant", found=Translatable("{key!r} again", key=key), allowed=Translatable("once")
+                )
             seen.add(key)
             return self._noted(key, reward)
         except (InvalidInput, NotNow) as error:
@@ -271,7 +273,7 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if not self.people.rules.flexible:
-                raise NotNow("this study takes the counts of its plan and no others")
+                raise NotNow(Translatable("this study takes the counts of its plan and no others"))
             if book.over or book.closed:
                 raise NotNow(Translatable("phase {phase} is closed here", phase=book.plan.phase))
             write(journal.PartClosed(phase=book.plan.phase, reason=reason))
@@ -343,7 +345,8 @@ class Site:
             because = Translatable("the study is paused ({reason}): nobody is assigned now", reason=stage.reason)
             raise NotNow(because if stage.reason else paused)
         if stage.stage not in ("running", "closing"):
-            raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
+            unknown = Translatable("the study is {stage}: nobody is assigned now", stage=stage.stage)
+            raise NotNow(NOBODY.get(stage.stage, unknown))
 
     def _require_pattern(self, key: str) -> None:
         pattern = self.people.rules.key_pattern
@@ -407,6 +410,13 @@ class Site:
 
 LONGEST_KEY = 200
 ADMINISTRATOR = Translatable("the study’s administrator")
+# Why nobody is assigned, by where the study is.
+NOBODY = {
+    "stalled": Translatable("the study is stalled: nobody is assigned now"),
+    "frozen": Translatable("the study is frozen here: nobody is assigned now"),
+    "finished": Translatable("the study is finished: nobody is assigned any more"),
+    "cancelled": Translatable("the study is cancelled: nobody is assigned any more"),
+}
 
 
 class Assignment(Model):
@@ -457,7 +467,7 @@ def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
         if rules.values == YES_OR_NO:
             limits = Translatable("0 or 1")
         elif rules.values:
-            limits = " or ".join(f"{one:g}" for one in rules.values)
+            limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
         # A program sends null where it computed NaN: no word that an outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         raise InvalidInput("reward", found=_shown(reward), allowed=limits, hint=hint)

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, joined
 from parley.validation.checks import IN_WORDS, above_zero
 
 SEPARATORS = ",;\t"
@@ -85,7 +85,7 @@ def read_table(
             if not any(clean):
                 continue
             if not columns:
-                columns = _header([called.get(cell.lower(), cell) for cell in clean], source, line, needed)
+                columns = _header(clean, called, source, line, needed)
                 continue
             values = dict(zip(columns, clean, strict=False))
             lacking = [name for name in needed if name not in values]
@@ -95,7 +95,8 @@ def read_table(
                 raise _wrong(source, line, lacking[0] if lacking else columns[-1], found, allowed)
             rows.append(Row(line=line, values=values))
     except csv.Error as error:
-        raise _wrong(source, reader.line_num, "", str(error), Translatable("a CSV line")) from None
+        found = Translatable("quotes that do not match, or a cell that is too long")
+        raise _wrong(source, reader.line_num, "", found, Translatable("a CSV line")) from error
     return Table(
         source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
     )
@@ -174,13 +175,15 @@ def _decoded(data: bytes, source: str) -> str:
         ) from None
 
 
-def _header(cells: list[str], source: str, line: int, needed: Sequence[str]) -> tuple[str, ...]:
-    columns = tuple(cell.lower() for cell in cells)
+def _header(
+    cells: list[str], called: Mapping[str, str], source: str, line: int, needed: Sequence[str]
+) -> tuple[str, ...]:
+    columns = tuple(called.get(cell.lower(), cell.lower()) for cell in cells)
     for name in needed:
         if columns.count(name) != 1:
             names = ", ".join(cells)[:160]
             found = Translatable("{count} columns of that name in: {names}", count=columns.count(name), names=names)
-            allowed = Translatable("the columns {names} once each", names=", ".join(needed))
+            allowed = Translatable("the columns {names} once each", names=joined(", ", needed))
             raise _wrong(source, line, name, found, allowed)
     return columns
 

@@ -53,7 +53,7 @@ class Access:
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
-            raise Refused(421, f"this is no service for {named!r:.80}")
+            raise Refused(421, Translatable("this is no service for {name}", name=repr(named)[:80]))
         by_cookie = COOKIE in request.cookies and "authorization" not in request.headers
         if request.method != "GET" and sent_from_elsewhere(request, unsaid=by_cookie):
             raise Refused(403, ELSEWHERE)
@@ -96,8 +96,8 @@ class Access:
         """The fields of a form that our page sent. Without a code, too: a browser on this machine is trusted then."""
         if sent_from_elsewhere(request, unsaid=True):
             raise Refused(403, ELSEWHERE)
-        too_many = Refused(400, f"a form of this page has at most {MOST_FIELDS} fields")
-        return form_fields(await self.body(request), too_many)
+        words = Translatable("a form of this page has at most {most} fields", most=MOST_FIELDS)
+        return form_fields(await self.body(request), Refused(400, words))
 
     async def json(self, request: Request) -> dict[str, Any]:
         """The object that a request to the API sends. No form of another site can send this type."""

@@ -124,7 +124,10 @@ class Pages:
                 self._runtime.send(_whole(fields.get("phase", "")))
                 return {"done": gettext("The report is sent now.")}
             case "close":
-                self._site.finish(fields.get("reason", ""))
+                reason = fields.get("reason", "")
+                if reason not in CLOSING_REASONS:
+                    raise InvalidInput("reason", found=repr(reason)[:60], allowed=Translatable("a reason of the list"))
+                self._site.finish(reason)
                 return {"done": gettext("No more people are assigned in this phase.")}
             case "release":
                 phase = _whole(fields.get("phase", ""))
@@ -135,7 +138,7 @@ class Pages:
             case "table":
                 taken = take_table(self._site, fields.get("table", ""))
                 return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
-        raise InvalidInput("form", found=repr(what)[:40], allowed="one of this page's")
+        raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
@@ -293,6 +296,8 @@ def about(asked: int) -> int:
 
 
 GONE = "missing"  # in a form, and in a table of any language
+TABLE = Translatable("table")
+COLUMNS = (Translatable("draw"), Translatable("reward"))
 
 
 @cache
@@ -320,14 +325,14 @@ class Taken:
     wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
 
 
-def take_table(site: Site, text: str, source: str = "table") -> Taken:
+def take_table(site: Site, text: str, source: str = TABLE) -> Taken:
     """Take the rows of a table, all or none.
 
     The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that
     will not come, and a row without a reward says nothing yet. Where rewards are 0 or 1, they may be `no` and `yes`.
     """
-    called = {**words_of_tables("draw", "reward"), **dict.fromkeys(words_of_tables("draw"), "participant")}
-    table = read_table(text.encode("utf-8", "replace"), source, needed=("participant", "reward"), called=called)
+    called = words_of_tables(*COLUMNS)
+    table = read_table(text.encode("utf-8", "replace"), source, needed=COLUMNS, called=called)
     words = words_of_tables("yes", "no", GONE) | {"na": GONE, "n/a": GONE}
     if site.people.rules.values != YES_OR_NO:
         words = {said: meant for said, meant in words.items() if meant == GONE}
@@ -335,7 +340,7 @@ def take_table(site: Site, text: str, source: str = "table") -> Taken:
     rows: list[tuple[str, float | None]] = []
     seen: dict[str, int] = {}
     for row in table.rows:
-        key, said = row.values["participant"], row.values["reward"].lower()
+        key, said = row.values["draw"], row.values["reward"].lower()
         if not said:
             taken.ignored.append(row.line)
             continue

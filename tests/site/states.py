@@ -1,0 +1,240 @@
+"""The states that the page of a site can be in, what people try in each, and what no reader of it should see."""
+
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from html.parser import HTMLParser
+
+from babel.dates import format_timedelta, get_month_names
+from babel.messages.pofile import read_po
+from msgspec.structs import replace
+from tests.agent.test_site_page import RULES as DOSES
+from tests.agent.test_worker import plan
+from tests.dashboard.walks import ODD
+from tools import catalogs
+
+from parley.agent.privacy import SitePolicy
+from parley.protocol import Receipt
+from parley.protocol.report_checks import CLOSING_REASONS
+
+# Names that are words of no catalog, so that a word of a page that is in none was left over.
+NAMES = ("Qrst", "Wxyz", "Vwq", "vwq", "Kq", "kq")
+RULES = replace(DOSES, title="Qrst <b>", contact="Wxyz", audience="bandit")
+FIXED = replace(RULES, flexible=False)
+MEASURED = replace(RULES, values=(), delay=0.0, contact="")
+GRACE = replace(RULES, grace_hours=24.0)
+TABLES = (
+    "participant;reward\nKq-1;1\nKq-2;missing\nKq-3;\n",
+    "participant;reward\nKq-1;kq\nKq-8;1\nKq-2;1\nKq-2;1\nKq-3;7\n Kq-\u2126;1\nKq-\u03a9;1\n",
+    "participant;reward;Vwq\nKq-1;1\nKq-2;1;1;1\n",
+    "Kq;Vwq\nKq-1;1\n",
+    'participant;reward\n"Kq-1;1\n',
+    "participant;reward\nKq-1;" + "9" * 400 + "\nKq-2;1e400\n",
+    "",
+)
+# What people type anywhere, right or wrong; {n} is another number each time.
+TRIED = (
+    {"do": "assign", "participant": "Kq-{n}"},
+    {"do": "assign", "participant": "Kq-1"},
+    {"do": "assign", "participant": "kq 1"},
+    {"do": "assign", "participant": ""},
+    {"do": "outcome", "participant": "Kq-1", "reward": "1"},
+    {"do": "outcome", "participant": "Kq-2", "reward": "1.250,5"},
+    {"do": "outcome", "participant": "Kq-2", "reward": "7"},
+    {"do": "outcome", "participant": "Kq-2", "reward": "0.5"},
+    {"do": "outcome", "participant": "kq1", "reward": "1"},
+    {"do": "outcome", "participant": "Kq-999", "reward": "0"},
+    {"do": "outcome", "participant": "Kq-3", "reward": "missing"},
+    {"do": "find", "sought": "kq"},
+    {"do": "find", "sought": "vwq"},
+    {"do": "find", "which": "all", "page": "9"},
+    {"do": "send", "phase": "7"},
+    {"do": "release", "phase": "7"},
+    {"do": "close", "reason": "kq"},
+    {"do": "kq"},
+    *({"do": "table", "table": text} for text in TABLES),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """How a desk comes into a state, and what is done in it beside what people try anywhere."""
+
+    reach: object = lambda _: None
+    options: dict = field(default_factory=dict)
+    acts: tuple = ()
+
+
+def enrolled(desk, most=6):
+    for number in range(1, most + 1):
+        desk.site.assign(f"Kq-{number}")
+
+
+def some(desk):
+    enrolled(desk, 4)
+    desk.site.outcome("Kq-1", 1.0)
+    desk.site.missing("Kq-3")
+
+
+def complete(desk):
+    enrolled(desk)
+    for number in range(1, 7):
+        desk.site.outcome(f"Kq-{number}", 1.0)
+
+
+def overdue(desk):
+    enrolled(desk, 4)
+    desk.now += timedelta(days=40)
+
+
+def late(desk):
+    """Marks as missing after all places were given out, of somebody whose outcome was in, and one in reserve."""
+    complete(desk)
+    desk.site.missing("Kq-1")
+    desk.site.missing("Kq-2")
+    enrolled(desk, 8)
+
+
+def reported(desk, receipt=True):
+    complete(desk)
+    asked = plan(draws=(3, 3))
+    report = asked.report(desk.site(asked))
+    desk.runtime._outbox.keep(report)
+    if receipt:
+        given = {"study": "s", "phase": 1, "agent": "a", "report": report.digest, "sequence": 2, "head": "a" * 64}
+        desk.runtime._outbox.acknowledge(Receipt(**given))
+
+
+def held(desk):
+    reported(desk, receipt=False)
+
+
+def moved_on(desk):
+    some(desk)
+    desk.site.begin(phase=2, plan="c" * 64, arms=("x", "y"), draws=(40, 0))
+
+
+def silent(desk):
+    some(desk)
+    desk.runtime._contact, desk.runtime.words = time.monotonic() - 600, "no answer; trying again"
+
+
+def withdrawn(desk):
+    enrolled(desk, 4)
+    desk.site.close_arms(("x",))
+
+
+def seen(stage, reason="", answer=None):
+    def reach(desk):
+        some(desk)
+        desk.site.seen(stage, reason, answer)
+
+    return State(reach=reach)
+
+
+def closed(reason):
+    def reach(desk):
+        some(desk)
+        desk.site.finish(reason)
+
+    return State(reach=reach)
+
+
+HOLD = SitePolicy(hold=True)
+STATES = {
+    "before the study": State(options={"draws": None}),
+    "nobody enrolled": State(),
+    "keys of a pattern": State(options={"rules": replace(RULES, key_pattern="Kq-#")}),
+    "people assigned": State(reach=lambda desk: enrolled(desk, 4)),
+    "overdue": State(reach=overdue),
+    "some outcomes": State(reach=some),
+    "measured": State(reach=some, options={"rules": MEASURED}),
+    "counts": State(reach=some, options={"rules": replace(MEASURED, high=None, whole=True)}),
+    "few values": State(reach=some, options={"rules": replace(MEASURED, values=(0.0, 0.5, 1.0))}),
+    "counts of the plan alone": State(reach=some, options={"rules": FIXED}),
+    "replaced": State(reach=late, options={"rules": FIXED, "draws": (3, 3)}),
+    "all assigned": State(reach=enrolled),
+    "outside on the leading arm": State(reach=enrolled, options={"rules": replace(RULES, between="leading")}),
+    "complete": State(reach=complete, options={"rules": GRACE}, acts=({"do": "send", "phase": "1"},)),
+    "reported": State(reach=reported),
+    "on its way": State(reach=held),
+    "held": State(reach=held, options={"policy": HOLD}, acts=({"do": "release", "phase": "1"},)),
+    "private": State(reach=some, options={"rules": replace(RULES, rho=0.05)}),
+    "moved on": State(reach=moved_on),
+    "paused": seen("paused"),
+    "paused with a reason": seen("paused", "Vwq"),
+    "deciding": seen("closing"),
+    "stalled": seen("stalled"),
+    "frozen": seen("frozen"),
+    "cancelled": seen("cancelled", "Vwq"),
+    "finished": seen("finished"),
+    "finished without an answer": seen("finished", answer=()),
+    "a stage of a later version": seen("Kq"),
+    "finished with the answer": seen("finished", answer=("x",)),
+    "arm withdrawn": State(reach=withdrawn),
+    "coordinator unreachable": State(reach=silent),
+    **{f"closed: {reason}": closed(reason) for reason in CLOSING_REASONS},
+}  # fmt: skip
+
+
+class Said(HTMLParser):
+    """What a page says in its reader's language: text and what is read out, without code and what was typed."""
+
+    ALOUD = ("aria-label", "title", "placeholder", "alt")
+    NOT_SAID = ("code", "script", "style", "textarea")
+    VOID = ("meta", "link", "input", "br", "img", "hr")
+
+    def __init__(self, page):
+        super().__init__()
+        self.parts, self.aside = [], 0
+        self.feed(page)
+
+    @property
+    def text(self):
+        return " ".join(" | ".join(self.parts).split())
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.parts += [given[name] for name in self.ALOUD if name in given and not self.aside and tag != "code"]
+        aside = tag in self.NOT_SAID or ("lang" in given and tag != "html")
+        if tag not in self.VOID:
+            self.aside += 1 if self.aside or aside else 0
+
+    def handle_endtag(self, tag):
+        self.aside -= 1 if self.aside else 0
+
+    def handle_data(self, data):
+        if not self.aside and data.strip():
+            self.parts.append(data)
+
+
+WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+@cache
+def vocabulary(language, audience):
+    """Every word that the catalogs of a reader have, and those of dates."""
+    if language == "en":
+        with catalogs.TEMPLATE.open("rb") as file:
+            texts = [text for message in read_po(file) for text in catalogs.forms(message)]
+        own = [audience] if audience in catalogs.names() else []
+    else:
+        texts, own = [], [name for name in (language, f"{language}_{audience}") if name in catalogs.names()]
+    texts += [text for name in own for message in catalogs.catalog(name) for text in catalogs.strings(message)]
+    known = {word.lower() for text in texts for word in WORD.findall(catalogs.VALUE.sub(" ", text))}
+    spans = [timedelta(minutes=1), timedelta(minutes=-10), timedelta(hours=-2)]
+    dates = [*get_month_names("wide", locale=language).values()]
+    dates += [format_timedelta(span, add_direction=True, locale=language) for span in spans]
+    return known | {word.lower() for text in dates for word in WORD.findall(text)} | {"parley", "utc", "csv"}
+
+
+def left_over(page, language, audience, names=NAMES):
+    """What is odd in a page, and its words that no catalog of its reader has."""
+    said = Said(page).text
+    for name in ("Qrst <b>", "None will come", *names):
+        said = said.replace(name, "")
+    known = vocabulary(language, audience)
+    unknown = [found for found in WORD.finditer(said) if found[0].lower() not in known]
+    return [said[max(found.start() - 60, 0) : found.end() + 40] for found in (*ODD.finditer(said), *unknown)]
