@@ -220,9 +220,9 @@ def test_the_same_with_one_agent_who_is_awaited(storage):
 def test_a_re_weighing_that_answers_while_a_phase_is_open_waits_for_nobody(storage):
     each = replace(STUDY, answers="each")  # together, agent 1 would wait for agent 4
     walk = Walk(storage, spreads=(3.0, 3.0, 3.0, -0.75), study=each)  # a tie for agent 4
-    walk.report_all()
     while walk.check().ends["agent 1"] == "open":
         walk.report_all()
+        walk.close()
     assert walk.row().stage is Stage.RUNNING, "agent 4 has no answer yet"
     walk.freeze("agent 4")
     walk.reweigh()
