@@ -282,6 +282,8 @@ class Walk:
         """A report of a decided phase, with other sums."""
         phase = self.chance.randint(1, max(self.status["phase"] - 1, 1))
         reports = self.ask("GET", "phases", phase, "reports")["reports"]
+        if not reports:
+            return False
         report = self.chance.choice(reports)["report"]
         agent, counts, sums = report["agent"], report["counts"], report["sums"]
         arm = max(range(len(counts)), key=lambda k: counts[k] - sums[k])  # with room for one more
@@ -290,6 +292,7 @@ class Walk:
             report["squares"][arm] = report["sums"][arm]
         place = ("phases", phase, "reports", agent, "correct")
         self._confirm(*place, preview=("preview",), report=report)
+        return True
 
     def sign(self):
         body = {"name": "A. Person", "meaning": "reviewed the results", "token": self.house.token}
