@@ -840,7 +840,7 @@ class Pairs(Question):
 
         def standing(arm: int) -> float:
             pairs = sorted(had for (row, j), had in self.wealth.items() if row == arm and j not in self.twin.closed)
-            ahead = min(pairs[self.top - 1] / self.line, 1.0)
+            ahead = max(min(pairs[self.top - 1] / self.line, 1.0), -1.0)
             return self.twin.mixed_mean(past, arm, self.m) + self.twin.problem.tolerance / 2 * ahead
 
         return sorted(range(self.twin.arms), key=lambda arm: (past.undrawn(arm), -standing(arm), arm))
@@ -880,7 +880,7 @@ class Pairs(Question):
 
 
 class ClosedPairs(Pairs):
-    """One question, one answer and few arms, of Gaussian rewards: even shares that move, and an end that is planned."""
+    """One question, one answer, few arms, a known Gaussian scale: even shares that move, and an end that is planned."""
 
     def __init__(self, twin: Twin, m: int) -> None:
         super().__init__(twin, m)
@@ -995,8 +995,7 @@ class Twin:
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
         few = self.top == 1 and 1 < self.arms <= 4 and len(columns) == 1
-        gaussian = type(problem.noise).__name__ in ("Gaussian", "UnknownScale")
-        pairs = ClosedPairs if few and gaussian else Pairs
+        pairs = ClosedPairs if few and type(problem.noise).__name__ == "Gaussian" else Pairs
         self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 
     def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:

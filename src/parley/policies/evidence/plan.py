@@ -141,9 +141,13 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 
 
 def is_closed(problem: Problem) -> bool:
-    """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move."""
+    """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move.
+
+    Only where the scale is known: with an unknown one there is no largest size, and a few such studies ran away.
+    """
     few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and problem.question_count == 1
-    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.assumes_gaussian
+    noise = problem.noise
+    return few and problem.tolerance > 0 and noise.boosted and noise.assumes_gaussian and noise.knows_scale
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:

@@ -216,15 +216,16 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """`(..., arm, agent)`: what arms are ranked by to find the leaders, -inf for arms that may not be answers.
 
-    It is the estimate, and up to half the tolerance more for an arm that has come far: at a tie nothing is gained by
-    following the arm that happens to look best today. Any ranking by the past keeps the proof.
+    It is the estimate, and up to half the tolerance more or less for how far an arm has come: at a tie nothing is
+    gained by following the arm that happens to look best today. Any ranking by the past keeps the proof.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
     others = np.where(itself | closed(problem), np.inf, state.log_pairs)
     least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # the other leaders do not count
     ranked = np.full(mixed.shape, -np.inf)
-    ahead = AHEAD * problem.tolerance * np.minimum(least / line, 1.0)
+    # Bounded below too: else the best arm, after one lost bet, stays behind one whose gap cannot be proved.
+    ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
     np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
     return ranked
 
