@@ -39,6 +39,8 @@ def settled(house, sites, phase):
     while True:
         status = house.admin.status("game")
         standing = [site.status() for site in sites]
+        if status["stage"] == "closing":  # the step is being computed
+            continue
         if status["stage"] != "running" or all(found["phase"] > phase for found in standing):
             return status, standing
         assert time.monotonic() < until, standing

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("harmonic", "bounds", "rewards", "policies", "protocol", "simulation", "correctness")
-MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "web")
+MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "edges", "web")
 MODULES += ("__main__.py", "__init__.py", "text")
 
 
@@ -64,7 +64,16 @@ def places() -> list[str]:
 
 def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Pytest with these arguments on such a machine; of its plugins only the one that the tests need."""
-    plugins = ["-p", "_hypothesis_pytestplugin", "-p", "tools.packaging.without_server", "-p", "no:cacheprovider"]
+    plugins = [
+        "-p",
+        "_hypothesis_pytestplugin",
+        "-p",
+        "pytest_randomly",
+        "-p",
+        "tools.packaging.without_server",
+        "-p",
+        "no:cacheprovider",
+    ]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, *arguments]
     alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=ROOT, env=alone, text=True, check=False, stdout=subprocess.PIPE)
