@@ -15,7 +15,7 @@ from parley.protocol.report_checks import added_scatter, scale_warnings
 from parley.study import parse_study
 
 # Arms, agents, and bytes at most: the four million weights of 2,000 agents take their share.
-SHAPES = {"square": (316, 316, 500_000_000), "most agents": (MOST_CELLS // MOST_AGENTS, MOST_AGENTS, 850_000_000)}
+SHAPES = {"square": (316, 316, 500_000_000), "most agents": (MOST_CELLS // MOST_AGENTS, MOST_AGENTS, 1_000_000_000)}
 
 
 def large_log(arms, agents):
