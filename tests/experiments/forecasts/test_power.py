@@ -47,7 +47,7 @@ def test_a_study_that_errs_and_is_left_with_ties_does_not_stop_the_search():
 
 
 def test_a_tie_needs_a_tolerance_and_no_budget_has_more_power_than_none():
-    with pytest.raises(InvalidInput, match="all arms tie, without a tolerance"):
+    with pytest.raises(InvalidInput, match="where arms tie, without a tolerance"):
         smallest_budget(PLANNER, PROBLEM, tie_scenario(PROBLEM), 0.9)
     tolerant = PROBLEM.with_(tolerance=0.3)
     assert smallest_budget(PLANNER, tolerant, tie_scenario(tolerant), 0.9)[1].power >= 0.9
