@@ -3,6 +3,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,7 +22,7 @@ if os.environ.get("PARLEY_TEST_MUTANT"):  # promise 13 runs other tests against 
 # Modules of one layer that import what only that layer installs (the extras test-LAYER of pyproject.toml).
 NEEDS = {
     "browser": ("browser", "playwright"),
-    "site/test_openfeature.py": ("servers", "openfeature"),
+    "edges/flags/test_openfeature.py": ("servers", "openfeature"),
     "agent/test_warehouse.py": ("servers", "duckdb"),
 }
 MISSING = {path: layer for path, (layer, package) in NEEDS.items() if importlib.util.find_spec(package) is None}
@@ -30,6 +31,8 @@ collect_ignore = list(MISSING)
 
 def pytest_configure(config):
     """A layer is not run without some of its tests: it is not run."""
+    if gone := [path for path in NEEDS if not (Path(__file__).parent / path).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py, NEEDS: found {', '.join(gone)}, which tests/ has no more")
     for path, layer in MISSING.items():
         if config.option.markexpr == layer:
             raise pytest.UsageError(f"tests/{path} needs more packages: make test-{layer} installs them")

@@ -1,6 +1,6 @@
 """Real clusters of two workers: the same numbers everywhere, a worker killed in mid-sweep, addresses that are none.
 
-Those that start a cluster take a minute each (`make test-engines`).
+Those that start a cluster take a minute each, and those with an address need its package (`make test-engines`).
 """
 
 import socket
@@ -40,6 +40,7 @@ def test_an_address_that_does_not_answer(engine):
             pass
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("address", ["nonsense", "host:port", "tcp://"])
 def test_an_address_that_is_none(address):
     with pytest.raises(InvalidInput, match="host:port"), Engine(name="dask", address=address).open():
