@@ -170,8 +170,8 @@ class Memory:
         return (max(earlier), self.rows[max(earlier)]) if earlier else None
 
 
-def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,)), memory=None):
-    return make_source(text, seed=0, taken=taken, whole_plan=whole, memory=memory or Memory())
+def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,)), memory=None, **options):
+    return make_source(text, seed=0, taken=taken, whole_plan=whole, memory=memory or Memory(), **options)
 
 
 def test_a_function_as_source(tmp_path, monkeypatch):

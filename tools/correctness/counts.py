@@ -1,6 +1,7 @@
 """Counts of events: errors at ties, what the model costs, and what over-dispersion does (make counts).
 
-Rewrites three tables of docs/rewards.md. What was run at this size or more before is not run again (docs/counts.json).
+Rewrites three tables of docs/rewards.md. What was run at this size or more before is not run again (docs/counts.json
+has the numbers and how many runs they are of).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from parley.rewards import RewardModel, Sampler, make_model, sampling
 from parley.rewards.plausibility import log_evidence_of_overdispersion, shared_draws
 
 PAGE, KNOWN = DOCS / "rewards.md", DOCS / "counts.json"
-MEANS, TILTED = (0.1, 1.0, 10.0), (1e-5, 1e-10)
+MEANS, TILTED, AGENTS = (0.1, 1.0, 10.0), (1e-5, 1e-10), 3
 COSTED = {0.1: 0.05, 1.0: 0.3, 2.0: 0.4, 10.0: 1.0}  # mean -> how far the best arm is above it
 EFFECTS = [[1.0, 0.9, 1.1], [0.0, 0.1, 0.0], [-0.3, -0.2, -0.1], [-0.5, -0.6, -0.4]]
 DISPERSIONS = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -48,22 +49,18 @@ class Studies:
 
 
 def tie(mean: float, kind: str, delta: float) -> Tie:
-    return Tie(noise=f"count {mean:g}", agents=3, delta=delta, **KINDS[kind])  # type: ignore[arg-type]
-
-
-def fewer(runs: int) -> int:
-    """What says as much as so many counted ties of a small error."""
-    return max(runs // 20, 1000)
+    return Tie(noise=f"count {mean:g}", agents=AGENTS, delta=delta, **KINDS[kind])  # type: ignore[arg-type]
 
 
 def counted(mean: str, kind: str, runs: int) -> dict[str, float]:
     found = tie(float(mean), kind, 0.1).counted(runs, SEED)
-    return {"runs": runs, "wrong": found.agents_wrong, "error": found.error}
+    return {"wrong": found.agents_wrong, "error": found.error}
 
 
 def tilted(mean: str, kind: str, delta: str, runs: int) -> dict[str, float]:
-    found = tie(float(mean), kind, float(delta)).tilted(fewer(runs), SEED)
-    return {"runs": fewer(runs), "wrong": found.agents_wrong, "error": found.error}
+    """A third of the runs for each agent's error."""
+    found = tie(float(mean), kind, float(delta)).tilted(math.ceil(runs / AGENTS), SEED)
+    return {"wrong": found.agents_wrong, "error": found.error}
 
 
 def models(mean: float, means: np.ndarray) -> dict[str, RewardModel]:
@@ -97,23 +94,23 @@ def studies(model: RewardModel, means: np.ndarray, weights: Any, draw: Sampler, 
 
 
 def costed(mean: str, name: str, runs: int) -> dict[str, float]:
-    level, runs = float(mean), fewer(runs) // 2
+    level = float(mean)
     means = level + COSTED[level] * np.array(EFFECTS)
     found = studies(models(level, means)[name], means, MIX, sampling.poisson(means), runs, 10**6)
     wrong = (np.argmax(found.active, axis=1) != np.argmax(means @ MIX, axis=0)).any(axis=-1).mean()
     error = float(found.samples.std()) / math.sqrt(runs)
     every = {"samples": found.samples.mean(), "error": error, "rounds": found.rounds.mean(), "wrong": wrong}
-    return {"runs": runs} | {key: float(value) for key, value in every.items()}
+    return {key: float(value) for key, value in every.items()}
 
 
 def dispersed(mean: str, dispersion: str, name: str, runs: int) -> dict[str, float]:
     """Two arms that tie at one agent; delta 0.1. Also the share of studies that were warned."""
-    level, more, runs = float(mean), float(dispersion), fewer(runs)
+    level, more = float(mean), float(dispersion)
     means = np.full((2, 1), level)
     draw = sampling.negative_binomial(means, more) if more else sampling.poisson(means)
     found = studies(models(level, means)[name], means, [[1.0]], draw, runs, MOST)
     wrong = float((~found.active[:, 0, 0]).mean())  # the first arm is a best one
-    return {"runs": runs, "wrong": wrong, "warned": float(found.warned.mean())}
+    return {"wrong": wrong, "warned": float(found.warned.mean())}
 
 
 def _warned(excess: np.ndarray, spread: np.ndarray) -> np.ndarray:
@@ -124,34 +121,41 @@ def _warned(excess: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.maximum(together, each) >= line
 
 
-WORK: dict[str, Callable[..., dict[str, float]]] = {
-    "counted": counted,
-    "tilted": tilted,
-    "costed": costed,
-    "dispersed": dispersed,
+WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
+    "counted": (counted, 1),
+    "tilted": (tilted, 1),
+    "costed": (costed, 40),
+    "dispersed": (dispersed, 20),
 }
 MODELS = ("count", "count, no mean stated", "subgaussian", "unknown")
 
 
 def tasks() -> list[Task]:
-    """The short ones first."""
+    """What is promised first."""
     means = list(map(str, MEANS))
-    made: list[Task] = [("costed", str(mean), name) for mean in COSTED for name in MODELS]
-    made += [("dispersed", mean, str(more), name) for mean in means for more in DISPERSIONS for name in MODELS[::3]]
+    made: list[Task] = [("counted", mean, kind) for mean in means for kind in KINDS]
     made += [("tilted", mean, kind, str(delta)) for mean in means for kind in KINDS for delta in TILTED]
-    return made + [("counted", mean, kind) for mean in means for kind in KINDS]
+    made += [("costed", str(mean), name) for mean in COSTED for name in MODELS]
+    return made + [
+        ("dispersed", mean, str(more), name) for mean in means for more in DISPERSIONS for name in MODELS[::3]
+    ]
+
+
+def runs_of(task: Task, runs: int) -> int:
+    return math.ceil(runs / WORK[task[0]][1])
 
 
 def _run(task: Task, runs: int) -> dict[str, float]:
-    return WORK[task[0]](*task[1:], runs=runs)
+    wanted = runs_of(task, runs)
+    return {"runs": wanted} | WORK[task[0]][0](*task[1:], runs=wanted)
 
 
 def counts(runs: int, workers: int) -> bool:
     """All of it; whether no tie errs more often than delta, and counts cost at most 1.1 times `subgaussian`."""
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
-    missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("of", 0) < runs]
+    missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("runs", 0) < runs_of(task, runs)]
     for task, found in in_parallel(partial(_run, runs=runs), missing, workers):
-        known[" | ".join(task)] = {"of": runs} | found
+        known[" | ".join(task)] = found
         KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
     def of(*task: Any) -> dict[str, float]:
@@ -160,10 +164,11 @@ def counts(runs: int, workers: int) -> bool:
     rows = []
     for mean in MEANS:
         for kind in KINDS:
-            rare = [_over(of("tilted", mean, kind, delta), delta) for delta in TILTED]
-            found = of("counted", mean, kind)
-            rows.append([f"{mean:g}", kind, f"{found['runs']:,}", _over(found, 0.1), *rare])
-    heads = ("mean", "tie", "studies", "delta 0.1, counted", *(f"{delta:g}, tilted" for delta in TILTED))
+            found, rare = of("counted", mean, kind), {delta: of("tilted", mean, kind, delta) for delta in TILTED}
+            ran = [f"{int(each):,}" for each in (found["runs"], min(each["runs"] for each in rare.values()))]
+            over = [_over(each, delta) for delta, each in rare.items()]
+            rows.append([f"{mean:g}", kind, *ran, _over(found, 0.1), *over])
+    heads = ("mean", "tie", "studies", "tilted", "delta 0.1, counted", *(f"{delta:g}, tilted" for delta in TILTED))
     fill(PAGE, "counts: ties", table(heads, rows))
     costs = [[f"{mean:g}", *(_cost(of, mean, name) for name in MODELS)] for mean in COSTED]
     fill(PAGE, "counts: cost", table(("mean", *MODELS), costs))

@@ -21,7 +21,7 @@ import numpy as np
 
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Delivery, NotYet
-from parley.agent.tables import Row, Table, Warehouse, arm_in, number_in, read_table
+from parley.agent.tables import Row, Table, Warehouse, arm_in, number_in, per_unit, read_table
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
@@ -196,7 +196,8 @@ def _hash(*parts: str) -> str:
 
 
 class CsvSource:
-    """A CSV or Parquet file that grows, with the columns `arm` and `reward`, and `id` if it has one.
+    """A CSV or Parquet file that grows, with the columns `arm` and `reward`, `id` if it has one, and for `counts`
+    of events perhaps `exposure`.
 
     A phase takes the next rows of every arm, each row once. What it took is remembered in the outbox: every row up to
     the last one that was used, by a hash of its arm and reward, and by its id. When the next phase reads the file, they
@@ -209,13 +210,16 @@ class CsvSource:
 
     repeatable = True  # the same rows are there again
 
-    def __init__(self, path: str, taken: Callable[[int], Report | None], memory: Outbox) -> None:
-        self._path, self._taken, self._memory = Path(path), taken, memory
+    def __init__(
+        self, path: str, taken: Callable[[int], Report | None], memory: Outbox, *, counts: bool = False
+    ) -> None:
+        self._path, self._taken, self._memory, self._counts = Path(path), taken, memory, counts
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         return self._next_rows(plan, self._read())
 
     def _next_rows(self, plan: AgentPlan, table: Table) -> Delivery:
+        table = per_unit(table) if self._counts else table
         lines = [self._line(table, row, plan.arms) for row in table.rows]
         self._check_ids(lines)
         used = self._used(plan, lines)
@@ -338,8 +342,10 @@ class SqlSource(CsvSource):
     Rewards are added up here, without rounding, as those of a file are. Sums of a query are the database's.
     """
 
-    def __init__(self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: Outbox) -> None:
-        super().__init__(warehouse.answer, taken, memory)
+    def __init__(
+        self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: Outbox, *, counts: bool = False
+    ) -> None:
+        super().__init__(warehouse.answer, taken, memory, counts=counts)
         self._warehouse = warehouse
 
     def __call__(self, plan: AgentPlan) -> Delivery:
@@ -386,17 +392,21 @@ def make_source(
     whole_plan: Callable[[int], tuple[tuple[int, ...], ...]],
     taken: Callable[[int], Report | None],
     memory: Outbox,
+    counts: bool = False,
 ) -> Source:
-    """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`."""
+    """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
+
+    `counts`: the rewards of the study are counts of events, whose tables may have a column `exposure`.
+    """
     kind, _, rest = text.partition(":")
     if kind == "python" and rest:
         return FunctionSource(rest)
     if kind == "command":
         return CommandSource(rest)
     if kind in ("csv", "parquet") and rest:
-        return CsvSource(rest, taken, memory)
+        return CsvSource(rest, taken, memory, counts=counts)
     if kind == "sql" and rest:
-        return SqlSource(Warehouse.load(rest), taken, memory)
+        return SqlSource(Warehouse.load(rest), taken, memory, counts=counts)
     if kind == "simulate" and rest:
         return SimulatedSource(load_study(rest), seed=seed, whole_plan=whole_plan)
     raise InvalidInput("source", found=repr(text), allowed=FORMS)

@@ -7,12 +7,14 @@ import csv
 import io
 import math
 import os
+import random
 import re
 import threading
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -23,6 +25,8 @@ from parley.text.translation import Translatable, joined
 from parley.validation.checks import IN_WORDS, above_zero
 
 SEPARATORS = ",;\t"
+EXPOSURE = "exposure"
+MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # of a row, which becomes a row for each unit
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
 
@@ -147,17 +151,55 @@ def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
     return arm
 
 
-def rewards_by_arm(data: bytes, source: str, arms: Sequence[str]) -> list[list[float]]:
+def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: bool = False) -> list[list[float]]:
     r"""The rewards of every arm, in the order of the rows of a table with the columns `arm` and `reward`.
 
     >>> rewards_by_arm(b"arm,reward\nB,1\nA,0\nB,0\n", "x.csv", ("A", "B"))
     [[0.0], [1.0, 0.0]]
     """
     table = read_table(data, source, needed=("arm", "reward"))
+    table = per_unit(table) if counts else table
     found: dict[str, list[float]] = {arm: [] for arm in arms}
     for row in table.rows:
         found[arm_in(table, row, arms)].append(number_in(table, row, "reward"))
     return list(found.values())
+
+
+def per_unit(table: Table) -> Table:
+    r"""A row for every unit of exposure, where counts of events have a column `exposure`; otherwise the table itself.
+
+    A row with the exposure e and x events becomes e rows with x events in all. Given their sum, independent Poisson
+    counts of equal means are multinomial: drawing the split gives the law of counts that were noted unit by unit. So a
+    row may be divided between two phases, and scatter beyond a Poisson's is still found. The same table is always split
+    in the same way.
+
+    >>> table = read_table(b"arm,reward,exposure\nA,5,3\nB,0,1\n", "x.csv", needed=("arm", "reward"))
+    >>> [(row.line, row.values["arm"], row.values["reward"]) for row in per_unit(table).rows]
+    [(2, 'A', '1'), (2, 'A', '1'), (2, 'A', '3'), (3, 'B', '0')]
+    """
+    if EXPOSURE not in table.columns:
+        return table
+    rows: list[Row] = []
+    for place, row in enumerate(table.rows):
+        # Exposure must not depend on the events, so it is stated no later than they are.
+        units = _whole_in(table, row, EXPOSURE, least=1, most=MOST_UNITS)
+        known = bool(row.values["reward"])
+        total = _whole_in(table, row, "reward", least=0, most=MOST_EVENTS) if known else 0
+        # Python promises the same numbers for this seed in every version: no later phase may find another split.
+        generator = random.Random(f"{place} {units}")
+        events = Counter(int(generator.random() * units) for _ in range(total))
+        for unit in range(units):
+            own = {"id": f"{row.values['id']}, unit {unit + 1}"} if row.values.get("id") else {}
+            rows.append(Row(line=row.line, values={**row.values, **own, "reward": str(events[unit]) if known else ""}))
+    return replace(table, rows=tuple(rows))
+
+
+def _whole_in(table: Table, row: Row, column: str, *, least: int, most: int) -> int:
+    number = number_in(table, row, column) if row.values.get(column) else math.nan
+    if not least <= number <= most or not number.is_integer():
+        found = repr(row.values.get(column, ""))[:60]
+        raise _wrong(table.source, row.line, column, found, f"a whole number from {least} to {most}")
+    return int(number)
 
 
 def _decoded(data: bytes, source: str) -> str:

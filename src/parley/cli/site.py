@@ -416,7 +416,8 @@ def agent_command(
     Sources:
       python:m:f          f(arm, count) of the module m returns that many rewards
       command:prog args   prog args ARM COUNT prints that many rewards
-      csv:file            columns arm, reward and perhaps id; rows are added; each is used once
+      csv:file            columns arm, reward and perhaps id; rows are added; each is used once.
+                          With counts of events perhaps exposure, in whole units: a draw is a unit
       parquet:file        the same
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
       simulate:study.toml rewards from the file's [truth] and --seed
@@ -453,7 +454,7 @@ def agent_command(
                 )
             if corrects is not None:
                 arms = tuple(client.status(study)["arm_names"])
-                rewards = rewards_by_arm(Path(corrects[1]).read_bytes(), corrects[1], arms)
+                rewards = rewards_by_arm(Path(corrects[1]).read_bytes(), corrects[1], arms, counts=rules.whole)
                 _write_corrected(Disclosure(rules, own).corrected, arms, rewards, corrects[0], box, output)
                 return
             assert source is not None
@@ -470,6 +471,7 @@ def agent_command(
                 seed=seed,
                 taken=taken,
                 memory=box,
+                counts=rules.whole,
                 whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
             worker = Worker(

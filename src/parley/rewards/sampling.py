@@ -90,8 +90,12 @@ def _whole_numbers(
         exactly, about = generator.spawn(2)
         for part in _slices(np.flatnonzero((flat > 0) & (most <= MOST_COUNTS)), SLICE // 16):
             values = np.arange(np.ceil(most[part].max()) + 1)
-            chances = np.exp(log_chances(values, mean[part, None]))
-            found = exactly.multinomial(flat[part], chances / chances.sum(axis=-1, keepdims=True))
+            # Most replications share their means: the chances of each are computed once.
+            unlike, which = np.unique(mean[part], return_inverse=True)
+            chances = np.exp(log_chances(values, unlike[:, None]))
+            found = exactly.multinomial(flat[part], (chances / chances.sum(axis=-1, keepdims=True))[which])
+            found = found[:, : found.any(axis=0).nonzero()[0].max() + 1]
+            values = values[: found.shape[-1]]
             total[part], square[part] = found @ values, found @ np.square(values)
         large = np.flatnonzero((flat > 0) & (most > MOST_COUNTS))
         if large.size:
