@@ -94,8 +94,8 @@ def _whole_numbers(
             unlike, which = np.unique(mean[part], return_inverse=True)
             chances = np.exp(log_chances(values, unlike[:, None]))
             found = exactly.multinomial(flat[part], (chances / chances.sum(axis=-1, keepdims=True))[which])
-            found = found[:, : found.any(axis=0).nonzero()[0].max() + 1]
-            values = values[: found.shape[-1]]
+            seen = int(np.flatnonzero(found.sum(axis=0))[-1]) + 1
+            found, values = found[:, :seen], values[:seen]
             total[part], square[part] = found @ values, found @ np.square(values)
         large = np.flatnonzero((flat > 0) & (most > MOST_COUNTS))
         if large.size:
