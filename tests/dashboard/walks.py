@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import httpx2
 import numpy as np
 from click.testing import CliRunner
+from tests.coordinator.support import OWN_PAGE
 from tests.dashboard.site import OF_NO_STUDY, PAGES, sign_in
 
 from parley.agent.plans import Delivery
@@ -306,9 +307,9 @@ class Readers:
         self.house, self.browsers, self.tokens, self.noted = house, {}, {}, ""
         for role in ROLES:
             token = house.token if role == "administrator" else self._issue(role)
-            transport = house.application
-            browser = httpx2.Client(base_url="http://coordinator", transport=transport, follow_redirects=True)
-            sign_in(browser, token)
+            options = {"transport": house.application, "follow_redirects": True, "headers": OWN_PAGE}
+            browser = httpx2.Client(base_url="http://coordinator", **options)
+            assert sign_in(browser, token).url.path == "/", "signed in, or every page would be that of signing in"
             self.browsers[role], self.tokens[role] = browser, token
 
     def _issue(self, role):
