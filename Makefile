@@ -67,8 +67,12 @@ test-kills: $(SERVERS) ## processes killed at every point, power loss, restarts 
 test-mutants: $(SERVERS) ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work
 test-engines: $(ENGINES) ## sweeps on pools of processes, Dask and Ray, with workers killed
 test-browser: $(BROWSER) ## the pages in Chromium
+# A test of two layers runs once, where the packages of both are installed.
+$(LAYERS:%=test-%): ONLY = $(@:test-%=%)
+test-simulations: ONLY = simulations and not servers and not engines
+test-servers: ONLY = servers and not kills
 $(LAYERS:%=test-%):
-	$(PYTEST) -m $(@:test-%=%) tests
+	$(PYTEST) -m "$(ONLY)" tests
 
 # What needed a second try is noted: .ci/run names it in its last lines, so that it is mended.
 SECOND := $(VENV)/.second-try
