@@ -14,7 +14,7 @@ from tests.support import first_quick
 from tests.twin.twin import OWN, Cells, Pairs, Sets, Twin
 
 from parley import Instance, Problem, Totals, make_policy
-from parley.rewards import Binary, BinaryNormal, Bounded, BoundedVariance, Gaussian, SubGaussian, UnknownScale
+from parley.rewards import Binary, BinaryNormal, Bounded, BoundedVariance, Count, Gaussian, SubGaussian, UnknownScale
 
 CLOSE = 1e-5  # in logarithms: a multiplier is accepted a little below its largest value
 BELOW = 1e-4  # of a pair that may tie: the quantile at its horizon comes from above, by three steps of Newton's method
@@ -38,6 +38,8 @@ def models(scales):
         "binary": Binary(),
         "binary, a stated rate": Binary(rate=0.4),
         "binary, normal": BinaryNormal(),
+        "count": Count(),
+        "count, a stated mean": Count(mean=0.4),
     }
 
 
@@ -72,12 +74,14 @@ def drawn_study(rng, model, tolerance, *, agents=0, budgets=True):
 
 
 def rewards(rng, instance, counts):
-    """What so many draws bring: zeros and ones, three values in a range, or Gaussian numbers."""
+    """What so many draws bring: zeros and ones, counts of events, three values in a range, or Gaussian numbers."""
     noise, drawn = instance.problem.noise, []
     for (k, n), count in np.ndenumerate(counts):
         mean = instance.means[k, n]
         if isinstance(noise, Binary):
             values = rng.binomial(1, mean, count)
+        elif isinstance(noise, Count):
+            values = rng.poisson(mean, count)
         elif isinstance(noise, Bounded | BoundedVariance):
             values = mean + rng.choice([-0.4, 0.0, 0.4], count)
         else:

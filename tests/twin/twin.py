@@ -564,6 +564,44 @@ class BoundedVariance(Model):
         return faster(paid, expected, y, gaps, wide)
 
 
+class Count(Model):
+    """Poisson counts of events: powers of 1 + lam a, with as many factors as events came."""
+
+    def past_variances(self, past: Cells) -> Rows:
+        """Means, each with two draws of the mean over all, which has one of the stated mean."""
+        usual = 1.0 if self.noise.mean is None else self.noise.mean
+        overall = (sum(map(sum, past.sums)) + usual) / (sum(map(sum, past.counts)) + 1)
+        return [
+            [max((s + 2 * overall) / (d + 2), 1e-9) for s, d in zip(sums, counts, strict=True)]
+            for sums, counts in zip(past.sums, past.counts, strict=True)
+        ]
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """By cells with s events, coefficient a and d q events expected; there is no all or nothing for counts."""
+        means, gaps, fresh = self.past_variances(bet.past), self.gaps(bet, shift), bet.fresh
+        cells = [
+            (fresh.sums[arm][n], sign * w / fresh.counts[arm][n], fresh.counts[arm][n] * means[arm][n])
+            for arm, sign in bet.sides
+            for n, w in bet.weighed
+        ]
+        limit = 0.9 / max(-a for _, a, _ in cells)
+
+        best = 0.0
+        for _ in range(5):  # of Newton's method: the first ends at gap over variance
+            slope = shift + sum(hoped * a / (1 + best * a) for _, a, hoped in cells)
+            steep = sum(hoped * (a / (1 + best * a)) ** 2 for _, a, hoped in cells)
+            best = min(max(best + slope / steep, 0.0), limit)
+        per_gap = best / gaps[1] if best > 0 and gaps[1] > 0 else 1 / sum(hoped * a * a for _, a, hoped in cells)
+        paid = []
+        for stake in (min(gap * per_gap, limit) for gap in gaps):
+            paid.append(stake * shift + sum(events * math.log1p(stake * a) for events, a, _ in cells))
+        return log_sum([math.log(share) + one for share, one in zip(SHARES, paid, strict=True)])
+
+    def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
+        """As in a range around 0, with an event for a reward of 1."""
+        return self.range_bound(bound, bets, line, bets[0].fresh.sums, 1.0)
+
+
 MODELS: dict[str, type[Model]] = {
     "Gaussian": KnownScale,
     "SubGaussian": KnownScale,
@@ -572,6 +610,7 @@ MODELS: dict[str, type[Model]] = {
     "Binary": Binary,
     "BinaryNormal": BinaryNormal,
     "BoundedVariance": BoundedVariance,
+    "Count": Count,
 }
 
 
