@@ -177,9 +177,16 @@ class Model(ABC):
         error = math.sqrt(bet.variance(bet.past, self.past_variances(bet.past)))
         return [max(estimate + side * math.sqrt(3) * error, 0.0) for side in (-1, 0, 1)]
 
-    def bold_stakes(self, bet: Contrast, root: float, missing: float, shift: float) -> list[float]:
-        """Of boosted bets: 1.2 times the log-optimal ones where the line is within one standard deviation."""
+    def bold_stakes(
+        self, bet: Contrast, root: float, missing: float, shift: float, nu: float | None = None
+    ) -> list[float]:
+        """Of boosted bets: 1.2 times the log-optimal ones where the line is within one standard deviation.
+
+        Of Student's t with nu degrees of freedom, the scores that it is about to become.
+        """
         plain = [gap / root for gap in self.gaps(bet, shift)]
+        if nu is not None:
+            plain = [math.sqrt(nu * math.log(1 + t * t / nu)) * (8 * nu + 1) / (8 * nu + 3) for t in plain]
         bold = 1.2 if plain[1] + 1 >= math.sqrt(2 * missing) else 1.0
         return [min(bold * stake, 40.0) for stake in plain]
 
@@ -327,7 +334,7 @@ class UnknownScale(Model):
             z = -float(ndtri(stdtr(nu, -t))) if t > 0 else 0.0
             return log_conditional_error(z, missing, *self.planned(bet, missing, shift), floored=True)
         root = math.sqrt(bet.variance(bet.fresh, self.past_variances(bet.past)))
-        stakes = self.bold_stakes(bet, root, missing, shift) if root else [0.0] * 3
+        stakes = self.bold_stakes(bet, root, missing, shift, nu) if root else [0.0] * 3
         if t > 0:
             log_f = log_mixture(-float(ndtri(stdtr(nu, -t))), stakes)
         else:

@@ -298,6 +298,13 @@ class Evidence(Reports):
         """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)
 
+    def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:  # noqa: ARG002
+        """`(batch, arm, agent)`: whole draws of a phase whose bets tell what `draws` should, or 0 for 0; to plan by.
+
+        `stake (batch,)` is the largest that is planned for. Bets that are less sharp in small cells need more.
+        """
+        return np.where(draws > 0, np.maximum(np.ceil(draws), self.least_draws), 0.0)
+
     def mixed_rounding(self, fresh: Totals, weights: FloatArray) -> FloatArray | None:
         """`(..., arm, agent)`: at most what a mixed mean is off because sums are rounded; None where they are not.
 

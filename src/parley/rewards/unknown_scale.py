@@ -17,6 +17,7 @@ from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
     LOG_SHARES,
     Bets,
+    about_student_quantile,
     at_bets,
     boosted_stakes,
     contrast_variance,
@@ -40,7 +41,8 @@ SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown, shared": (-2, -1),
 }
 PRIOR = 4.0  # degrees of freedom that an estimate to plan by borrows from the wider one
-LEAST_DRAWS = {(): 12, (-2,): 4, (-2, -1): 2}
+MOST_NEEDED = 13  # draws of a small cell: with 12 degrees of freedom a scale is nearly as good as known
+WIDEST = 1e9  # Student's quantile over the normal one: more is as good as no degrees of freedom
 TINY = 1e-280
 HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance of which nothing is known; a mixed mean's that has one in it
 
@@ -66,6 +68,7 @@ class UnknownScale(RewardModel):
     assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
+    least_draws: ClassVar[int] = 2  # a cell with one has no scatter
     scale: str = "unknown"
     guess: float = 1.0
 
@@ -92,13 +95,26 @@ class UnknownScale(RewardModel):
         return self.guess**2
 
     @property
-    def least_draws(self) -> int:  # type: ignore[override]
-        """Of every cell that a plan needs: without degrees of freedom there is no evidence."""
-        return LEAST_DRAWS[self.shared_axes]
-
-    @property
     def shared_axes(self) -> tuple[int, ...]:  # type: ignore[override]
         return SCOPES[self.scale]
+
+    def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:
+        """With few degrees of freedom a contrast must be larger, by Student's quantile over the normal one.
+
+        Either all cells of an arm have a few draws more, or those that have many get more still: of all least cells up
+        to MOST_NEEDED the one that takes the fewest draws. Arms that share a scale decide together.
+        """
+        axes, drawn, u = (-2, -1) if self.shared_axes else (-1,), draws > 0, stake[:, None, None]
+        best, fewest = draws, np.full(draws.sum(axis=axes, keepdims=True).shape, np.inf)
+        for least in range(1, MOST_NEEDED + 1):
+            whole = np.where(drawn, np.maximum(np.ceil(draws), least), 1.0)
+            degrees = np.broadcast_to(_pooled(whole - 1, self.shared_axes), draws.shape)
+            nu = np.where(drawn, degrees, np.inf).min(axis=axes, keepdims=True)
+            wider = np.minimum(about_student_quantile(u, nu) / u, WIDEST)
+            needed = np.where(drawn, np.maximum(np.ceil(draws * np.square(wider)), least), 0.0)
+            total = needed.sum(axis=axes, keepdims=True)
+            best, fewest = np.where(total < fewest, needed, best), np.minimum(fewest, total)
+        return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
         """Each group's own, drawn towards that of the next wider one; the guess where nothing was drawn."""
@@ -129,7 +145,7 @@ class UnknownScale(RewardModel):
         tied, paid = bets.tied, np.empty(len(score))
         if not tied.all():
             far = bets.take(~tied)
-            paid[~tied] = log_floored_bet(score[~tied], boosted_stakes(far), LOG_SHARES, far.missing)[0]
+            paid[~tied] = log_floored_bet(score[~tied], boosted_stakes(far, nu[~tied]), LOG_SHARES, far.missing)[0]
         if tied.any():
             near = bets.take(tied)
             paid[tied] = log_conditional_error(score[tied], near.missing, near.share, near.now, floored=True)

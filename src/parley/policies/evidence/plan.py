@@ -211,8 +211,14 @@ def further_draws(
     cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
     planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws))
-    return np.where(touched, quotas, 0).astype(np.int64)
+    return whole_cells(problem, contrasts, np.where(touched, np.maximum(planned, problem.noise.bet_draws), 0.0))
+
+
+def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
+    """`(batch, arm, agent)`: as many as tell, by the reward model's bets, what `draws` should; 0 for 0."""
+    hardest = np.where(contrasts.losing, contrasts.missing, 0.0).max(axis=(-3, -2, -1))
+    stake = np.maximum(problem.noise.stake(hardest, np.full(hardest.shape, FIRST_MARGIN)), LEAST_STAKE)
+    return problem.noise.enough_draws(draws, stake).astype(np.int64)
 
 
 def cheapest(

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from parley.costs import CostModel
 from parley.policies.base import Explanation, State
-from parley.policies.evidence.plan import Temper, cheapest, require_possible
+from parley.policies.evidence.plan import Temper, cheapest, require_possible, whole_cells
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
@@ -282,12 +282,12 @@ def exploration(
     most = np.maximum(most, np.sqrt(most * wanted))  # whoever is far from the end need not come there so slowly
     plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(plan.sum(axis=(-2, -1)).max()))
-    explored = np.where(touched & ~costs.leading, np.maximum(np.ceil(plan), problem.noise.least_draws), 0)
+    explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1.0), 0.0))
     played = state.counts.sum(axis=-2).max(axis=-1)
     shortest, longest = (temper.smallest_growth - 1) * played, (time_growth - 1) * played
     length = np.clip(plan.sum(axis=-2).max(axis=-1), shortest, longest)
     length = np.ceil(np.where(touched.any(axis=(-2, -1)), length, longest))
-    return explored.astype(np.int64), np.maximum(explored.sum(axis=-2).max(axis=-1) + 1, length).astype(np.int64)
+    return explored, np.maximum(explored.sum(axis=-2).max(axis=-1) + 1, length).astype(np.int64)
 
 
 def worthwhile(
