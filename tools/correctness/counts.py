@@ -58,8 +58,8 @@ def counted(mean: str, kind: str, runs: int) -> dict[str, float]:
 
 
 def tilted(mean: str, kind: str, delta: str, runs: int) -> dict[str, float]:
-    """A third of the runs for each agent's error."""
-    found = tie(float(mean), kind, float(delta)).tilted(math.ceil(runs / AGENTS), SEED)
+    """So many runs for each agent's error."""
+    found = tie(float(mean), kind, float(delta)).tilted(runs, SEED)
     return {"wrong": found.agents_wrong, "error": found.error}
 
 
@@ -123,7 +123,7 @@ def _warned(excess: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
     "counted": (counted, 1),
-    "tilted": (tilted, 1),
+    "tilted": (tilted, AGENTS),
     "costed": (costed, 40),
     "dispersed": (dispersed, 20),
 }
@@ -165,7 +165,8 @@ def counts(runs: int, workers: int) -> bool:
     for mean in MEANS:
         for kind in KINDS:
             found, rare = of("counted", mean, kind), {delta: of("tilted", mean, kind, delta) for delta in TILTED}
-            ran = [f"{int(each):,}" for each in (found["runs"], min(each["runs"] for each in rare.values()))]
+            each_agent = min(each["runs"] for each in rare.values())
+            ran = [f"{int(runs):,}" for runs in (found["runs"], AGENTS * each_agent)]
             over = [_over(each, delta) for delta, each in rare.items()]
             rows.append([f"{mean:g}", kind, *ran, _over(found, 0.1), *over])
     heads = ("mean", "tie", "studies", "tilted", "delta 0.1, counted", *(f"{delta:g}, tilted" for delta in TILTED))
