@@ -3,7 +3,7 @@ import pytest
 
 from parley.errors import InvalidInput, UnknownName
 from parley.problem import Instance, Problem
-from parley.rewards import Noise, RewardModel
+from parley.rewards import Count, Noise, RewardModel
 from parley.rewards.sampling import ONE_BY_ONE, uniform
 from parley.simulation import make_environment
 
@@ -58,6 +58,8 @@ def test_bounded_noise_means_two_valued_rewards_unless_told_otherwise():
 def test_wrong_environments_are_named():
     with pytest.raises(UnknownName, match="environment: found 'real'; allowed: one of bernoulli, gaussian, uniform"):
         make_environment(instance(Noise()), "real")
+    with pytest.raises(UnknownName, match=r"negative-binomial, poisson, uniform\. Did you mean poisson"):
+        make_environment(instance(Count()), "poison")
     with pytest.raises(InvalidInput, match="bounded"):
         make_environment(instance(Noise()), "bernoulli")
 

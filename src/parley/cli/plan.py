@@ -75,13 +75,14 @@ class PlanRequest:
     "gaps",
     multiple=True,
     type=float,
-    help="A gap scenario; may be repeated. Default: 1/2, 1/4 and 1/8 of largest_gap; with a noise.rate, 40, 20 and 10 %"
-    " of the rate.",
+    help="A gap scenario; may be repeated. Default: 1/2, 1/4 and 1/8 of largest_gap; with a noise.rate or counts, 40, "
+    "20 and 10 % of the rate or noise.mean.",
 )
 @click.option(
     "--spread",
     type=float,
-    help="Prior: how far apart arms can be. Default: largest_gap; with a noise.rate, at most the rate.",
+    help="Prior: how far apart arms can be. Default: largest_gap; with a noise.rate or counts, at most the "
+    "rate or noise.mean.",
 )
 @click.option(
     "--heterogeneity", default=0.5, show_default=True, help="Prior: how much agents differ, from 0 (not at all) to 1."

@@ -37,7 +37,7 @@ def make_environment(instance: Instance, name: str | None = None, shifts: FloatA
     if name is None:
         return next(iter(known.values()))()
     if name not in (*ENVIRONMENTS, *known):
-        raise UnknownName("environment", name, ENVIRONMENTS)
+        raise UnknownName("environment", name, dict.fromkeys((*known, *ENVIRONMENTS)))
     if name not in known:
         raise InvalidInput(
             "environment",
