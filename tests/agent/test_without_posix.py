@@ -127,7 +127,7 @@ def test_a_whole_study_between_an_agent_and_a_site(study, tmp_path):
         try:
             with service(tmp_path, PARLEY_SERVER=server, PARLEY_TOKEN=tokens[1]) as (running, address):
                 number = 0
-                while (status := ask(address, "/status"))["stage"] == "running":
+                while (status := ask(address, "/status"))["stage"] in ("running", "closing"):
                     if not status["to_assign"]:
                         time.sleep(0.1)  # for the next plan
                         continue

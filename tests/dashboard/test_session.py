@@ -1,5 +1,6 @@
 """Signing in, staying in and getting out; forms of other sites; headers; nothing secret at rest."""
 
+import re
 import socket
 import sqlite3
 
@@ -210,3 +211,17 @@ def test_the_api_can_be_served_alone(tmp_path):
     with site(tmp_path, no_dashboard=True) as alone:
         assert httpx2.get(f"{alone.address}/").status_code == 404
         assert httpx2.get(f"{alone.address}/healthz").status_code == 200
+
+
+def test_a_list_of_tokens_stays_as_it_was_searched_after_each_act(here):
+    """With more tokens than a page holds, the one that was rotated or revoked was on another page."""
+    with here.browser(here.token) as browser:
+        searched = browser.get("/tokens?search=SEEK%26FIND").text
+        assert 'action="/tokens?search=seek%26find"' not in searched, "nobody is called so yet"
+        form = {"role": "viewer", "name": "seek&find"}
+        issued = browser.post("/tokens?search=seek%26find", data=form)
+        assert issued.text.count('action="/tokens?search=seek%26find"') == 1
+        (kid,) = re.findall(r'name="kid" value="([0-9a-f]+)"', issued.text)
+        revoked = browser.post("/tokens/revoke?search=seek%26find", data={"kid": kid})
+        assert str(revoked.url).endswith("/tokens?search=seek%26find")
+        assert revoked.text.count('<tr class="past">') == 1

@@ -159,9 +159,11 @@ class Trial:
             standing = [site.status() for site in self.sites]
             self.needed = [found["to_assign"] for found in standing]
             asked = {entry["agent"] for entry in status["missing"]}
-            if status["stage"] != "running" or not any(
+            behind = any(
                 name in asked and _behind(found, status["phase"]) for name, found in zip(SITES, standing, strict=True)
-            ):
+            )
+            # While a phase is closing its step is computed: what comes next is known in a moment.
+            if status["stage"] != "closing" and not (status["stage"] == "running" and behind):
                 return status
             assert time.monotonic() < until, standing
             time.sleep(0.005)

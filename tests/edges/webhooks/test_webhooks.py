@@ -568,7 +568,7 @@ def answer_all(url, admin, message):
     ]
     with ExitStack() as stack:
         agents = [stack.enter_context(Client(url, token)) for token in tokens]
-        while admin.status("trial")["stage"] == "running":
+        while admin.status("trial")["stage"] in ("running", "closing"):
             for place, agent in enumerate(agents):
                 plan = agent.plan("trial", message.agents[place])
                 if plan.due:

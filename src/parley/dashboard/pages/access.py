@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
@@ -54,9 +54,9 @@ async def issue(shown: Page) -> Response:
 
 
 async def revoke(shown: Page) -> Response:
-    """Revoke a token, at once and for good."""
+    """Revoke a token, at once and for good; the list stays as it was searched."""
     await shown.call(access.revoke_token, kid=shown.form.get("kid", "-"))
-    return RedirectResponse("/tokens", status_code=303)
+    return RedirectResponse("/tokens?" + urlencode({"search": shown.asked("search")}), status_code=303)
 
 
 def local(path: str) -> str:
