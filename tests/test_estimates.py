@@ -269,6 +269,17 @@ def test_some_agents_alone_have_the_same_intervals():
         assert np.array_equal(getattr(part, name).error, getattr(whole, name).error[..., 1:])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_intervals_are_the_same_however_many_are_found_together(monkeypatch, name):
+    problem, phases = studied(name, "far", first=20, phases=2, runs=3)
+    whole = estimates(problem, phases)
+    monkeypatch.setattr("parley.estimates.PART", 1)
+    part = estimates(problem, phases)
+    for kind in ("mean", "lead", "control"):
+        for end in ("low", "high"):
+            assert np.array_equal(getattr(getattr(part, kind), end), getattr(getattr(whole, kind), end))
+
+
 def test_the_scale_of_the_rewards_is_the_scale_of_the_intervals():
     """A guess that is far off changes nothing, and a thousandfold reward has a thousandfold interval."""
     problem, phases = studied("shared", "far", first=3, phases=3, runs=10)

@@ -126,3 +126,16 @@ def test_an_answer_is_right_when_every_chosen_arm_is_a_top_arm():
     instance = Instance(problem=problem, means=[[0.9, 0.1], [0.5, 0.2], [0.1, 0.3]])
     chosen = np.array([[[0, 1], [1, 2]], [[0, 0], [1, 1]]])  # (replication, top, agent)
     assert instance.is_correct(chosen).tolist() == [True, False]
+
+
+def test_the_first_of_each_distinct_column_asks_its_question():
+    random = np.random.default_rng(1)
+    columns = random.dirichlet(np.ones(6), size=3).T
+    weights = columns[:, [0, 1, 0, 2, 2, 1]]
+    weights[0, 0], weights[1, 0] = 0.0, weights[0, 0] + weights[1, 0]
+    weights[:, 2] = weights[:, 0]
+    weights[0, 2] = -0.0
+    problem = Problem(arms=2, weights=weights)
+    first = np.zeros(6, dtype=bool)
+    first[np.unique(weights, axis=1, return_index=True)[1]] = True
+    assert problem.questions.tolist() == first.tolist() == [True, True, False, True, False, False]

@@ -5,7 +5,7 @@ and whenever it stopped (docs/estimates.md). Beside them stands the usual interv
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 EVERY = slice(None)
+PART = 10_000  # contrasts whose intervals are found together
 SUSPICIOUS = 0.01  # a p-value below is told as a change
 
 WORDS = (
@@ -123,7 +124,7 @@ class Estimates:
 
         # Contrasts within phases alone: means may drift together, and their own intervals say nothing of a difference.
         pairs = self.every.against(reference)
-        ends = self.problem.noise.difference_interval(pairs, joint_line(self.problem))
+        ends = _in_parts(self.problem.noise.difference_interval, pairs, joint_line(self.problem))
         # Ends that have crossed prove that the difference has changed: all between them is shown then.
         low, high = _widened((np.minimum(*ends), np.maximum(*ends)), both(self.rounding))
         weights, first, information, value = pairs.pooled(pairs.observed & (pairs.variance > 0))
@@ -239,7 +240,7 @@ def estimates(
     # What the sums may have lost when they were added up, in the worst phase: an interval of their means moves by that.
     lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
     rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
-    low, high = _widened(problem.noise.interval(every, line), rounding)
+    low, high = _widened(_in_parts(problem.noise.interval, every, line), rounding)
     least, most = problem.noise.ends
     return Estimates(
         problem=problem,
@@ -250,6 +251,18 @@ def estimates(
         scatter=np.stack([problem.mixed_variances(fresh.counts, cells)[..., some] for fresh in phases]),
         rounding=rounding,
     )
+
+
+def _in_parts(
+    interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
+) -> Interval:
+    """Intervals of some agents at a time: the arrays of a large study would take 100 MB, and its last end to be found
+    would have all others looked at again."""
+    *others, agents = summary.contrast.shape
+    width = max(1, PART // math.prod(others))
+    parts = [interval(summary.of(slice(start, start + width)), line) for start in range(0, max(1, agents), width)]
+    low, high = zip(*parts, strict=True)
+    return np.concatenate(low, axis=-1), np.concatenate(high, axis=-1)
 
 
 def _widened(ends: Interval, by: FloatArray) -> Interval:

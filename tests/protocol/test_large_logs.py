@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from parley.protocol import Record, StudyMessage, apply, create, issue_certificate, read_log, verify, verify_log
-from parley.protocol.codec import LARGE
+from parley.protocol.codec import LARGE, canonical
 from parley.protocol.events import Cancelled, Certified, ReportAccepted, StudyCreated, Unread, kind_of
 from parley.protocol.messages import MOST_AGENTS, MOST_CELLS, Report
 from parley.protocol.report_checks import added_scatter, scale_warnings
 from parley.study import parse_study
 
-# Arms, agents, and bytes at most: the four million weights of 2,000 agents take their share.
-SHAPES = {"square": (316, 316, 500_000_000), "most agents": (MOST_CELLS // MOST_AGENTS, MOST_AGENTS, 1_000_000_000)}
+SHAPES = {"square": (316, 316), "most agents": (MOST_CELLS // MOST_AGENTS, MOST_AGENTS)}  # arms, agents
+MOST_MEMORY = 500_000_000
 
 
 def large_log(arms, agents):
@@ -115,6 +115,29 @@ def test_a_certificate_under_another_kind_is_none(lines):
     assert not verify_log([*first, record.unread(record.payload_text)]).sound
 
 
+def test_weights_of_one_value_are_one_object_in_a_study_that_is_read():
+    study = StudyMessage.of(parse_study({"arms": 2, "agents": 30, "weights": {"kind": "personalized", "alpha": 0.5}}))
+    read = StudyMessage.read(study.text)
+    assert read.weights == study.weights
+    assert len({id(value) for row in read.weights for value in row}) == 2
+
+
+def test_a_large_first_record_is_decoded_without_its_document(monkeypatch):
+    lines = list(large_log(2, 400))
+    assert len(lines[0]) > LARGE
+    monkeypatch.setattr(Unread, "__iter__", lambda _: pytest.fail("it was read"))
+    assert verify_log(read_log(lines[:1])).stage == "running"
+
+
+def test_a_large_first_record_with_a_key_too_many_is_refused_though_its_hash_fits():
+    first = json.loads(next(large_log(2, 400)))
+    text = canonical(first["payload"]).replace('"policy":', '"more":1,"policy":', 1)
+    shell = {name: first[name] for name in ("stream", "at", "actor", "kind", "salt")}
+    record = Record.linked(0, first["previous"], **shell, payload=json.loads(text), payload_text=text)
+    found = verify_log(read_log([record.line(text)]))
+    assert "unknown keys: more" in found.problem
+
+
 def test_lines_are_not_kept_while_their_records_are_looked_at():
     kept = bytearray(b"line")
     assert verify._taken(kept) == b"line"
@@ -122,8 +145,8 @@ def test_lines_are_not_kept_while_their_records_are_looked_at():
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(("arms", "agents", "most"), SHAPES.values(), ids=SHAPES)
-def test_the_largest_study_is_verified_in_bounded_memory(tmp_path, arms, agents, most):
+@pytest.mark.parametrize(("arms", "agents"), SHAPES.values(), ids=SHAPES)
+def test_the_largest_study_is_verified_in_bounded_memory(tmp_path, arms, agents):
     """A process of its own reads the export, and says how much memory it had at most."""
     path = tmp_path / "log.ndjson"
     with path.open("w", encoding="utf-8") as file:
@@ -134,4 +157,4 @@ def test_the_largest_study_is_verified_in_bounded_memory(tmp_path, arms, agents,
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
-    assert int(done.stdout.split()[-1]) < most
+    assert int(done.stdout.split()[-1]) < MOST_MEMORY

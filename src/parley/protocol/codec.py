@@ -28,9 +28,10 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Annotated, Any, Self, dataclass_transform, get_args
+from typing import Annotated, Any, Protocol, Self, dataclass_transform, get_args
 
 import msgspec
 
@@ -40,6 +41,7 @@ from parley.text.translation import Translatable
 from parley.validation.checks import IN_WORDS, LARGEST_COUNT
 
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
+PART = 2**20  # characters of a large text that are encoded, hashed or compared at a time
 LARGEST_INTEGER = LARGEST_COUNT
 LARGEST_PHASE = 1_000_000
 SHA256 = "^[0-9a-f]{64}$"
@@ -203,7 +205,61 @@ def sha256(text: str) -> str:
     >>> sha256("{}")[:12]
     '44136fa355b3'
     """
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_of([text])
+
+
+def sha256_of(texts: Iterable[str]) -> str:
+    """SHA-256 of what these texts are together. Of a long one there is never a whole copy in UTF-8.
+
+    >>> sha256_of(["{", "}"]) == sha256("{}")
+    True
+    """
+    found = hashlib.sha256()
+    for text in texts:
+        for start in range(0, len(text), PART):
+            found.update(text[start : start + PART].encode())
+    return found.hexdigest()
+
+
+def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | None:
+    """The digest of a document if `text[start:stop]` is its canonical text, which is not made for that.
+
+    >>> digest_if_written({"a": 1}, '[{"a":1}]', 1, 8) == digest({"a": 1})
+    True
+    >>> digest_if_written({"a": 1}, '[{"a":2}]', 1, 8)
+    """
+    beside = _Beside(text, start)
+    _write(document, beside)
+    beside.compare()
+    return beside.hash.hexdigest() if beside.same and beside.place == stop else None
+
+
+class _Written(Protocol):
+    """What a document is written into, piece by piece: a `bytearray`, or `_Beside`."""
+
+    def __iadd__(self, piece: bytes, /) -> Self: ...
+
+
+class _Beside:
+    """What is written is compared with a text that is there already, and forgotten."""
+
+    def __init__(self, text: str, place: int) -> None:
+        self._text, self._new = text, bytearray()
+        self.place, self.same, self.hash = place, True, hashlib.sha256()
+
+    def __iadd__(self, piece: bytes, /) -> Self:
+        self._new += piece
+        if len(self._new) > PART:
+            self.compare()
+        return self
+
+    def compare(self) -> None:
+        """With what is new. Pieces are whole tokens, so that no character is cut in two."""
+        self.hash.update(self._new)
+        new = self._new.decode()
+        self.same = self.same and self._text.startswith(new, self.place)
+        self.place += len(new)
+        self._new.clear()
 
 
 def encoded(document: Any) -> bytes:
@@ -225,10 +281,13 @@ def _encoded(document: Any) -> bytearray:
     return text
 
 
-def text_around(message: Model, large: Mapping[str, Any]) -> str:
-    """The canonical text of a message with these fields, which are plain and not copied first: they are `large`."""
-    small = msgspec.structs.replace(message, **dict.fromkeys(large))
-    return canonical(msgspec.to_builtins(small, enc_hook=_english) | large)
+def plain_around(message: Model, large: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message writes, with these fields as they are: they are plain already, and too `large` to be copied."""
+    small = copy(message)  # does not check its fields again, as `replace` does
+    for name in large:
+        msgspec.structs.force_setattr(small, name, None)
+    document: dict[str, Any] = msgspec.to_builtins(small, enc_hook=_english) | large
+    return document
 
 
 def _english(value: Any) -> str:
@@ -244,7 +303,7 @@ PLAIN = frozenset({str, bool, type(None)})
 SCALARS = PLAIN | {int, float}
 
 
-def _write(value: Any, text: bytearray) -> None:
+def _write(value: Any, text: _Written) -> None:
     if type(value) in PLAIN:
         text += _encode(value)
     elif isinstance(value, list | tuple):

@@ -8,7 +8,6 @@ everybody may see commits to what nobody else may: who can list the few reports 
 there not a random salt in every record. `docs/audit.md` has the recipe, `verify` the checks.
 """
 
-import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.errors import InvalidInput, UnknownName
-from parley.protocol.codec import Count, Message, Phase, canonical, described, read_json, sha256
+from parley.protocol.codec import Count, Message, Phase, canonical, described, read_json, sha256_of
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.system.once import once
 from parley.text.formatting import plural
@@ -62,6 +61,12 @@ class StudyCreated(_Event, tag="parley/event/study-created/1"):
     study_id: str
     study: StudyMessage
     plan: Plan
+
+    @once
+    def text(self) -> str:
+        """The canonical text; those of the study and the plan in it are written once."""
+        front, back = f'{{"plan":{self.plan.text},"schema":"{self.schema}"', canonical(self.study_id)
+        return f'{front},"study":{self.study.text},"study_id":{back}}}'
 
 
 class ReportAccepted(_OfReport, tag="parley/event/report-accepted/1"):
@@ -270,9 +275,9 @@ class Certified(_Event, tag="parley/event/certified/1"):
 
     def is_written(self, text: str) -> bool:
         """Whether this is its text, without making it: that of a certificate may have 60 megabytes."""
-        (front, back), inner = self._ends, self.certificate.text
-        whole = len(text) == len(front) + len(inner) + len(back)
-        return whole and text.startswith(front) and text.endswith(back) and text.startswith(inner, len(front))
+        front, back = self._ends
+        within = text.startswith(front) and text.endswith(back)
+        return within and self.certificate.is_written(text, len(front), len(text) - len(back))
 
     @property
     def _ends(self) -> tuple[str, str]:
@@ -425,7 +430,7 @@ class Record(Message, tag="parley/record/1"):
             "salt": salt or new_salt(),
         }
         text = canonical(payload) if payload_text is None else payload_text
-        return cls(**body, hash=sha256(_around(body, text)))
+        return cls(**body, hash=_hash(body, text))
 
     def line(self, payload_text: str) -> str:
         """The line of this record with a payload that is written out already.
@@ -434,7 +439,13 @@ class Record(Message, tag="parley/record/1"):
         >>> record.line("{}") == record.text
         True
         """
-        return _around({name: getattr(self, name) for name in SHELL} | {"schema": self.schema}, payload_text)
+        front, back = self.ends
+        return f"{front}{payload_text}{back}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What stands before and after the payload in its line."""
+        return _ends({name: getattr(self, name) for name in SHELL} | {"schema": self.schema})
 
     @once
     def payload_text(self) -> str:
@@ -450,12 +461,17 @@ class Record(Message, tag="parley/record/1"):
     @property
     def hashed(self) -> bytes:
         """What the hash is of: the canonical text without `schema` and `hash`."""
-        return _around({name: getattr(self, name) for name in SHELL if name != "hash"}, self.payload_text).encode()
+        front, back = _ends(self._body)
+        return f"{front}{self.payload_text}{back}".encode()
 
     @property
     def computed(self) -> str:
         """The hash this record should have."""
-        return hashlib.sha256(self.hashed).hexdigest()
+        return _hash(self._body, self.payload_text)
+
+    @property
+    def _body(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SHELL if name != "hash"}
 
 
 class Unread(Mapping[str, Any]):
@@ -484,8 +500,13 @@ class Unread(Mapping[str, Any]):
 SHELL = tuple(name for name in Record.known_keys() if name != "payload")
 
 
-def _around(body: Mapping[str, Any], payload_text: str) -> str:
-    """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
+def _hash(body: Mapping[str, Any], payload_text: str) -> str:
+    front, back = _ends(body)
+    return sha256_of([front, payload_text, back])
+
+
+def _ends(body: Mapping[str, Any]) -> tuple[str, str]:
+    """What stands before and after the payload in the text of a body: keys are sorted, so it stands between others."""
     front = canonical({key: value for key, value in body.items() if key < "payload"})
     back = canonical({key: value for key, value in body.items() if key > "payload"})
-    return f'{front[:-1]},"payload":{payload_text},{back[1:]}'
+    return f'{front[:-1]},"payload":', f",{back[1:]}"

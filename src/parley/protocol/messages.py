@@ -16,7 +16,17 @@ from msgspec import UNSET, Meta, UnsetType
 from parley.errors import InvalidInput
 from parley.policies import Policy, make_policy, policy_class
 from parley.problem import IntArray, Problem
-from parley.protocol.codec import Count, Digest, Message, Name, Phase, described, text_around
+from parley.protocol.codec import (
+    Count,
+    Digest,
+    Message,
+    Name,
+    Phase,
+    canonical,
+    described,
+    digest_if_written,
+    plain_around,
+)
 from parley.rewards import make_model
 from parley.settings import SETTINGS
 from parley.study import Study
@@ -93,6 +103,10 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         written = self.problem.stored()
         for name in SETTINGS:
             msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
+        # Four million floats of their own are 128 MB. Most matrices have a few values many times.
+        values: dict[float, float] = {}
+        shared = tuple(tuple(map(values.setdefault, row, row)) for row in self.weights)
+        msgspec.structs.force_setattr(self, "weights", shared)
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
@@ -108,6 +122,11 @@ class StudyMessage(_Settings, tag="parley/study/1"):
             options=dict(study.options),
             **problem.stored(),
         )
+
+    @once
+    def text(self) -> str:
+        """The canonical text."""
+        return canonical(plain_around(self, {"weights": self.weights}))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -174,6 +193,11 @@ class Plan(Message, tag="parley/plan/1"):
     def array(self) -> IntArray:
         """`(arm, agent)`."""
         return np.array(self.quotas, dtype=np.int64)
+
+    @once
+    def asked(self) -> tuple[bool, ...]:
+        """Whether each agent is to draw anything."""
+        return tuple(any(column) for column in zip(*self.quotas, strict=True))
 
 
 class Report(Message, tag="parley/report/1"):
@@ -379,4 +403,15 @@ class Certificate(Message, tag="parley/certificate/1"):
     @once
     def text(self) -> str:
         """The canonical text."""
-        return text_around(self, {"evidence": self.evidence, "state": self.state})
+        return canonical(self._plain)
+
+    def is_written(self, text: str, start: int, stop: int) -> bool:
+        """Whether `text[start:stop]` is its text, without making it: that may have 60 megabytes."""
+        found = digest_if_written(self._plain, text, start, stop)
+        if found is not None:
+            vars(self)["digest"] = found
+        return found is not None
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        return plain_around(self, {"evidence": self.evidence, "state": self.state})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -134,9 +135,8 @@ class Trial:
     @once
     def _missing_agents(self) -> tuple[str, ...]:
         """Asked for something, not frozen, not reported."""
-        asked = self.plan.array.sum(axis=0) > 0
-        names = (name for name, wanted in zip(self.study.agents, asked, strict=True) if wanted)
-        return tuple(name for name in names if name not in self.frozen and name not in self.reports)
+        excused = self.frozen | self.reports.keys()
+        return tuple(name for name in compress(self.study.agents, self.plan.asked) if name not in excused)
 
     def situation(self, agent: str | None = None) -> Situation:
         """What `admit` needs to know; of one agent's place too, if an event is about one."""

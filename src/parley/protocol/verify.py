@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -20,7 +21,7 @@ from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyErr
 from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.codec import LARGE, Count, Digest, Message, build_structs, digest, read_json
-from parley.protocol.events import GENESIS, Event, Record, Unread, read_event
+from parley.protocol.events import EVENTS, GENESIS, Event, Record, Unread, read_event
 from parley.protocol.messages import Certificate, Decision, Receipt, require_live_size
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
@@ -328,17 +329,41 @@ def _read(record: Record, *, first: bool) -> Event:
 
     A study that is larger than one may be is refused before anything is made of it.
     """
-    study = record.payload.get("study") if first else None
-    if isinstance(study, dict):
-        arms, agents = study.get("arms"), study.get("agents")
-        if isinstance(arms, list) and isinstance(agents, list):
-            require_live_size(len(arms), len(agents))
-    event = read_event(record.kind, dict(record.payload))
+    if first:
+        _require_live_size(record.payload_text)
+    event = _decoded(record) or read_event(record.kind, dict(record.payload))
     if event.text != record.payload_text:
         raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
     if isinstance(event, events.Signed) and event.principal != record.actor:
         raise InvalidInput("principal", found=event.principal, allowed=record.actor)
     return event
+
+
+class _Size(msgspec.Struct):
+    """What the first record says of the size of its study; all else is passed over."""
+
+    class Study(msgspec.Struct):
+        arms: list[msgspec.Raw]
+        agents: list[msgspec.Raw]
+
+    study: Study
+
+
+def _require_live_size(payload: str) -> None:
+    with suppress(msgspec.MsgspecError, UnicodeError):  # whoever reads all of it says what is wrong
+        study = msgspec.json.decode(payload, type=_Size).study
+        require_live_size(len(study.arms), len(study.agents))
+
+
+def _decoded(record: Record) -> Event | None:
+    """The event of a large payload without its document, which would be as large: only if it writes that very text."""
+    if not isinstance(record.payload, Unread) or record.kind not in EVENTS or "\\u0000" in record.payload_text:
+        return None
+    try:
+        event: Event = msgspec.json.decode(record.payload_text, type=EVENTS[record.kind])
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    return event if event.text == record.payload_text else None
 
 
 def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrected) -> Amendment:
@@ -412,18 +437,23 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
 
 
 def _unread(line: str | bytes) -> Record | None:
-    """The record of a certificate with its payload as text, if it stands in the line as a record is written.
+    """The record of a long line with its payload as text, if it stands in the line as a record is written.
 
     Its hash is of that text, and `verify_log` wants the text that its event writes: nothing goes unchecked.
     """
     try:
         parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        payload = str(memoryview(parts.pop("payload")), "utf-8")
+        raw = memoryview(parts.pop("payload"))
         shell = Record.from_json({key: read_json(bytes(part)) for key, part in parts.items()} | {"payload": {}})
+        front, back = (end.encode() for end in shell.ends)
+        text = line.encode() if isinstance(line, str) else line
+        whole = memoryview(text.strip())
     except (ParleyError, msgspec.MsgspecError, LookupError, ValueError, RecursionError):
         return None  # whoever reads all of it says what is wrong
-    text = line if isinstance(line, str) else line.decode()
-    return shell.unread(payload) if shell.kind == CERTIFIED and shell.line(payload) == text.strip() else None
+    within = whole[: len(front)] == front and whole[-len(back) :] == back
+    if not within or len(whole) != len(front) + len(raw) + len(back):
+        return None
+    return shell.unread(str(raw, "utf-8"))
 
 
 def _version_in(payload: str) -> str | None:

@@ -105,7 +105,7 @@ def real_array(key: str, value: Any, allowed: str) -> FloatArray:
         array = np.array(value)
         if array.dtype.kind not in "iuf":
             raise ValueError("not real numbers")
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)  # `np.array` has copied it
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(key, found="rows of different lengths or not numbers", allowed=allowed) from None
 
