@@ -26,12 +26,17 @@ from benchmarks.peer_rules import (
     optimal_shares,
     track_and_stop,
 )
-from parley.experiments.forecasts.selection import Selection, bechhofer, bechhofer_size, dropping, kn
+from parley.experiments.forecasts.comparison import compare
+from parley.experiments.forecasts.plan_page import designs_table
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.power import operating_scenarios
+from parley.experiments.forecasts.scenarios import usual_gaps
+from parley.experiments.forecasts.selection import DroppingTrial, Selection, bechhofer, bechhofer_draws, kn
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import simulate
-from parley.study import load_study
+from parley.study import Study, load_study, parse_study
 
 PAGE = ROOT / "docs" / "peers.md"
 SEED = 1606
@@ -39,6 +44,16 @@ MEANS = np.array(TEN)[:, 0]
 TRACKED, SLOW, QUICK = 200, 100, 2_000  # replications
 DELTAS = (0.1, 0.01)
 SELECTIONS, PROVEN = 300, 0.95
+PLANNED = 400  # studies of every truth of a whole plan
+# One hospital, usual care and a treatment, yes or no: the trial of textbooks.
+TWO_ARMS = {
+    "arms": ["usual care", "A"],
+    "agents": ["Paris"],
+    "delta": 0.05,
+    "tolerance": 0.05,
+    "control": "usual care",
+    "noise": {"kind": "binary", "rate": 0.25, "inference": "normal"},
+}
 SELECTED = ((0.0,) * 2, (0.0,) * 4, (0.0,) * 8, (0.2, 0.0, 0.0, 0.0), (0.3, 0.0, 0.0, 0.0), (0.5, *[0.0] * 9))
 SELECTED_RATES = ((0.25, 0.25, 0.25), (0.3, 0.25, 0.25), (0.35, 0.25, 0.25))
 TINY = (1e-5, 1e-20, 1e-100)
@@ -197,30 +212,31 @@ def shared_arms() -> Section:
     return federated("Five clients, who share arms with some", weights, SHARED, rules)
 
 
-def selected(means: tuple[float, ...], found: Selection, tolerance: float, label: str) -> list[str]:
+def selected(instance: Instance, found: Selection, label: str) -> list[str]:
     error = found.samples.std() / math.sqrt(len(found.samples))
+    means = instance.means[:, 0].tolist()
     return [
         ", ".join(f"{mean:g}" for mean in means) if len(set(means)) > 1 else f"{len(means)} arms at {means[0]:g}",
         label,
         f"{found.samples.mean():,.0f} ± {error:,.0f}",
         f"{found.rounds.mean():,.1f}",
-        f"{found.bad(np.array(means), tolerance):.4f}",
+        f"{found.bad(instance).mean():.4f}",
     ]
 
 
 def as_selection(instance: Instance, runs: int) -> Selection:
-    """Evidence racing, in the terms of these procedures; without an answer it names a bad arm."""
+    """Evidence racing, in the terms of these procedures; without an answer it names none."""
     found = simulate(make_policy("evidence", instance.problem), instance, replications=runs, seed=SEED)
-    worst = int(instance.means[:, 0].argmin())
-    chosen = np.where(found.mistaken | ~found.finished, worst, int(instance.means[:, 0].argmax()))
-    return Selection(samples=found.costs.astype(np.int64), rounds=found.rounds.astype(np.int64), chosen=chosen)
+    return Selection(
+        samples=found.costs.astype(np.int64), rounds=found.rounds.astype(np.int64), chosen=found.chosen[:, 0]
+    )
 
 
-def largest_trial(scales: Floats, delta: float, tolerance: float) -> int:
+def largest_trial(instance: Instance) -> int:
     """Draws of an arm with which a trial of five looks is proven in 95 % of ties of all arms."""
-    tie = np.full(len(scales), 0.5)
-    size = bechhofer_size(len(scales), delta, tolerance, float(scales.max()))
-    while dropping(tie, scales, size, delta, tolerance=tolerance, runs=QUICK, seed=SEED)[1].mean() < PROVEN:
+    tie = Instance(problem=instance.problem, means=np.full_like(instance.means, instance.means.max()))
+    size, trial = bechhofer_draws([tie], instance.problem.tolerance), DroppingTrial.of(tie, seed=SEED, runs=QUICK)
+    while trial.run(size).power(tie).mean() < PROVEN:
         size = math.ceil(1.05 * size)
     return size
 
@@ -229,35 +245,24 @@ def selection() -> Section:
     """Ranking and selection: an arm within the tolerance of the best; Gaussian of scale 1, then rates of one site."""
     rows: list[list[str]] = []
     for means in SELECTED:
-        truth, arms, scales = np.array(means), len(means), np.ones(len(means))
-        problem = Problem(arms=arms, weights=np.eye(1), noise=make_model(kind="gaussian", scale=1.0), tolerance=0.1)
-        problem = problem.with_(largest_gap=max(1.0, float(np.ptp(truth))))
-        instance = Instance(problem=problem, means=truth[:, None])
-        peers = {
-            "**`evidence`**": as_selection(instance, SELECTIONS),
-            "Bechhofer, fixed size": bechhofer(truth, 1.0, 0.1, 0.1, runs=SELECTIONS, seed=SEED),
-            "KN, scale known": kn(truth, 1.0, 0.1, 0.1, known=True, runs=SLOW, seed=SEED),
-            "KN, scale known, five looks": kn(truth, 1.0, 0.1, 0.1, known=True, looks=5, runs=SELECTIONS, seed=SEED),
-            "KN, scale from ten draws": kn(truth, 1.0, 0.1, 0.1, runs=SLOW, seed=SEED),
+        largest = max(1.0, float(np.ptp(means)))
+        noise = make_model(kind="gaussian", scale=1.0)
+        problem = Problem(arms=len(means), weights=np.eye(1), noise=noise, tolerance=0.1, largest_gap=largest)
+        truth = Instance(problem=problem, means=np.array(means)[:, None])
+        peers = {"**`evidence`**": as_selection(truth, SELECTIONS)} | fixed_and_dropping(truth)
+        peers |= {
+            "KN, scale known": kn(truth, 0.1, runs=SLOW, seed=SEED),
+            "KN, scale known, five looks": kn(truth, 0.1, looks=5, runs=SELECTIONS, seed=SEED),
+            "KN, scale from ten draws": kn(truth, 0.1, estimated=True, runs=SLOW, seed=SEED),
         }
-        size = largest_trial(scales, 0.1, 0.1)
-        trial = dropping(truth, scales, size, 0.1, tolerance=0.1, runs=SELECTIONS, seed=SEED)[0]
-        peers["five looks, losers dropped"] = trial
-        rows += [selected(means, found, 0.1, label) for label, found in peers.items()]
+        rows += [selected(truth, found, label) for label, found in peers.items()]
     for means in SELECTED_RATES:
-        truth = np.array(means)
-        scales = np.sqrt(truth * (1 - truth))
-        widest = float(scales.max())
         for inference in ("exact", "normal"):
             noise = make_model(kind="binary", inference=inference)
             problem = Problem(arms=3, weights=np.eye(1), noise=noise, tolerance=0.05, delta=0.05)
-            found = as_selection(Instance(problem=problem, means=truth[:, None]), SELECTIONS)
-            rows.append(selected(means, found, 0.05, f"**`evidence`**, {inference}"))
-        size = largest_trial(scales, 0.05, 0.05)
-        trial = dropping(truth, scales, size, 0.05, tolerance=0.05, runs=SELECTIONS, seed=SEED)[0]
-        fixed = bechhofer(truth, widest, 0.05, 0.05, runs=SELECTIONS, seed=SEED)
-        rows.append(selected(means, fixed, 0.05, "Bechhofer, fixed size"))
-        rows.append(selected(means, trial, 0.05, "five looks, losers dropped"))
+            truth = Instance(problem=problem, means=np.array(means)[:, None])
+            rows.append(selected(truth, as_selection(truth, SELECTIONS), f"**`evidence`**, {inference}"))
+        rows += [selected(truth, found, label) for label, found in fixed_and_dropping(truth).items()]
     return Section(
         title="Ranking and selection",
         words=f"One agent. First Gaussian rewards of scale 1, tolerance and delta 0.1; then rates of three arms, both "
@@ -268,6 +273,30 @@ def selection() -> Section:
     )
 
 
+def fixed_and_dropping(truth: Instance) -> dict[str, Selection]:
+    draws = bechhofer_draws([truth], truth.problem.tolerance)
+    return {
+        "Bechhofer, fixed size": bechhofer(truth, draws, runs=SELECTIONS, seed=SEED),
+        "five looks, losers dropped": DroppingTrial.of(truth, seed=SEED, runs=SELECTIONS).run(largest_trial(truth)),
+    }
+
+
+def designs(study: Study, title: str) -> Section:
+    """A whole study beside the designs that `parley plan` compares, under the truths of its operating table."""
+    planner = Planner(policy="evidence", options={}, replications=PLANNED, seed=SEED)
+    problem = study.problem.with_(max_samples=None)
+    truths = list(operating_scenarios(problem, usual_gaps(problem)).values())
+    found = compare(planner, problem, [(truth, planner.estimate(truth, problem)) for truth in truths])
+    shown = designs_table("", found)
+    behind = " ".join(sentence for sentence in found.sentences if sentence.startswith("Under"))
+    words = (
+        f"{PLANNED} studies of every truth, seed {SEED}; `study over design` is by the inference that is recommended. "
+    )
+    words += " ".join(sentence for sentence in found.sentences if not sentence.startswith("Under"))
+    words += f" **Where this study takes more than 1.05 times the best other design:** {behind}" if behind else ""
+    return Section(title=title, words=words, columns=shown.head, rows=[list(map(str, row)) for row in shown.rows])
+
+
 SECTIONS: dict[str, Callable[[], Section]] = {
     "binary": lambda: alone(Bernoulli(), {"kind": "binary"}, "yes or no"),
     "gaussian": lambda: alone(Normal(0.5), {"kind": "gaussian", "scale": 0.5}, "Gaussian of scale 0.5"),
@@ -276,6 +305,8 @@ SECTIONS: dict[str, Callable[[], Section]] = {
     "own": own_and_common,
     "shared": shared_arms,
     "selection": selection,
+    "hospitals": lambda: designs(load_study(ROOT / "examples" / "four-hospitals.toml"), "Four hospitals"),
+    "two-arms": lambda: designs(parse_study(TWO_ARMS), "A trial of two arms"),
 }
 
 

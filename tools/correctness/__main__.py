@@ -2,7 +2,7 @@
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
-`... normal-drift`.
+`... normal-drift`, `... powers`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -30,7 +30,7 @@ from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
 from tools.correctness.normal import normal
 from tools.correctness.normal_drift import normal_drift
-from tools.correctness.planning import planning
+from tools.correctness.planning import planning, powers
 from tools.correctness.prices import prices
 from tools.correctness.privacy import privacy
 from tools.correctness.rewards import page as rewards
@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     drifting = work.add_parser("normal-drift", help="errors of the normal approximation where rates move")
     drifting.add_argument("--replications", type=int, default=20_000, help="of every row")
     work.add_parser("planning", help="the tables of docs/planning.md")
+    promised = work.add_parser("powers", help="powers that a plan promised, by other studies; part of docs/planning.md")
+    promised.add_argument("--replications", type=int, default=20_000, help="other studies of every kind")
     noisy = work.add_parser(
         "privacy", help="what private reports cost, and errors at ties; the tables of docs/privacy.md"
     )
@@ -125,6 +127,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "normal": lambda: normal(runs, workers),
         "normal-drift": lambda: normal_drift(runs, workers),
         "planning": planning,
+        "powers": lambda: powers(runs),
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
         "counts": lambda: counts(runs, workers),

@@ -1,6 +1,7 @@
 """The tables of docs/planning.md, by the commands that the page names.
 
-`python -m tools.correctness planning` rewrites them in some minutes of one core.
+`python -m tools.correctness planning` rewrites them in some minutes of one core. `... powers` judges powers that were
+promised by other studies, of six kinds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ import subprocess
 import sys
 from typing import Any
 
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import DOCS, SEED, fill, table
+
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.power import powered_budget
+from parley.experiments.forecasts.scenarios import gap_scenario
+from parley.problem import Problem
+from parley.rewards import make_model
 
 PAGE = DOCS / "planning.md"
 STUDY = DOCS.parent / "examples" / "protocol.toml"
@@ -51,6 +58,45 @@ def planning() -> bool:
     fill(PAGE, "tie", text)
     print(PAGE.read_text(encoding="utf-8"))
     return set(SHOWN) <= truths.keys()
+
+
+TWO_AGENTS = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.1)
+# What is planned for, and the gap.
+POWERED = {
+    "two arms": (Problem(arms=2, weights=[[1.0]], delta=0.05), 0.5),
+    "three arms, two agents": (TWO_AGENTS, 0.4),
+    "the same with a tolerance of 0.2": (TWO_AGENTS.with_(tolerance=0.2), 0.4),
+    "rates, exact": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25)), 0.2),
+    "rates, normal": (
+        Problem(arms=3, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25, inference="normal")),
+        0.2,
+    ),
+    "unknown scale": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="gaussian", scale="unknown")), 0.5),
+}
+WANTED, CHOSEN = 0.9, 1000  # the power promised; studies that a budget is chosen by, as `parley plan --power` does
+
+
+def powers(replications: int) -> bool:
+    """Rewrite the table of powers that were promised; whether other studies have each."""
+    rows, kept = [], True
+    for name, (problem, gap) in POWERED.items():
+        truth, chooser = gap_scenario(problem, gap), Planner(policy="evidence", options={}, replications=CHOSEN, seed=0)
+        found = powered_budget(chooser, problem, truth, WANTED)
+        judge = Planner(policy="evidence", options={}, replications=replications, seed=SEED)
+        seen = judge.estimate(truth, problem.with_(max_samples=found.max_samples))
+        said = found.document()
+        rows.append(
+            [
+                f"{name}, gap {gap:g}",
+                f"{found.max_samples:,}",
+                _share(said["power"], said["standard_error"]),
+                _share(seen.power, seen.standard_error(seen.correct)),
+            ]
+        )
+        kept = kept and seen.power >= WANTED
+        print(rows[-1], flush=True)
+    fill(PAGE, "powers", table(["study", "max_samples", "power reported", f"by {replications:,} other studies"], rows))
+    return kept
 
 
 def _plan(*options: str) -> dict[str, Any]:

@@ -9,13 +9,22 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -130,9 +139,24 @@ def print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+@dataclass(frozen=True)
+class Advance:
+    """Called with how many more are done; `announce` says what is at work."""
+
+    progress: Progress
+    task: TaskID
+    label: str
+
+    def __call__(self, done: int) -> None:
+        self.progress.advance(self.task, done)
+
+    def announce(self, what: str) -> None:
+        self.progress.update(self.task, description=printable(f"{self.label}: {what}"))
+
+
 @contextmanager
-def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[int], None]]:
-    """A bar with the time that is left, on standard error; yields a function that takes how many more are done."""
+def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Advance]:
+    """A bar with the time that is left, on standard error."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -144,7 +168,7 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ca
     shown = Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal)
     with _terminated(), shown as progress:
         task = progress.add_task(label, total=total)
-        yield lambda done: progress.advance(task, done)
+        yield Advance(progress, task, label)
 
 
 class Terminated(BaseException):

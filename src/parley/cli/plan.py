@@ -1,7 +1,8 @@
 """`parley plan`: before launch, what a study will cost."""
 
 import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from parley.cli.console import (
 )
 from parley.errors import InvalidInput
 from parley.experiments.forecasts import plan_page
+from parley.experiments.forecasts.comparison import Comparison, compare, compared_studies
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -39,6 +41,7 @@ from parley.experiments.forecasts.power import (
     Characteristic,
     budget_warning,
     characteristics,
+    enough,
     operating_document,
     operating_scenarios,
     operating_studies,
@@ -51,6 +54,8 @@ from parley.problem import Problem
 from parley.study import Study, load_study
 
 USUAL = 20  # simulated studies per truth
+CONTROL = "control"  # of the study: what `--versus` takes beside the names of arms
+ABOUT = 0.05  # to what accuracy a warning names a budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,12 @@ class PlanRequest:
     help="Only answer with the smallest max_samples that has this power: under every --gap (0: all arms tie), else "
     "under the study's [truth], else under the default gaps.",
 )
+@click.option(
+    "--versus",
+    metavar="ARM",
+    help="Also ask for superiority over this arm, or over the study's `control`: how often it is proven worse than the "
+    "best arm. With --power, the power to show that.",
+)
 @output_option("parley-plan.html")
 @json_option
 def plan_command(
@@ -127,6 +138,7 @@ def plan_command(
     dropout: float | None,
     operating: bool,
     power: float | None,
+    versus: str | None,
     output: str,
     as_json: bool,
     edges: Mapping[str, Any],
@@ -134,19 +146,22 @@ def plan_command(
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
     Nothing is known of the truth yet, so plausible ones are simulated: for each --gap the hardest truth with that
-    gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, and how the
-    cost moves with delta and with the weights.
+    gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, other designs
+    with the same guarantee and a recommendation, and how the cost moves with delta and with the weights.
     """
     checked_output(output)
     loaded = load_study(study)
     changed = {key: value for key, value in {"delay": delay, "dropout": dropout}.items() if value is not None}
     problem, name = loaded.problem.with_(**changed), policy or loaded.policy
+    problem = _with_control(problem, versus)
     if name == "oracle":
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
     count = replications if replications is not None else USUAL
-    planner = Planner(policy=name, options=dict(options), replications=count, seed=seed)
+    planner = Planner(
+        policy=name, options=dict(options), replications=count, seed=seed, versus_control=versus is not None
+    )
     asked = PlanRequest(
         planner=planner,
         study=replace(loaded, problem=problem),
@@ -168,66 +183,126 @@ def plan_command(
     prior = {"spread": wide, "heterogeneity": heterogeneity, "min_gap": least}
     scenarios.append(prior_scenario(problem, **prior, instances=instances, seed=seed))
     truths = operating_scenarios(problem, wanted) | {None: scenarios[-1]} if operating else {}
-    plan, timed, known, warning = _run(planner, problem, scenarios, truths, quiet=as_json)
+    few = replications is not None and not operating
+    made = _run(planner, problem, scenarios, truths, few=few, quiet=as_json)
     command = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {count} "
         f"--seed {seed}"
         + "".join(f" --{key} {value:g}" for key, value in changed.items())
         + (" --operating" if operating else "")
+        + (f" --versus {shlex.quote(versus)}" if versus else "")
     )
     page = plan_page.plan_page(
-        plan,
+        made.plan,
         title=f"Plan: {loaded.name}",
         command=command,
         problem=problem,
         policy=name,
         guarantee=chosen.guarantee,
-        timed=timed,
-        characteristics=known,
-        warning=warning,
+        timed=made.timed,
+        characteristics=made.known,
+        comparison=made.beside,
+        warning=made.warning,
     )
     path = write_page(output, page)
     if as_json:
-        document = problem.settings() | _document(plan, timed)
-        if known:
-            document["operating"] = operating_document(known)
-        document |= {"largest_size": chosen.largest_size, "warning": warning}
+        document = problem.settings() | _document(made) | {"versus": problem.control if versus else None}
+        document |= {"largest_size": chosen.largest_size, "warning": made.warning}
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
-    screen.print(plan_page.cost_table(heading, plan))
-    if known:
-        screen.print(plan_page.operating_table("Operating characteristics", known))
-        say(plan_page.largest_fixed_size(known))
-        screen.print(plan_page.budget_table("Power by budget", known))
-    money_and_days = plan_page.money_and_days_table("Money and days", plan)
-    if money_and_days.rows:
-        screen.print(money_and_days)
-    reference = plan.scenarios[-1].scenario
-    if timed and timed.trade_off:
-        screen.print(plan_page.trade_off_table(f"Days against money ({reference})", timed))
-    screen.print(plan_page.sensitivity_table(f"What moves the cost ({reference})", plan))
-    if chosen.largest_size is not None:
-        say(f"The study never takes more than {chosen.largest_size:,} samples, whatever the truth.")
-    if warning:
-        warn(warning)
+    _show(made, heading, chosen.largest_size)
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """All that was simulated of a plan."""
+
+    plan: CostPlan
+    timed: Logistics | None
+    known: list[Characteristic]
+    beside: Comparison | None
+    warning: str
+
+
+def _show(made: Simulated, heading: str, largest_size: int | None) -> None:
+    """The tables on the screen."""
+    screen.print(plan_page.cost_table(heading, made.plan))
+    if made.known:
+        screen.print(plan_page.operating_table("Operating characteristics", made.known))
+        say(plan_page.largest_fixed_size(made.known))
+        screen.print(plan_page.budget_table("Power by budget", made.known))
+    if made.beside:
+        screen.print(plan_page.beside_table("Beside other designs (all of them on the page)", made.beside))
+        for sentence in made.beside.sentences:
+            screen.print(sentence, highlight=False)
+        if claiming := made.beside.claiming:
+            screen.print(plan_page.versus_table(f"Superiority over {made.beside.control}", claiming))
+    money_and_days = plan_page.money_and_days_table("Money and days", made.plan)
+    if money_and_days.rows:
+        screen.print(money_and_days)
+    reference = made.plan.scenarios[-1].scenario
+    if made.timed and made.timed.trade_off:
+        screen.print(plan_page.trade_off_table(f"Days against money ({reference})", made.timed))
+    screen.print(plan_page.sensitivity_table(f"What moves the cost ({reference})", made.plan))
+    if largest_size is not None:
+        say(f"The study never takes more than {largest_size:,} samples, whatever the truth.")
+    if made.warning:
+        warn(made.warning)
+
+
+def _with_control(problem: Problem, versus: str | None) -> Problem:
+    """The problem with this arm as its control; `control` is the study's own, unless an arm has that name."""
+    if versus is None:
+        return problem
+    if problem.horizon is not None:
+        raise InvalidInput("--versus", found="a horizon", allowed="a study that ends with answers")
+    if versus in problem.arms:
+        return problem.with_(control=versus)
+    named = ", ".join(problem.arms[:20])
+    if versus != CONTROL:
+        raise InvalidInput("--versus", found=repr(versus), allowed=f"`{CONTROL}`, or one of {named}")
+    if problem.control is None:
+        hint = 'Or write control = "ARM" in the study file'
+        raise InvalidInput("--versus", found="a study without a control", allowed=f"one of {named}", hint=hint)
+    return problem
+
+
 def _run(
-    planner: Planner, problem: Problem, scenarios: list[Scenario], truths: dict[float | None, Scenario], *, quiet: bool
-) -> tuple[CostPlan, Logistics | None, list[Characteristic], str]:
-    """All that is simulated, under one progress bar."""
+    planner: Planner,
+    problem: Problem,
+    scenarios: list[Scenario],
+    truths: dict[float | None, Scenario],
+    *,
+    few: bool,
+    quiet: bool,
+) -> Simulated:
+    """All that is simulated, under one progress bar; `few`: no more studies than were asked for."""
     named = [truth.name for truth in truths.values()]
     studies = plan_studies(planner, problem, scenarios, named) + operating_studies(planner, truths)
     studies += trade_off_studies(planner, problem, scenarios[-1])
+    judged = [(truth, planner if few else enough(planner, truth)) for truth in list(truths.values()) or scenarios]
+    if problem.horizon is None:
+        each = [one.replications * len(truth.means) for truth, one in judged]
+        studies += compared_studies(planner, problem, each) + (0 if truths else sum(each))
     with progress_bar("simulating studies", studies, hidden=quiet) as advance:
-        counted = replace(planner, progress=advance)
+        counted = replace(planner, progress=advance, announced=advance.announce)
         known = characteristics(counted, problem, truths)
         pairs = {one.study.scenario: (one.study, one.alone) for one in known}
+        beside = None
+        if problem.horizon is None:
+            own = [one.study for one in known]
+            for truth, one in () if known else judged:
+                counted.announce(truth.name)
+                own.append(replace(one, progress=advance).estimate(truth, problem))
+            beside = compare(counted, problem, [(truth, study) for (truth, _), study in zip(judged, own, strict=True)])
         plan, timed = make_plan(counted, problem, scenarios, pairs), logistics(counted, problem, scenarios[-1])
-        return plan, timed, known, budget_warning(planner, problem, zip(scenarios, plan.scenarios, strict=True))
+        advance.announce("a budget that decides")
+        found = zip(scenarios, plan.scenarios, strict=True)
+        warning = budget_warning(planner, problem, found, accuracy=ABOUT)
+        return Simulated(plan=plan, timed=timed, known=known, beside=beside, warning=warning)
 
 
 POWER_STUDIES = 1000  # of every truth and budget, at least: the Monte Carlo error of a power of 0.9 is then 0.01
@@ -242,22 +317,37 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
         truths = [Scenario(name="the study's truth", means=study.instance.means[None], scale=study.instance.scale)]
     else:
         truths = [gap_scenario(problem, gap) if gap else tie_scenario(problem) for gap in gaps or usual_gaps(problem)]
+    if planner.versus_control:
+        _require_better(problem, truths)
     planner = replace(planner, replications=max(planner.replications, POWER_STUDIES))
     steps = SEARCH_STEPS * planner.replications * len(truths)
     with progress_bar("simulating studies", steps, hidden=as_json) as advance:
-        counted = replace(planner, progress=advance)
+        counted = replace(planner, progress=advance, announced=advance.announce)
         found = [powered_budget(counted, problem, truth, power) for truth in truths]
     largest = max(found, key=lambda one: one.max_samples)
     if as_json:
-        answer = {"wanted": power} | largest.document() | {"truths": [one.document() for one in found]}
+        asked = {"wanted": power, "versus": problem.control if planner.versus_control else None}
+        answer = asked | largest.document() | {"truths": [one.document() for one in found]}
         named = {"study": study.name, "policy": planner.policy, "seed": planner.seed}
         print_json(problem.settings() | {"power": answer} | named)
         return
-    screen.print(plan_page.power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
+    title = f"{study.name}: the smallest budget with a power of {100 * power:g} %"
+    title += f" to show superiority over {problem.control}" if planner.versus_control else ""
+    screen.print(plan_page.power_table(title, found))
     say(f"Write max_samples = {largest.max_samples} in the study file.")
 
 
-def _document(plan: CostPlan, timed: Logistics | None) -> dict[str, Any]:
+def _require_better(problem: Problem, truths: Sequence[Scenario]) -> None:
+    """Refuse truths in which nobody has an arm that is better than the control."""
+    for truth in truths:
+        control = [problem.arms.index(str(problem.control))]
+        if all(instance.best[control].all() for instance in truth.instances(problem)):
+            found = f"{problem.control}, than which no arm is better under {truth.name}"
+            raise InvalidInput("--versus", found=found, allowed="a truth in which some arm is better")
+
+
+def _document(made: Simulated) -> dict[str, Any]:
+    plan = made.plan
     document: dict[str, Any] = {
         "scenarios": [
             _figures(estimate) | {"alone": _figures(alone)}
@@ -268,11 +358,15 @@ def _document(plan: CostPlan, timed: Logistics | None) -> dict[str, Any]:
     }
     if plan.by_rho:
         document["by_rho"] = [{"rho": rho} | _figures(estimate) for rho, estimate in plan.by_rho]
-    if timed:  # from the cheapest study to the fastest, whose `day_cost` is null
+    if made.timed:  # from the cheapest study to the fastest, whose `day_cost` is null
         document["trade"] = [
             {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study.summary()
-            for point in timed.trade_off
+            for point in made.timed.trade_off
         ]
+    if made.known:
+        document["operating"] = operating_document(made.known)
+    if made.beside:
+        document["comparison"] = made.beside.document()
     return document
 
 

@@ -197,7 +197,10 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
     assert {fixed.samples for one in (made.planned, *made.operating) if (fixed := one.fixed)} == {
         made.planned.fixed.samples
     }, "a textbook's design is sized once"
-    assert len(made.beyond) == 2
+    assert [peer.name for peer in made.beyond] == [peer.name for peer in made.comparison.rows[0].peers]
+    assert all(f"| {peer.label} |" in text for peer in made.beyond)
+    assert all(sentence in text for sentence in made.comparison.sentences if "tie" not in sentence)
+    assert made.document()["comparison"]["truths"][0]["scenario"] == "the study's truth"
     rows = [cost for *_, cost in made.what_if] + [cost for _, cost in made.by_weights]
     assert {cost.largest_size for cost in rows} > {2400}, "another size in some rows, which say so"
     assert all(cost.samples.max() <= cost.largest_size for cost in rows)

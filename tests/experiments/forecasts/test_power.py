@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.cli.test_commands import EXAMPLES, parley
+from tools.correctness.planning import POWERED
 
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.forecast import launch_warning
@@ -12,7 +13,6 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, powered_budget, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, standard_error, tie_scenario
 from parley.problem import Problem
-from parley.rewards import make_model
 
 pytestmark = pytest.mark.simulations
 
@@ -69,18 +69,6 @@ def test_the_answer_stands_beside_the_fixed_size_of_the_same_power():
     assert document["power"] - 2 * document["standard_error"] >= 0.8
     assert document["samples"]["standard_error"] > 0
     assert document["fixed"]["power"] >= 0.8
-
-
-POWERED = {
-    "two arms": (Problem(arms=2, weights=[[1.0]], delta=0.05), 0.5),
-    "three arms, two agents": (PROBLEM, 0.4),
-    "a tolerance": (PROBLEM.with_(tolerance=0.2), 0.4),
-    "rates, exact": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25)), 0.2),
-    "rates, normal": (
-        Problem(arms=3, weights=[[1.0]], noise=make_model(kind="binary", rate=0.25, inference="normal")), 0.2,
-    ),
-    "unknown scale": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="gaussian", scale="unknown")), 0.5),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", POWERED)

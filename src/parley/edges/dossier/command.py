@@ -21,7 +21,8 @@ def write_dossier(asked: PlanRequest, report: str) -> None:
         raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
     planner = asked.planner if asked.replications is not None else replace(asked.planner, replications=REPLICATIONS)
     with progress_bar("simulating studies", dossier_studies(planner, study, gaps), hidden=asked.as_json) as advance:
-        made = make_dossier(replace(planner, progress=advance), study, gaps)
+        counted = replace(planner, progress=advance, announced=advance.announce)
+        made = make_dossier(counted, study, gaps)
     lines = Path(asked.file).read_text(encoding="utf-8").splitlines()
     made = replace(made, source=[line for line in lines if line.strip()])
     given = "".join(f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *asked.changed.items()])

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.estimates import estimates, fixed_quantile, leading
-from parley.experiments.forecasts.designs import LOOKS, DesignSize, TextbookDesign
+from parley.experiments.forecasts.comparison import Comparison, Peer, compare, compared_studies
 from parley.experiments.forecasts.planning import MOST_PHASES, Planner, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, characteristics, operating_scenarios
 from parley.experiments.forecasts.scenarios import (
@@ -45,7 +45,7 @@ ERRORS = 10  # times as many studies of every truth in which an error is likelie
 BEYOND, WITHIN = 1.05, (0.5, 0.95)  # tolerances: just beyond it an answer is bad, within it is right
 LOW_RATE = 0.05  # where the normal approximation of rates is least good
 MOST_BEST = 6  # arms that are each the best in a truth of their own
-DESIGN_RUNS = 10_000  # of the textbook's designs
+DESIGN_RUNS = 4_000  # of other designs
 TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
 OWN_BEST, AGAINST = "each has a best of its own, by {:.3g}", "{} against all others, by {:.3g}"  # where agents differ
@@ -179,9 +179,9 @@ class Dossier:
     weights_axis: str
     by_weights: Sequence[tuple[float, ScenarioCost]]
     best_along: Sequence[BestAlong]
-    sizes: Sequence[tuple[int, int]]  # between which the two designs' sizes are, for one Monte Carlo error of the power
+    comparison: Comparison  # with other designs, under the planned truth and all others
     examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
-    beyond: Sequence[DesignSize] = ()  # the two designs under the first truth of `errors`, with a tolerance
+    beyond: Sequence[Peer] = ()  # the other designs under the first truth of `errors`, with a tolerance
     source: Sequence[str] = ()  # lines of the study file
 
     @property
@@ -218,6 +218,7 @@ class Dossier:
                 }
                 for one in self.best_along
             ],
+            "comparison": self.comparison.document(),
             "examples": [[int(phase.quotas.sum()) for phase in run] for *_, run in self.examples],
         }
 
@@ -242,8 +243,12 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
     operating = characteristics(planner, problem, others, by_budget=False)
     policy, instance = make_policy(planner.policy, problem, planner.options), truth.instances(problem)[0]
     hard = error_truths(planner, instance)
-    truths = [truth, *others.values(), *([hard[0][0]] if problem.tolerance else [])]
-    (planned, *operating), sizes, beyond = _carried(planner, problem, [planned, *operating], truths)
+    rows = [(truth, planned.study), *zip(others.values(), (one.study for one in operating), strict=True)]
+    comparison = compare(planner, problem, rows, runs=DESIGN_RUNS)
+    planned, *operating = (
+        replace(one, fixed=row.figures("fixed"), sequential=row.figures("sequential"))
+        for one, row in zip([planned, *operating], comparison.rows, strict=True)
+    )
     endless = not (problem.tolerance or problem.max_samples or problem.max_rounds)
     capped = TIE_FACTOR * int(planned.study.samples.mean()) if endless else None
     tie = tie_scenario(problem, float(np.median(instance.means)))
@@ -277,39 +282,13 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         if problem.agent_count > 1
         else [],
         best_along=best_along(instance) if problem.agent_count > 1 else [],
-        sizes=sizes,
-        beyond=beyond,
+        comparison=comparison,
+        beyond=comparison.designs.under(hard[0][0].instances(problem)) if problem.tolerance else [],
         examples=[
             (one.name, seed, list(islice(phases(policy, one.instances(problem)[0], seed=seed), MOST_PHASES)))
             for one, seed in seeds
         ],
     )
-
-
-def _carried(
-    planner: Planner, problem: Problem, found: Sequence[Characteristic], truths: Sequence[Scenario]
-) -> tuple[list[Characteristic], list[tuple[int, int]], list[DesignSize]]:
-    """With the textbook's designs sized once, for the first truth and the study's power there, under every truth.
-
-    And between which sizes each lies: those of a power one Monte Carlo error below and above. And what they do under
-    the last of the truths, where there is one more than are `found`.
-    """
-    wanted = min(found[0].study.power, 1 - 1 / (2 * len(found[0].study.samples)))
-    kept, sizes = (list[DesignSize | None](), list[DesignSize | None]()), []
-    for rows, looks in zip(kept, (1, LOOKS), strict=True):
-        designs = [
-            TextbookDesign.of(one.instances(problem), seed=planner.seed, looks=looks, runs=DESIGN_RUNS)
-            for one in truths
-        ]
-        first = designs[0].smallest(wanted) if wanted > 0 else None
-        rows += [None if first is None else design.at(first.per_cell) for design in designs]
-        if first is not None:
-            ends = (max(wanted - first.power_error, 1e-6), min(wanted + first.power_error, 1 - 1 / DESIGN_RUNS))
-            low, high = (designs[0].smallest(power) for power in ends)
-            sizes.append(((low or first).samples, (high or first).samples))
-    pairs = zip(found, *kept, strict=False)
-    rest = [size for rows in kept for size in rows[len(found) :] if size is not None]
-    return [replace(one, fixed=fixed, sequential=looked) for one, fixed, looked in pairs], sizes, rest
 
 
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
@@ -360,7 +339,8 @@ def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> in
     instance = truth.instances(problem)[0]
     errors = sum(many for _, many in error_truths(planner, instance))
     tilted = 0 if problem.tolerance else TILTED * len(hardest_ties(problem)) * problem.question_count
-    return planner.replications * (rows + tilted) + errors
+    compared = compared_studies(planner, problem, [planner.replications] * (pairs // 2))
+    return planner.replications * (rows + tilted) + errors + compared
 
 
 def _planned_truth(study: Study, gaps: Sequence[float]) -> Scenario:
@@ -381,6 +361,7 @@ def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
     problem = policy.problem
     if not isinstance(policy, EvidenceRacing) or problem.tolerance:
         return []
+    planner.announce("rare errors, by tilted runs")
     return [
         TiltedError(
             tie=tie,
@@ -495,6 +476,7 @@ def watch(
     estimated: bool = True,
 ) -> Watched:
     """Run studies of one truth and look at their answers and, where wanted, their estimates when they end."""
+    planner.announce(name)
     most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
     count = max(min(planner.replications, most), 20)
     seen = _Recorder(policy, count, estimated=estimated)

@@ -17,12 +17,13 @@ from matplotlib.figure import Figure
 
 from parley import __version__
 from parley.costs import phase_days
-from parley.edges.dossier.dossier import MISSING, Dossier
+from parley.edges.dossier.dossier import DESIGN_RUNS, MISSING, Dossier
 from parley.experiments.forecasts.designs import LOOKS, DesignSize
 from parley.experiments.forecasts.plan_page import mean_text, operating_figure, right_text, wrong_text
 from parley.experiments.forecasts.planning import ScenarioCost
 from parley.experiments.forecasts.power import Characteristic
 from parley.experiments.forecasts.scenarios import CONFIDENCE, upper_bound
+from parley.experiments.forecasts.selection import MOST_LOOKS
 from parley.experiments.report_kit.charts import canvas, elimination_timeline, sample_axis
 from parley.experiments.report_kit.pages import picture, render, render_text
 from parley.experiments.report_kit.prose import (
@@ -88,7 +89,9 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             dossier=dossier,
             words=words_of_reader(),
             known=known,
-            beside=[(translated(one.study.scenario), one.study, one.fixed) for one in known if one.fixed],
+            comparison=dossier.comparison,
+            design_runs=DESIGN_RUNS,
+            most_looks_of_kn=MOST_LOOKS,
             instance=dossier.truth.instances(problem)[0],
             zip=zip,
             caption=caption,
@@ -96,7 +99,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             figure=figure,
             upper_bound=upper_bound,
             quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
-            design_days=lambda design, looks: _design_days(problem, design, looks),
+            design_days=lambda design: _design_days(problem, design),
             evidence=isinstance(policy, EvidenceRacing),
             proven=policy.bounds_errors,
             missing=_missing_text(dossier),
@@ -130,10 +133,10 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _design_days(problem: Problem, design: DesignSize, looks: int) -> float:
-    """Mean days of a textbook's design, each of its looks as a phase."""
-    each = phase_days(problem, np.full(problem.shape, math.ceil(design.per_cell / looks)))
-    return float(each) * looks * design.mean / design.samples
+def _design_days(problem: Problem, design: DesignSize) -> float:
+    """Mean days of another design, each of its looks as a phase."""
+    cell = design.mean / design.rounds / math.prod(problem.shape)
+    return float(phase_days(problem, np.full(problem.shape, math.ceil(cell)))) * design.rounds
 
 
 def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:

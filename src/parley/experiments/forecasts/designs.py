@@ -11,7 +11,7 @@ worked out for a gap that nobody knows before the study: a generous comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -75,9 +75,27 @@ class DesignSize:
     per_cell: int  # draws of every arm by every agent, at most
     samples: int  # at most
     mean: float  # samples; less than that where there are looks
-    power: float  # how often every agent's answer is named and good
+    mean_error: float  # the Monte Carlo error of the mean
+    rounds: float  # looks, on average
+    power: float  # how often every agent's answer is named and good, or the control is beaten, if that is asked for
     power_error: float  # the Monte Carlo error of the power
     wrong: float  # how often some agent names a bad arm
+
+
+NOTHING = DesignSize(per_cell=0, samples=0, mean=0.0, mean_error=0.0, rounds=0.0, power=0.0, power_error=0.0, wrong=0.0)
+
+
+def smallest_size(at: Callable[[int], DesignSize], power: float) -> DesignSize | None:
+    """The smallest size of a design that has the power wanted; None where no number of draws has it."""
+    low, high = 1, 2
+    while at(high).power < power:
+        low, high = high, 2 * high
+        if high > MOST:
+            return None
+    while high - low > max(1, low // 500):
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(middle).power >= power else (middle, high)
+    return at(high)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,10 +119,18 @@ class TextbookDesign:
     cells: int  # arms x agents
 
     @classmethod
-    def of(cls, instances: Sequence[Instance], *, seed: int, looks: int = 1, runs: int = RUNS) -> TextbookDesign:
-        """For this very truth, or for some on average."""
+    def of(
+        cls,
+        instances: Sequence[Instance],
+        *,
+        seed: int,
+        looks: int = 1,
+        runs: int = RUNS,
+        control: int | None = None,
+    ) -> TextbookDesign:
+        """For this very truth, or for some on average; with a control, to show that it has a better arm."""
         each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
-        trials = [_Trial.of(instance, seed + place, each, looks) for place, instance in enumerate(instances)]
+        trials = [_Trial.of(instance, seed + place, each, looks, control) for place, instance in enumerate(instances)]
         return cls(trials=trials, cells=instances[0].means.size)
 
     def at(self, per_cell: int) -> DesignSize:
@@ -116,6 +142,8 @@ class TextbookDesign:
             per_cell=per_cell,
             samples=samples,
             mean=float(shares.mean()) * samples,
+            mean_error=standard_error(shares, len(self.trials)) * samples,
+            rounds=float(shares.mean()) * len(self.trials[0].quantiles),
             power=float(good.mean()),
             power_error=standard_error(good, len(self.trials)),
             wrong=float(bad.mean()),
@@ -124,20 +152,12 @@ class TextbookDesign:
     def within(self, budget: int) -> DesignSize:
         """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
         if budget < self.cells:
-            return DesignSize(per_cell=0, samples=0, mean=0.0, power=0.0, power_error=0.0, wrong=0.0)
+            return NOTHING
         return self.at(budget // self.cells)
 
     def smallest(self, power: float) -> DesignSize | None:
         """The smallest size that has the power wanted; None where no number of draws has it."""
-        low, high = 1, 2
-        while self.at(high).power < power:
-            low, high = high, 2 * high
-            if high > MOST:
-                return None
-        while high - low > max(1, low // 500):
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.at(middle).power >= power else (middle, high)
-        return self.at(high)
+        return smallest_size(self.at, power)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,14 +170,16 @@ class _Trial:
     noise: FloatArray | None  # (look, run, arm, agent): what private reports added up to a look, one a look and cell
     noise_variances: FloatArray  # (agent,): of one report
     quantiles: FloatArray  # (look,)
+    control: int | None  # the arm to beat, where every agent has to name only one that beats it
 
     @classmethod
-    def of(cls, instance: Instance, seed: int, runs: int, looks: int) -> _Trial:
+    def of(cls, instance: Instance, seed: int, runs: int, looks: int, control: int | None = None) -> _Trial:
         problem, cells = instance.problem, np.broadcast_to(instance.cell_variances, instance.means.shape)
         rng, private = np.random.default_rng(seed), problem.noise_variance
         drawn = rng.standard_normal((looks, max(runs, 100), *cells.shape)) * np.sqrt(cells)
         noise = rng.standard_normal(drawn.shape) * math.sqrt(private) if private else None
-        tests = problem.question_count * problem.top * (problem.arm_count - problem.top)
+        pairs = problem.top * (problem.arm_count - problem.top) if control is None else problem.arm_count - 1
+        tests = problem.question_count * pairs
         return cls(
             instance=instance,
             errors=problem.mixed(drawn.cumsum(axis=0)),
@@ -165,31 +187,48 @@ class _Trial:
             noise=None if noise is None else problem.mixed(noise.cumsum(axis=0)),
             noise_variances=private * problem.squared_weights.sum(axis=0),
             quantiles=obrien_fleming(looks, problem.delta / tests),
+            control=control,
         )
 
     def run(self, draws: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """`(run,)`: whether every agent names a good answer, whether some names a bad one; the share of draws spent."""
         looks, (runs, *_, agents) = len(self.quantiles), self.errors.shape[1:]
         open_, good, spent = np.ones((runs, agents), dtype=np.bool_), np.ones(runs, dtype=np.bool_), np.ones(runs)
+        required = np.ones(agents, dtype=np.bool_) if self.control is None else ~self.instance.best[self.control]
         for look in range(looks):
-            leaders, named = self.answers(draws, look)
-            right = np.take_along_axis(np.broadcast_to(self.instance.good, self.errors.shape[1:]), leaders, axis=-2)
+            if self.control is None:
+                leaders, named = self.answers(draws, look)
+                best = np.broadcast_to(self.instance.good, self.errors.shape[1:])
+                right = np.take_along_axis(best, leaders, axis=-2).all(axis=-2)
+            else:
+                named, right = self.beaten(self.control, draws, look), np.broadcast_to(required, open_.shape)
             # An agent keeps the first answer that it names.
-            good &= (right.all(axis=-2) | ~(named & open_)).all(axis=-1)
-            spent = np.where(open_.any(axis=-1), (look + 1) / looks, spent)
+            good &= (right | ~(named & open_)).all(axis=-1)
+            spent = np.where((open_ & required).any(axis=-1), (look + 1) / looks, spent)
             open_ &= ~named
-        return good & ~open_.any(axis=-1), ~good, spent
+        return good & ~(open_ & required).any(axis=-1) & required.any(), ~good, spent
 
-    def answers(self, draws: int, look: int = 0) -> tuple[IntArray, BoolArray]:
-        """`(run, N, agent)`: the best estimates at a look; and `(run, agent)`: whether the agent names them then."""
-        problem, each, past = self.instance.problem, draws / len(self.quantiles), look + 1
+    def beaten(self, control: int, draws: int, look: int = 0) -> BoolArray:
+        """`(run, agent)`: whether some arm is proven better than the control at a look."""
+        found, spread = self.estimates(draws, look)
+        width = self.quantiles[look] * np.sqrt(spread + spread[control])
+        return np.asarray((found - found[:, control, None] >= width).any(axis=-2))
+
+    def estimates(self, draws: int, look: int) -> tuple[FloatArray, FloatArray]:
+        """`(run, arm, agent)`: mixed means at a look; and `(arm, agent)`: their variances."""
+        each, past = draws / len(self.quantiles), look + 1
         found = self.instance.mixed_means + self.errors[look] / (past * math.sqrt(each))
         if self.noise is not None:
             found = found + self.noise[look] / (past * each)
+        return found, (self.variances + self.noise_variances / each) / (past * each)
+
+    def answers(self, draws: int, look: int = 0) -> tuple[IntArray, BoolArray]:
+        """`(run, N, agent)`: the best estimates at a look; and `(run, agent)`: whether the agent names them then."""
+        problem, (found, variances) = self.instance.problem, self.estimates(draws, look)
         order = np.argsort(-found, axis=-2, kind="stable")
         leaders, others = order[:, : problem.top], order[:, problem.top :]
         named = np.ones((len(found), problem.agent_count), dtype=np.bool_)
-        spread = np.broadcast_to((self.variances + self.noise_variances / each) / (past * each), found.shape)
+        spread = np.broadcast_to(variances, found.shape)
         behind, wide = (np.take_along_axis(values, others, axis=-2) for values in (found, spread))
         for rank in range(problem.top):
             ahead, own = (np.take_along_axis(values, leaders[:, [rank]], axis=-2) for values in (found, spread))

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parley.costs import agent_days, stated_rates
+from parley.experiments.forecasts.comparison import Comparison
 from parley.experiments.forecasts.designs import LOOKS
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, PoweredBudget
@@ -137,13 +138,58 @@ def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
     return Table.of_text(title, ("truth", "samples at most", "power", "power, fixed size", "samples, mean"), rows)
 
 
+def beside_table(title: str, found: Comparison) -> Table:
+    """A row a truth: mean samples and power by inference, and the other design with the fewest samples."""
+    names = list(found.rows[0].studies)
+    head = ["truth", *(f"{what}, {name}" for name in names for what in ("samples", "power"))]
+    rows = []
+    for row in found.rows:
+        cells = [translated(row.truth)]
+        for study in row.studies.values():
+            cells += [mean_text(study.summary()["samples"]), right_text(study)]
+        best = row.best if row.peers else None
+        rows.append([*cells, f"{best.label}: {best.figures.mean:,.0f}" if best else DASH])
+    return Table.of_text(title, [*head, "fewest of the other designs"], rows)
+
+
+def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
+    """A row a truth and design: size, looks, power and errors; and how many times its mean size the study takes."""
+    rows = []
+    for row in found.rows:
+        truth = translated(row.truth)
+        for key, study in row.studies.items():
+            inference = f", {key} inference" if len(row.studies) > 1 else ""
+            figures = mean_text(study.summary()["samples"]), f"{study.rounds.mean():.1f}"
+            size = DASH if study.largest_size is None else f"{study.largest_size:,}"
+            rows.append([truth, name + inference, size, *figures, right_text(study), wrong_text(study), DASH])
+        for peer in row.peers:
+            one = peer.figures
+            mean = f"{one.mean:,.0f} ± {one.mean_error:,.0f}"
+            power, wrong = share_text(one.power, one.power_error), f"{100 * one.wrong:.1f} %"
+            ratio = f"{row.ratio(found.inference[0], peer):.2f}"
+            rows.append([truth, peer.label, f"{one.samples:,}", mean, f"{one.rounds:,.1f}", power, wrong, ratio])
+    head = ("truth", "design", "samples at most", "mean", "looks", "power", "wrong", "study over design")
+    return Table.of_text(title, head, rows)
+
+
+def versus_table(title: str, studies: Sequence[ScenarioCost]) -> Table:
+    """How often superiority over the control is shown, and how often wrongly; one row per truth."""
+    rows = []
+    for study in studies:
+        found, wrong = study.claims(), 0 if study.falsely is None else int(study.falsely.sum())
+        most = upper_bound(wrong, len(study.samples))
+        shown = share_text(found["superior"], found["superior_error"])
+        rows.append((study.scenario, shown, f"{100 * found['falsely']:.1f} % (at most {100 * most:.1f} %)"))
+    return Table.of_text(title, ("truth", "superiority shown", "wrongly claimed"), rows)
+
+
 def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
     """The smallest budget with the power wanted, one row per truth."""
     rows = [
         (
             one.study.scenario,
             f"{one.max_samples:,}",
-            one.study.power_text,
+            share_text(float(one.study.reached.mean()), one.study.standard_error(one.study.reached)),
             mean_text(one.study.summary()["samples"]),
             f"{one.study.rounds.mean():.1f}",
             DASH if one.fixed is None else f"{one.fixed.samples:,}",
@@ -182,6 +228,7 @@ def plan_page(
     guarantee: str,
     timed: Logistics | None = None,
     characteristics: Sequence[Characteristic] = (),
+    comparison: Comparison | None = None,
     warning: str = "",
 ) -> str:
     """The whole plan on one page; `timed` is about time, where rates are stated."""
@@ -216,6 +263,9 @@ def plan_page(
         figure=picture("Samples by scenario, by delta and by weights", plan_figure, plan),
         costs=cost_table("", plan),
         operating=operating,
+        comparison=comparison,
+        designs=designs_table("", comparison) if comparison else None,
+        versus=versus_table("", comparison.claiming) if comparison and comparison.claiming else None,
         money_and_days=money_and_days_table("", plan),
         trade_off=trade_off,
         calendar=calendar,

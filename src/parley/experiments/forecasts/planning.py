@@ -15,10 +15,12 @@ import numpy as np
 from parley.bounds.prices import cost
 from parley.costs import StudyCosts, days_needed, money_of, stated_rates
 from parley.experiments.forecasts.scenarios import Scenario, along_weights, standard_error, with_weights
-from parley.policies import make_policy, policy_class
-from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.policies import Policy, State, make_policy, policy_class
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.simulation import phases, simulate_truths
 from parley.text.formatting import share_text
+from parley.text.status import ArmStatus
+from parley.totals import Totals
 from parley.weights import identity
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
@@ -41,11 +43,18 @@ class ScenarioCost:
     truths: int  # the scenario's; each has the same number of studies, in this order
     unfinished: int  # stopped by the cap: their samples are a lower bound
     largest_size: int | None = None  # the most samples that the policy takes, whatever the truth; None without a limit
+    superior: BoolArray | None = None  # the control is proven worse for every agent that has a better arm, if asked for
+    falsely: BoolArray | None = None  # the same for an agent that has none
 
     @property
     def power(self) -> float:
         """The share of the studies in which every agent got an answer that is good."""
         return float(self.correct.mean())
+
+    @property
+    def reached(self) -> BoolArray:
+        """Which studies reached what was asked for: superiority over the control, or else all answers."""
+        return self.correct if self.superior is None else self.superior
 
     @property
     def error_rate(self) -> float:
@@ -71,9 +80,16 @@ class ScenarioCost:
         parts, errors = self.study_costs.summary(), self.study_costs.parts
         return {name: part | {"standard_error": self.standard_error(errors[name])} for name, part in parts.items()}
 
+    def claims(self) -> dict[str, float]:
+        """How often superiority over the control is shown, and how often wrongly; nothing unless that is asked for."""
+        if self.superior is None or self.falsely is None:
+            return {}
+        error = self.standard_error(self.superior)
+        return {"superior": float(self.superior.mean()), "superior_error": error, "falsely": float(self.falsely.mean())}
+
     def figures(self) -> dict[str, Any]:
         """What the studies did, beside what they cost; ready for JSON."""
-        return {
+        return self.claims() | {
             "scenario": self.scenario,
             "studies": len(self.samples),
             "per_agent": self.per_agent.tolist(),
@@ -110,6 +126,13 @@ class Planner:
     replications: int  # of every instance of a scenario
     seed: int
     progress: Callable[[int], None] | None = None
+    announced: Callable[[str], None] | None = None  # is told what is simulated next
+    versus_control: bool = False  # whether superiority over the problem's control is looked for
+
+    def announce(self, what: str) -> None:
+        """Tell whoever waits what is simulated next."""
+        if self.announced is not None:
+            self.announced(what)
 
     def estimate(
         self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None, planned: Problem | None = None
@@ -119,14 +142,18 @@ class Planner:
         `planned` is the problem as the policy sees it, where costs are counted by another one.
         """
         policy = make_policy(self.policy, planned or problem, self.options)
+        instances = scenario.instances(problem)
+        claims = _Claims(policy) if self.versus_control else None
         outcomes = simulate_truths(
             policy,
-            scenario.instances(problem),
+            instances,
             replications=self.replications,
             seed=self.seed,
             max_samples=max_samples,
             progress=self.progress,
+            watch=claims,
         )
+        superior, falsely = claims.judged(instances) if claims else (None, None)
         return ScenarioCost(
             scenario=scenario.name,
             study_costs=StudyCosts.join([outcome.study_costs for outcome in outcomes]),
@@ -137,13 +164,44 @@ class Planner:
             truths=len(outcomes),
             unfinished=sum(int((~outcome.finished).sum()) for outcome in outcomes),
             largest_size=policy.largest_size,
+            superior=superior,
+            falsely=falsely,
         )
 
     def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
         """The scenario as it is, and with every agent on its own, as far as `CAP` times the dearest study together."""
+        self.announce(scenario.name)
         together = self.estimate(scenario, problem)
+        self.announce(f"{scenario.name}, alone")
         alone = with_weights(problem, identity(problem.agent_count))
         return together, self.estimate(scenario, alone, max_samples=CAP * int(together.samples.max()))
+
+
+class _Claims:
+    """Watches studies: for whom the control is ruled out, proven worse than the agent's best, when a study ends."""
+
+    def __init__(self, policy: Policy) -> None:
+        assert policy.problem.control is not None
+        self.policy, self.control = policy, policy.problem.arms.index(policy.problem.control)
+        self.seen = np.zeros(0, dtype=np.bool_)  # (study,): numbered through, truth by truth
+        self.proven = np.zeros((0, policy.problem.agent_count), dtype=np.bool_)
+
+    def __call__(self, members: IntArray, _phase: int, _fresh: Totals, state: State) -> None:
+        if (more := int(members.max()) + 1 - len(self.seen)) > 0:
+            self.seen, self.proven = np.pad(self.seen, (0, more)), np.pad(self.proven, ((0, more), (0, 0)))
+        self.seen[members] = True
+        # Statuses take time, and whoever still has the control has proven nothing of it.
+        out = np.asarray((~state.active[:, self.control]).any(axis=-1))
+        if out.any():
+            statuses = self.policy.arm_statuses(state.take(out))
+            self.proven[members[out]] = statuses[:, self.control] == ArmStatus.RULED_OUT.value
+
+    def judged(self, instances: Sequence[Instance]) -> tuple[BoolArray, BoolArray]:
+        """`(study,)`: shown for every agent with an arm that is better than the control; for some agent without."""
+        better = np.stack([~instance.best[self.control] for instance in instances])[:, None]
+        proven = self.proven[self.seen].reshape(len(instances), -1, self.proven.shape[1])
+        shown = (proven | ~better).all(axis=-1) & better.any(axis=-1)
+        return shown.ravel(), (proven & ~better).any(axis=-1).ravel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +233,7 @@ def make_plan(
     Nothing is simulated twice: not what is `known` by a scenario's name, nor the study's own delta and weights.
     """
     pairs = [(known or {}).get(one.name) or planner.together_and_alone(one, problem) for one in scenarios]
+    planner.announce("other levels and weights")
     together, alone = zip(*pairs, strict=True)
     reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
     axis, problems = along_weights(problem)
@@ -261,6 +320,7 @@ def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[Tr
     """Days against money, a point for each of `day_costs`; empty where there is nothing to trade."""
     if not has_trade_off(planner.policy, problem):
         return []
+    planner.announce("days against money")
     return [
         TradeOffPoint(
             day_cost=worth,

@@ -31,6 +31,7 @@ REPORTED = 4  # times the studies that a budget is chosen by
 BEYOND, MOST_RAISED = 2.0, 60  # standard errors above the power wanted; how often a budget is raised by RAISED for it
 RAISED = 1.02
 ENDLESS = 2**42  # samples
+EARLY = "A study ends when every agent has its answer; without a tolerance, or with a smaller one, it proves more"
 LEAST_POWER = 0.5  # a study with less power is more likely than not to end without all answers
 
 
@@ -45,16 +46,21 @@ class PoweredBudget:
 
     def document(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return self.study.summary() | {
-            "scenario": self.study.scenario,
-            "gap": self.gap,
-            "max_samples": self.max_samples,
-            "power": self.study.power,
-            "standard_error": self.study.standard_error(self.study.correct),
-            "studies": len(self.study.samples),
-            "rounds": self.study.rounds_summary(),
-            "fixed": None if self.fixed is None else vars(self.fixed),
-        }
+        reached = self.study.reached
+        return (
+            self.study.summary()
+            | {
+                "scenario": self.study.scenario,
+                "gap": self.gap,
+                "max_samples": self.max_samples,
+                "power": float(reached.mean()),
+                "standard_error": self.study.standard_error(reached),
+                "studies": len(self.study.samples),
+                "rounds": self.study.rounds_summary(),
+                "fixed": None if self.fixed is None else vars(self.fixed),
+            }
+            | self.study.claims()
+        )
 
 
 def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: float) -> PoweredBudget:
@@ -63,20 +69,24 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
     The smallest budget whose own studies pass has been chosen by their luck. So it is reported with the studies of
     other seeds, and raised until the lower end of their interval is above the power wanted.
     """
+    planner.announce(f"{truth.name}, the smallest max_samples")
     most, _ = smallest_budget(planner, problem, truth, power)
     other = replace(planner, seed=planner.seed + OTHER_SEEDS, replications=REPORTED * planner.replications)
     instances = truth.instances(problem)
+    control = problem.arms.index(problem.control) if planner.versus_control and problem.control else None
     for _ in range(MOST_RAISED):
+        planner.announce(f"{truth.name}, max_samples = {most} by other seeds")
         study = other.estimate(truth, problem.with_(max_samples=most))
-        if study.power - BEYOND * study.standard_error(study.correct) >= power:
+        reached, error = float(study.reached.mean()), study.standard_error(study.reached)
+        if reached - BEYOND * error >= power:
             return PoweredBudget(
                 gap=min(instance.smallest_gap for instance in instances),
                 max_samples=most,
                 study=study,
-                fixed=TextbookDesign.of(instances, seed=planner.seed).smallest(power),
+                fixed=TextbookDesign.of(instances, seed=planner.seed, control=control).smallest(power),
             )
         most = math.ceil(RAISED * most)
-    found = f"{study.power:.3f} ± {study.standard_error(study.correct):.3f} with max_samples = {most}"
+    found = f"{reached:.3f} ± {error:.3f} with max_samples = {most}"
     hint = "More replications tell a power apart that is near the largest possible"
     raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=f"at most {found}", hint=hint)
 
@@ -104,24 +114,30 @@ def smallest_budget(
     def within(most: int) -> ScenarioCost:
         return planner.estimate(truth, problem.with_(max_samples=most))
 
+    def reached(study: ScenarioCost) -> float:
+        return float(study.reached.mean())
+
     # A study that rules out the best arm may be left with arms that tie: without a tolerance it would never end.
     free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
-    if free.power < power:
-        allowed = f"at most {free.power:.3f} ± {free.standard_error(free.correct):.3f}, what it has without max_samples"
+    if reached(free) < power:
+        most_power = f"{reached(free):.3f} ± {free.standard_error(free.reached):.3f}"
         rounds = "" if problem.max_rounds is None else f" and with max_rounds = {problem.max_rounds}"
-        raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed + rounds)
+        allowed = f"at most {most_power}, what it has without max_samples{rounds}"
+        hint = EARLY if planner.versus_control else ""
+        raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed, hint=hint)
     # Nobody needs more than the unlimited study did; twice that is room for a policy that plans by its budget.
     low, high, most = 0, int(np.quantile(free.samples, power)), 2 * int(free.samples.max())
     study = within(high)
-    while study.power < power:
+    while reached(study) < power:
         if high >= most:
-            raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=f"at most {study.power:.3f}")
+            allowed = f"at most {reached(study):.3f}"
+            raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed)
         low, high = high, min(2 * high, most)
         study = within(high)
     while high - low > max(1.0, accuracy * high):
         middle = (low + high) // 2 if low else high // 2
         tried = within(middle)
-        if tried.power >= power:
+        if reached(tried) >= power:
             high, study = middle, tried
         else:
             low = middle
@@ -143,6 +159,7 @@ def budget_warning(
     stated = {"max_samples": problem.max_samples, "max_rounds": problem.max_rounds}
     budget = " and ".join(f"{key} = {value}" for key, value in stated.items() if value is not None)
     powers = "; ".join(f"{study.power_text} under {truth.name}" for truth, study in weak)
+    planner = replace(planner, versus_control=False)
     # Of the truths with one gap for all, the smallest gap needs most.
     gaps = [truth for truth, _ in weak if len(truth.means) == 1]
     hardest = [truth for truth, _ in weak if len(truth.means) > 1]
@@ -210,7 +227,7 @@ def characteristics(
     """
     found, designs = [], []
     for gap, truth in truths.items():
-        study, alone = _enough(planner, truth).together_and_alone(truth, problem)
+        study, alone = enough(planner, truth).together_and_alone(truth, problem)
         wanted = min(study.power, 1 - 1 / (2 * len(study.samples)))
         instances = truth.instances(problem)
         design, looks = (TextbookDesign.of(instances, seed=planner.seed, looks=count) for count in (1, LOOKS))
@@ -233,7 +250,8 @@ def characteristics(
         points = []
         for most in budgets:
             own = most == problem.max_samples
-            study = one.study if own else _enough(planner, truth).estimate(truth, problem.with_(max_samples=most))
+            planner.announce(f"{truth.name}, max_samples = {most}")
+            study = one.study if own else enough(planner, truth).estimate(truth, problem.with_(max_samples=most))
             points.append(BudgetPoint(max_samples=most, study=study, fixed=design.within(most)))
         by_truth.append(replace(one, budgets=points))
     return by_truth
@@ -247,14 +265,14 @@ def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
     return sorted({*(max(int(float(f"{budget:.2g}")), 1) for budget in tried), *own})
 
 
-def _enough(planner: Planner, truth: Scenario) -> Planner:
+def enough(planner: Planner, truth: Scenario) -> Planner:
     """With as many replications of each of a scenario's instances as make enough studies of it."""
     return replace(planner, replications=max(planner.replications, -(-STUDIES // len(truth.means))))
 
 
 def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario]) -> int:
     """How many studies `characteristics` simulates at most."""
-    studies = (len(truth.means) * _enough(planner, truth).replications for truth in truths.values())
+    studies = (len(truth.means) * enough(planner, truth).replications for truth in truths.values())
     return (2 + BUDGETS) * sum(studies)
 
 
@@ -278,13 +296,17 @@ def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
 
 
 def _figures(study: ScenarioCost) -> dict[str, Any]:
-    return study.summary() | {
-        "scenario": study.scenario,
-        "studies": len(study.samples),
-        "power": study.power,
-        "power_error": study.standard_error(study.correct),
-        "wrong": study.error_rate,
-        "wrong_error": study.standard_error(study.mistaken),
-        "unanswered": study.unfinished / len(study.samples),
-        "rounds": study.rounds_summary(),
-    }
+    return (
+        study.claims()
+        | study.summary()
+        | {
+            "scenario": study.scenario,
+            "studies": len(study.samples),
+            "power": study.power,
+            "power_error": study.standard_error(study.correct),
+            "wrong": study.error_rate,
+            "wrong_error": study.standard_error(study.mistaken),
+            "unanswered": study.unfinished / len(study.samples),
+            "rounds": study.rounds_summary(),
+        }
+    )

@@ -70,16 +70,19 @@ def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:
-    """Every arm outside the top N is worse by `gap`, the same for all agents.
+    """Every arm outside the top N is worse by `gap`, the same for all agents; the control is one of those.
 
     >>> gap_scenario(Problem(arms=3, weights=np.eye(1)), 0.2).means.round(1).tolist()
     [[[0.1], [-0.1], [-0.1]]]
+    >>> gap_scenario(Problem(arms=3, weights=np.eye(1), control="arm 1"), 0.2).means.round(1).tolist()
+    [[[-0.1], [0.1], [-0.1]]]
     """
     if not 0 < gap <= problem.largest_gap:
         raise InvalidInput("gap", found=gap, allowed=f"above 0 and at most largest_gap = {problem.largest_gap:g}")
     name, level = problem.noise.scenario(gap)
     means = np.full((1, *problem.shape), level)
-    means[:, : problem.top] += gap
+    best = [place for place, arm in enumerate(problem.arms) if arm != problem.control][: problem.top]
+    means[:, best] += gap
     return Scenario(name=name, means=means)
 
 

@@ -1,16 +1,19 @@
 """Procedures of ranking and selection, and group-sequential trials that drop losers: what a statistician would compare.
 
-All promise what a study with a tolerance does: an arm within the tolerance of the best, with probability 1 - delta. One
-agent, Gaussian rewards of one scale; rates by their normal approximation. Bechhofer (Annals of Mathematical Statistics
-25, 1954) draws a fixed number of every arm; KN (Kim and Nelson, ACM TOMACS 11, 2001) looks after every draw and drops
-who falls behind a line that closes; a multi-arm multi-stage trial has a few looks, whose levels are spent by Lan and
-DeMets (Biometrika 70, 1983).
+All promise what a study does: every agent names an arm within the tolerance of its best, all of them with probability
+1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) draws a fixed number everywhere; KN (Kim and Nelson,
+ACM TOMACS 11, 2001) looks after every draw and drops who falls behind a line that closes; a multi-arm multi-stage trial
+has a few looks, whose levels are spent by Lan and DeMets (Biometrika 70, 1983).
+
+They know one question. Several agents each ask theirs by their own mix of the same draws, at delta over the number of
+questions (Bonferroni); a cell is drawn while an agent that weighs it still needs the arm. Sums are Gaussian with the
+true variances of the cells, for rates too, which favours these designs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,7 +21,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.experiments.forecasts.designs import LOOKS
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(160)  # of integrals against the normal density
 WIDEST = 8.0  # standard deviations to either side, where a sum may be while nothing is crossed
@@ -48,27 +52,13 @@ def bechhofer_size(arms: int, delta: float, gap: float, scale: float) -> int:
     return math.ceil((bechhofer_constant(arms, 1 - delta) * scale / gap) ** 2)
 
 
-def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
-    """Samples of Bechhofer's fixed size, with which every agent names an arm within the tolerance of its best.
+def kn_limit(arms: int, delta: float) -> float:
+    """h^2 of KN where the scale is known: what `kn_constants` tends to as the first draws become many.
 
-    As many draws of every cell as the agent that needs most, at delta over the number of questions; the scales of these
-    truths are taken to be known, and the widest counts for all. None without a tolerance, or for the best N.
-
-    >>> from parley.problem import Problem
-    >>> truth = Instance(problem=Problem(arms=4, weights=[[1.0]], tolerance=0.1, delta=0.1), means=[[0.0]] * 4)
-    >>> bechhofer_samples([truth])
-    2408
+    >>> round(kn_limit(10, 0.05), 3), round(kn_constants(10, 0.05, 100_000)[1], 3)
+    (9.0, 9.0)
     """
-    problem = instances[0].problem
-    if not problem.tolerance or problem.top > 1 or problem.rho is not None:
-        return None
-    level = problem.delta / problem.question_count
-    widest = 0.0
-    for instance in instances:
-        cells = np.broadcast_to(instance.cell_variances, instance.means.shape)
-        widest = max(widest, float((cells @ problem.squared_weights).max()))
-    per_cell = bechhofer_size(problem.arm_count, level, problem.tolerance, math.sqrt(widest))
-    return per_cell * problem.arm_count * problem.agent_count
+    return -2 * math.log(min(2 * delta / (arms - 1), 1.0))
 
 
 def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
@@ -79,81 +69,6 @@ def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
     """
     eta = ((2 * delta / (arms - 1)) ** (-2 / (first - 1)) - 1) / 2
     return eta, 2 * eta * (first - 1)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Selection:
-    """Many runs of a procedure, `(run,)` each."""
-
-    samples: IntArray
-    rounds: IntArray
-    chosen: IntArray  # the arm
-
-    def bad(self, means: FloatArray, tolerance: float) -> float:
-        """How often the arm is worse than the best by more than the tolerance."""
-        return float((means.max() - means[self.chosen] > tolerance + 1e-12).mean())
-
-
-def bechhofer(means: FloatArray, scale: float, gap: float, delta: float, *, runs: int, seed: int) -> Selection:
-    """The largest of the means of a fixed number of draws."""
-    size = bechhofer_size(len(means), delta, gap, scale)
-    found = means + np.random.default_rng(seed).standard_normal((runs, len(means))) * scale / math.sqrt(size)
-    ones = np.ones(runs, dtype=np.int64)
-    return Selection(samples=ones * size * len(means), rounds=ones, chosen=found.argmax(axis=-1))
-
-
-def kn(
-    means: FloatArray,
-    scale: float,
-    gap: float,
-    delta: float,
-    *,
-    first: int = 10,
-    known: bool = False,
-    looks: int | None = None,
-    runs: int,
-    seed: int,
-) -> Selection:
-    """KN: after every draw of the arms that are left, or at `looks` evenly spaced times up to its last.
-
-    `first` draws of every arm estimate the variance of every difference, once; or the scale is `known`, and h^2 is what
-    it tends to. An arm goes when another is ahead by `max(0, h^2 S^2 / (2 gap r) - gap / 2)` after r draws each.
-    Looking less often than after every draw only makes a false drop rarer (Jennison, Johnstone and Turnbull 1982).
-    """
-    rng, arms = np.random.default_rng(seed), len(means)
-    start = means + scale * rng.standard_normal((first, runs, arms))
-    if known:
-        square = -2 * math.log(2 * delta / (arms - 1))
-        variances = np.full((runs, arms, arms), 2 * scale**2)
-    else:
-        _, square = kn_constants(arms, delta, first)
-        variances = (start[..., :, None] - start[..., None, :]).var(axis=0, ddof=1)
-    last = np.maximum(np.floor(square * variances.max(axis=(-2, -1)) / gap**2).astype(np.int64) + 1, first)
-    sums, alive, drawn = start.sum(axis=0), np.ones((runs, arms), dtype=np.bool_), np.full(runs, first)
-    samples, rounds = np.full(runs, first * arms), np.zeros(runs, dtype=np.int64)
-    for time in _times(first, last, looks):
-        open_ = alive.sum(axis=-1) > 1
-        if not open_.any():
-            break
-        more = np.where(open_, time - drawn, 0)
-        sums += more[:, None] * means + scale * np.sqrt(more)[:, None] * rng.standard_normal((runs, arms))
-        samples += more * alive.sum(axis=-1)
-        drawn += more
-        rounds += open_
-        ahead = (sums[:, None, :] - sums[:, :, None]) / drawn[:, None, None]  # [run, i, l]: of l over i
-        width = np.maximum(square * variances / (2 * gap * drawn[:, None, None]) - gap / 2, 0.0)
-        beaten = (alive[:, None, :] & (ahead > width)).any(axis=-1)
-        alive &= ~(beaten & open_[:, None])
-    return Selection(samples=samples, rounds=rounds, chosen=np.where(alive, sums, -np.inf).argmax(axis=-1))
-
-
-def _times(first: int, last: IntArray, looks: int | None) -> Iterator[IntArray]:
-    """`(run,)` each: how many draws of an arm there are at every look."""
-    if looks is None:
-        yield from (np.minimum(time, last) for time in range(first, int(last.max()) + 1))
-        return
-    for look in range(1, looks + 1):
-        yield np.maximum(np.ceil(last * (look / looks)).astype(np.int64), first)
 
 
 def obrien_fleming_spending(level: float) -> Spending:
@@ -205,41 +120,172 @@ def _normal(values: FloatArray) -> FloatArray:
     return np.asarray(np.exp(-np.square(values) / 2) / math.sqrt(2 * math.pi))
 
 
-def dropping(
-    means: FloatArray,
-    scales: FloatArray,
-    per_arm: int,
-    delta: float,
+FIRST = 10  # draws of every cell from which KN estimates a scale
+MOST_LOOKS = 400  # of KN after every draw: where it may take more draws, it looks at so many even times
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Selection:
+    """Many runs of a procedure."""
+
+    samples: IntArray | FloatArray  # (run,)
+    rounds: IntArray  # (run,)
+    chosen: IntArray  # (run, agent): the arm; -1 where none is named
+
+    def bad(self, instance: Instance) -> BoolArray:
+        """`(run,)`: whether some agent names a bad arm."""
+        good = instance.good[self.chosen, np.arange(instance.problem.agent_count)]
+        return np.asarray((~good & (self.chosen >= 0)).any(axis=-1))
+
+    def power(self, instance: Instance) -> BoolArray:
+        """`(run,)`: whether every agent names a good one."""
+        return np.asarray((self.chosen >= 0).all(axis=-1) & ~self.bad(instance))
+
+
+def cell_variances(instance: Instance) -> FloatArray:
+    """`(arm, agent)`: of one reward."""
+    return np.broadcast_to(instance.cell_variances, instance.means.shape)
+
+
+def bechhofer_draws(instances: Sequence[Instance], zone: float) -> int:
+    """Draws of every cell with which every agent's largest estimate is its best arm, if others are worse by the zone.
+
+    As many as the agent that needs most. The scales of these truths are taken to be known; the widest counts for all.
+    """
+    problem = instances[0].problem
+    widest = max(float((cell_variances(instance) @ problem.squared_weights).max()) for instance in instances)
+    return bechhofer_size(problem.arm_count, problem.delta / problem.question_count, zone, math.sqrt(widest))
+
+
+def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
+    """Samples of Bechhofer's fixed size. None without a tolerance, for the best N, or where reports are private.
+
+    >>> truth = Instance(problem=Problem(arms=4, weights=[[1.0]], tolerance=0.1, delta=0.1), means=[[0.0]] * 4)
+    >>> bechhofer_samples([truth])
+    2408
+    """
+    problem = instances[0].problem
+    if not problem.tolerance or problem.top > 1 or problem.rho is not None:
+        return None
+    return bechhofer_draws(instances, problem.tolerance) * instances[0].means.size
+
+
+def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Selection:
+    """The largest of every agent's estimates after a fixed number of draws of every cell."""
+    errors = np.random.default_rng(seed).standard_normal((runs, *instance.means.shape))
+    found = instance.problem.mixed(instance.means + errors * np.sqrt(cell_variances(instance) / draws))
+    ones = np.ones(runs, dtype=np.int64)
+    return Selection(samples=ones * draws * instance.means.size, rounds=ones, chosen=found.argmax(axis=-2))
+
+
+def kn(
+    instance: Instance,
+    zone: float,
     *,
-    tolerance: float = 0.0,
-    looks: int = 5,
+    estimated: bool = False,
+    looks: int | None = None,
     runs: int,
     seed: int,
-) -> tuple[Selection, BoolArray]:
-    """A multi-arm multi-stage trial of at most `per_arm` draws an arm; and which runs end with a proven answer.
+) -> Selection:
+    """KN with c = 1: after every draw of the cells that are needed, or at `looks` even times up to its last.
+
+    The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once, from the first
+    draws. An arm goes for an agent when another is ahead by `max(0, h^2 S^2 / (2 zone r) - zone / 2)` after r draws of
+    each cell. Looking less often only makes a false drop rarer (Jennison, Johnstone and Turnbull 1982).
+    """
+    problem, rng, scales = instance.problem, np.random.default_rng(seed), np.sqrt(cell_variances(instance))
+    (arms, agents), level = problem.shape, problem.delta / problem.question_count
+    sums, drawn = np.zeros((runs, arms, agents)), np.zeros(runs)
+    if estimated:
+        start = instance.means + scales * rng.standard_normal((FIRST, runs, arms, agents))
+        mixed = problem.mixed(start)
+        spread = (mixed[..., :, None, :] - mixed[..., None, :, :]).var(axis=0, ddof=1)
+        square, sums, drawn = kn_constants(arms, level, FIRST)[1], start.sum(axis=0), drawn + FIRST
+    else:
+        each = np.square(scales) @ problem.squared_weights
+        spread = np.broadcast_to(each[:, None] + each, (runs, arms, arms, agents))
+        square = kn_limit(arms, level)
+    last = np.maximum(np.floor(square * spread.max(axis=(1, 2, 3)) / zone**2) + 1, drawn)
+    samples, rounds = drawn * arms * agents, np.zeros(runs, dtype=np.int64)
+    alive, steps = np.ones((runs, arms, agents), dtype=np.bool_), looks or min(int(last.max()), MOST_LOOKS)
+    for step in range(1, steps + 1):
+        open_ = alive.sum(axis=1) > 1
+        live = np.flatnonzero(open_.any(axis=-1))
+        if not live.size:
+            break
+        time = np.maximum(np.ceil(last[live] * (step / steps)), drawn[live])
+        more = (time - drawn[live])[:, None, None]
+        noise = rng.standard_normal((len(live), arms, agents))
+        sums[live] += more * instance.means + np.sqrt(more) * scales * noise
+        samples[live] += more[:, 0, 0] * _needed(problem, alive[live], open_[live])
+        drawn[live], rounds[live] = time, rounds[live] + 1
+        means = problem.mixed(sums[live]) / time[:, None, None]
+        line = np.maximum(square * spread[live] / (2 * zone * time[:, None, None, None]) - zone / 2, 0.0)
+        beaten = (alive[live][:, None] & (means[:, None] - means[:, :, None] > line)).any(axis=2)
+        alive[live] &= ~(beaten & open_[live][:, None])
+    return Selection(samples=samples, rounds=rounds, chosen=alive.argmax(axis=1))
+
+
+def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
+    """`(run,)`: how many cells are drawn, those that an agent without an answer weighs in an arm that it still has."""
+    wanted = (alive & open_[:, None]).astype(np.float64) @ (problem.weights > 0).T.astype(np.float64)
+    return np.asarray((wanted > 0).sum(axis=(1, 2)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DroppingTrial:
+    """A multi-arm multi-stage trial under one truth, to be tried at any size with the same errors.
 
     Looks at even shares, levels spent as by O'Brien and Fleming, Bonferroni over the pairs of one arm. An arm is
-    dropped when another is proven better; the leader is the answer when no other is better by the tolerance.
+    dropped for an agent when another is proven better; the leader is its answer when no other is better by the
+    tolerance.
     """
-    arms, rng = len(means), np.random.default_rng(seed)
-    lines = spent_boundaries(
-        tuple((look + 1) / looks for look in range(looks)), obrien_fleming_spending(delta / (arms - 1))
-    )
-    each = max(per_arm // looks, 1)
-    sums, alive = np.zeros((runs, arms)), np.ones((runs, arms), dtype=np.bool_)
-    samples, rounds = np.zeros(runs, dtype=np.int64), np.zeros(runs, dtype=np.int64)
-    open_, chosen = np.ones(runs, dtype=np.bool_), np.zeros(runs, dtype=np.int64)
-    for look in range(looks):
-        sums += each * means + math.sqrt(each) * scales * rng.standard_normal((runs, arms))
-        samples += np.where(open_, each * alive.sum(axis=-1), 0)
-        rounds += open_
-        drawn = (look + 1) * each
-        ahead = (sums[:, None, :] - sums[:, :, None]) / drawn
-        width = lines[look] * np.sqrt(np.square(scales)[:, None] + np.square(scales)) / math.sqrt(drawn)
-        beaten = (alive[:, None, :] & (ahead >= width)).any(axis=-1)
-        chosen = np.where(open_, np.where(alive, sums, -np.inf).argmax(axis=-1), chosen)
-        covered = np.take_along_axis(-ahead + tolerance >= width, chosen[:, None, None], axis=1)[:, 0]
-        alone = (covered | ~alive | (np.arange(arms) == chosen[:, None])).all(axis=-1)
-        alive &= ~(beaten & open_[:, None])
-        open_ &= ~(alone | (alive.sum(axis=-1) == 1))
-    return Selection(samples=samples, rounds=rounds, chosen=chosen), ~open_
+
+    instance: Instance
+    errors: FloatArray  # (look, run, arm, agent): of the sums of cells up to a look, from one draw between looks
+    lines: FloatArray  # (look,)
+
+    @classmethod
+    def of(cls, instance: Instance, *, seed: int, runs: int, looks: int = LOOKS) -> DroppingTrial:
+        """With errors drawn once."""
+        problem = instance.problem
+        tests = problem.question_count * (problem.arm_count - 1)
+        drawn = np.random.default_rng(seed).standard_normal((looks, runs, *instance.means.shape))
+        return cls(
+            instance=instance,
+            errors=(drawn * np.sqrt(cell_variances(instance))).cumsum(axis=0),
+            lines=even_boundaries(looks, problem.delta / tests),
+        )
+
+    def run(self, draws: float) -> Selection:
+        """With at most so many draws of every cell; whoever has no proof at the last look names nothing."""
+        problem, (looks, runs, arms, agents) = self.instance.problem, self.errors.shape
+        variances, each = cell_variances(self.instance) @ problem.squared_weights, draws / looks
+        alive, open_ = np.ones((runs, arms, agents), dtype=np.bool_), np.ones((runs, agents), dtype=np.bool_)
+        samples, rounds = np.zeros(runs), np.zeros(runs, dtype=np.int64)
+        chosen = np.full((runs, agents), -1)
+        for look in range(looks):
+            live = np.flatnonzero(open_.any(axis=-1))
+            if not live.size:
+                break
+            samples[live] += each * _needed(problem, alive[live], open_[live])
+            rounds[live] += 1
+            past = (look + 1) * each
+            means = problem.mixed(self.instance.means + self.errors[look][live] * (math.sqrt(each) / past))
+            ahead = means[:, None] - means[:, :, None]  # [run, i, l, agent]: of l over i
+            width = self.lines[look] * np.sqrt((variances[:, None] + variances) / past)
+            left = alive[live]
+            leader = np.where(left, means, -np.inf).argmax(axis=1)
+            lead = np.take_along_axis(-ahead + problem.tolerance >= width, leader[:, None, None], axis=1)[:, 0]
+            itself = np.arange(arms)[:, None] == leader[:, None]
+            left &= ~((left[:, None] & (ahead >= width)).any(axis=2) & open_[live][:, None])
+            proven = (lead | ~left | itself).all(axis=1) & open_[live]
+            chosen[live] = np.where(proven, leader, chosen[live])
+            alive[live], open_[live] = left, open_[live] & ~proven
+        return Selection(samples=samples, rounds=rounds, chosen=chosen)
+
+
+@cache
+def even_boundaries(looks: int, level: float) -> FloatArray:
+    """`(look,)`: critical values at even shares of the information that spend a level as O'Brien and Fleming do."""
+    return spent_boundaries(tuple((look + 1) / looks for look in range(looks)), obrien_fleming_spending(level))

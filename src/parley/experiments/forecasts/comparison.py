@@ -1,0 +1,390 @@
+"""A study beside the other designs that a statistician would choose from, under the same truths, and which to take.
+
+Where the reward model has exact and normal inference, both run the same study. The other designs make the same promise:
+every agent names an arm within the tolerance of its best, all of them with probability 1 - delta. Those that need a
+size (a fixed one, five looks, five looks that drop losers) get it once, the smallest with which they have the study's
+power under every truth of the table. Bechhofer's size and KN follow from the tolerance, and need one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.experiments.forecasts.designs import LOOKS, DesignSize, TextbookDesign, smallest_size
+from parley.experiments.forecasts.planning import Planner, ScenarioCost
+from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, standard_error, upper_bound
+from parley.experiments.forecasts.selection import DroppingTrial, Selection, bechhofer, bechhofer_draws, kn
+from parley.policies import make_policy
+from parley.problem import Instance, Problem
+from parley.rewards import make_model
+from parley.text.translation import translated
+
+RUNS = 1000  # of every other design and truth
+FEW_RUNS = 200  # of KN, which has many looks
+MOST_NUMBERS = 4_000_000  # runs x looks x pairs of arms x agents that a design may keep
+MOST_PAIRS = 20_000  # pairs of arms x agents, beyond which only fixed sizes and five looks are compared
+ERROR_STUDIES, ERRORS = 1000, 5  # of the truth in which an error is likeliest; at most so many times those of a row
+BEYOND = 1.05  # tolerances: just beyond it an answer is bad
+CLOSE = 1.05  # times the size of another design, up to which sizes count as the same
+PRACTICAL = 3.0  # times our looks, which a design may have to be recommended
+
+EXACT, NORMAL = "exact", "normal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Another design under one truth."""
+
+    name: str
+    label: str
+    figures: DesignSize
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One truth: what the study does there, by inference, and what the other designs do."""
+
+    truth: str
+    studies: Mapping[str, ScenarioCost]  # the study's own first; its key is the inference, or the policy's name
+    peers: Sequence[Peer]
+
+    def figures(self, name: str) -> DesignSize | None:
+        """Of the other design with this name, if it is compared."""
+        return next((peer.figures for peer in self.peers if peer.name == name), None)
+
+    def ratio(self, name: str, peer: Peer) -> float:
+        """Mean samples of the study over those of another design."""
+        return float(self.studies[name].samples.mean()) / peer.figures.mean
+
+    @property
+    def best(self) -> Peer:
+        """The other design with the fewest samples."""
+        return min(self.peers, key=lambda peer: peer.figures.mean)
+
+    def document(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        own = next(iter(self.studies))
+        return {
+            "scenario": self.truth,
+            "inference": {name: study.summary() | study.figures() for name, study in self.studies.items()},
+            "peers": [
+                {"name": peer.name, "label": peer.label, "ratio": self.ratio(own, peer)} | vars(peer.figures)
+                for peer in self.peers
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All truths, errors where they are likeliest, and a recommendation."""
+
+    delta: float
+    control: str | None
+    rows: Sequence[Compared]
+    designs: Designs  # the others, to be tried under further truths
+    error_truth: str  # the name of the truth in which an error is likeliest; empty where there is none to name
+    errors: Mapping[str, ScenarioCost]  # there, by inference
+
+    @property
+    def own(self) -> str:
+        """The inference of the study, or the name of its policy."""
+        return next(iter(self.rows[0].studies))
+
+    @property
+    def looks(self) -> int:
+        """Of the other designs that have a few."""
+        return LOOKS
+
+    @property
+    def claiming(self) -> list[ScenarioCost]:
+        """The study under every truth, where superiority over the control was looked for; else empty."""
+        own = [row.studies[self.own] for row in self.rows]
+        return [study for study in own if study.superior is not None]
+
+    def wrong(self, name: str) -> tuple[float, float, str]:
+        """The largest share of wrong studies, its upper confidence bound, and under which truth."""
+        found = [(self.error_truth, self.errors[name])] if name in self.errors else []
+        found += [(row.truth, row.studies[name]) for row in self.rows]
+        truth, study = max(found, key=lambda pair: pair[1].error_rate)
+        return study.error_rate, upper_bound(int(study.mistaken.sum()), len(study.samples)), translated(truth)
+
+    @property
+    def inference(self) -> tuple[str, str]:
+        """The inference to take, and why; the study's own where there is no choice."""
+        if len(self.rows[0].studies) == 1:
+            return self.own, ""
+        samples = {name: sum(float(row.studies[name].samples.mean()) for row in self.rows) for name in (EXACT, NORMAL)}
+        power = {name: sum(row.studies[name].power for row in self.rows) / len(self.rows) for name in (EXACT, NORMAL)}
+        (rate, most, truth), share = self.wrong(NORMAL), samples[NORMAL] / samples[EXACT]
+        erred = f"wrong in {_percent(rate)} (at most {_percent(most)}) of the studies under {truth}"
+        allowed = f"delta is {_percent(self.delta)}"
+        if rate > self.delta:
+            return EXACT, f"normal inference is {erred}; {allowed}"
+        gains = f"{share:.2f} times the samples of exact inference over these truths"
+        gains += f" and a mean power of {_percent(power[NORMAL])} instead of {_percent(power[EXACT])}"
+        if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
+            return EXACT, f"normal inference is an approximation and hardly saves: {gains}"
+        return NORMAL, f"it takes {gains}, and is {erred}; {allowed}"
+
+    @property
+    def design(self) -> tuple[str, str]:
+        """The label of the design to take, and why: this study, or another with fewer samples over these truths."""
+        name = self.inference[0]
+        mine = [row.studies[name] for row in self.rows]
+        total, looks = sum(float(study.samples.mean()) for study in mine), max(float(s.rounds.mean()) for s in mine)
+        choices = [
+            (sum(row.peers[place].figures.mean for row in self.rows) / total, peer)
+            for place, peer in enumerate(self.rows[0].peers)
+            if all(row.peers[place].figures.rounds <= PRACTICAL * looks for row in self.rows)
+            and all(_as_powerful(row.peers[place].figures, row.studies[name]) for row in self.rows)
+        ]
+        share, best = min(choices, key=lambda pair: pair[0], default=(1.0, None))
+        if best is None or share > 1 / CLOSE:
+            beside = f"; {best.label} takes {share:.2f} times its samples" if best else ""
+            return "this study", f"of the designs with its power and about as many looks none takes fewer{beside}"
+        ours = f"this study with {name} inference" if self.inference[1] else "this study"
+        return best.label, f"over these truths it takes {share:.2f} times the samples of {ours}"
+
+    @property
+    def behind(self) -> list[tuple[str, Peer, float]]:
+        """Where another design takes clearly fewer samples than the study with the inference to take; by how much."""
+        name, found = self.inference[0], []
+        for row in self.rows:
+            if row.peers and (ratio := row.ratio(name, row.best)) > CLOSE:
+                found.append((row.truth, row.best, ratio))
+        return found
+
+    @property
+    def error_sentence(self) -> str:
+        """How often both are wrong where that is likeliest; empty without a choice or a tolerance."""
+        shares = [
+            f"{name} inference {_percent(study.error_rate)} (at most "
+            f"{_percent(upper_bound(int(study.mistaken.sum()), len(study.samples)))})"
+            for name, study in self.errors.items()
+        ]
+        return f"Wrong under {self.error_truth}: {', '.join(shares)}." if shares else ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The recommendation, its reasons, and where other designs are better."""
+        (name, why), (design, because) = self.inference, self.design
+        said = [f"Recommended inference: {name}: {why}."] if why else []
+        said += [self.error_sentence] if self.error_sentence else []
+        said.append(f"Recommended design: {design}: {because}.")
+        said += [
+            f"Under {translated(truth)}, {peer.label} takes fewer samples: {peer.figures.mean:,.0f} in "
+            f"{peer.figures.rounds:,.1f} looks; this study takes {ratio:.2f} times that."
+            for truth, peer, ratio in self.behind
+        ]
+        return said
+
+    def document(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        (name, why), (design, because) = self.inference, self.design
+        return {
+            "truths": [row.document() for row in self.rows],
+            "error_truth": self.error_truth or None,
+            "errors": {key: study.figures() for key, study in self.errors.items()},
+            "inference": name,
+            "inference_reason": why,
+            "design": design,
+            "design_reason": because,
+            "behind": [{"scenario": truth, "peer": peer.name, "ratio": ratio} for truth, peer, ratio in self.behind],
+        }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _as_powerful(figures: DesignSize, study: ScenarioCost) -> bool:
+    error = np.hypot(figures.power_error, study.standard_error(study.correct))
+    return bool(figures.power >= study.power - 2 * error - 1 / len(study.samples))
+
+
+def compare(
+    planner: Planner, problem: Problem, known: Sequence[tuple[Scenario, ScenarioCost]], *, runs: int = RUNS
+) -> Comparison:
+    """Everything beside the studies that are `known` of each truth."""
+    own, others = inferences(planner, problem)
+    truths = [truth for truth, _ in known]
+    errors: dict[str, ScenarioCost] = {}
+    beyond = error_truth(problem) if others else None
+    if beyond is not None:
+        many = replace(planner, replications=_error_studies([len(study.samples) for _, study in known]))
+        for name, asked in {own: problem, **others}.items():
+            planner.announce(f"errors, {name} inference")
+            errors[name] = many.estimate(beyond, asked)
+    found = {}
+    for name, asked in others.items():
+        for place, (truth, study) in enumerate(known):
+            planner.announce(f"{truth.name}, {name} inference")
+            as_many = replace(planner, replications=len(study.samples) // len(truth.means))
+            found[name, place] = as_many.estimate(truth, asked)
+    planner.announce("other designs")
+    looks = max(2, round(float(np.mean([study.rounds.mean() for _, study in known]))))
+    powers = [min(study.power, 1 - 1 / (2 * len(study.samples))) for _, study in known]
+    designs = Designs.of([truth.instances(problem) for truth in truths], powers, planner.seed, looks, runs)
+    return Comparison(
+        delta=problem.delta,
+        control=problem.control,
+        designs=designs,
+        rows=[
+            Compared(
+                truth=truth.name,
+                studies={own: study} | {name: found[name, place] for name in others},
+                peers=designs.under(truth.instances(problem)),
+            )
+            for place, (truth, study) in enumerate(known)
+        ],
+        error_truth=beyond.name if beyond is not None else "",
+        errors=errors,
+    )
+
+
+def compared_studies(planner: Planner, problem: Problem, studies: Sequence[int]) -> int:
+    """How many studies `compare` simulates, where so many of each truth are known."""
+    others = inferences(planner, problem)[1]
+    errors = _error_studies(studies) * (1 + len(others)) if error_truth(problem) is not None else 0
+    return len(others) * sum(studies) + errors if others else 0
+
+
+def _error_studies(studies: Sequence[int]) -> int:
+    return min(ERRORS * max(studies), max(ERROR_STUDIES, *studies, 0))
+
+
+def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Problem]]:
+    """The name of the study's own inference, and the problem with each other one that its policy can run."""
+    stated = problem.noise.document()
+    words = type(problem.noise).choices.get("inference", ())
+    own, others = stated.get("inference", words[0] if words else planner.policy), {}
+    for word in words:
+        asked = problem.with_(noise=make_model(**stated | {"inference": word}))
+        try:
+            make_policy(planner.policy, asked, planner.options)
+        except InvalidInput:
+            continue
+        if word != own:
+            others[word] = asked
+    return own, others
+
+
+def error_truth(problem: Problem) -> Scenario | None:
+    """All others just beyond the tolerance of the best: there an error is likeliest. None without a tolerance."""
+    gap = BEYOND * problem.tolerance
+    if not 0 < gap <= problem.largest_gap:
+        return None
+    return replace(
+        gap_scenario(problem, gap), name=f"all others {gap:.4g} worse than the best, just beyond the tolerance"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Designs:
+    """The other designs, sized once for all truths of a table, to be tried under any truth."""
+
+    seed: int
+    looks: int  # of KN that looks about as often as the study
+    runs: int
+    zone: float  # the difference that Bechhofer's and KN's designs tell; 0: they are left out
+    estimated: bool  # whether the scale of rewards is unknown
+    per_cell: Mapping[str, int]  # of those that have a size
+
+    @classmethod
+    def of(
+        cls, truths: Sequence[Sequence[Instance]], powers: Sequence[float], seed: int, looks: int, runs: int
+    ) -> Designs:
+        """Sized to have the power that is given with each truth."""
+        problem = truths[0][0].problem
+        small = problem.arm_count**2 * problem.agent_count <= MOST_PAIRS
+        single = problem.top == 1 and problem.rho is None and not problem.dormant and small
+        made = cls(
+            seed=seed,
+            looks=looks,
+            runs=runs,
+            zone=problem.tolerance if single else 0.0,
+            estimated=isinstance(problem.noise.document().get("scale"), str),
+            per_cell={},
+        )
+        sizes: dict[str, int] = {}
+        for name in ("fixed", "sequential", *(("dropping",) if single else ())):
+            found = [
+                smallest_size(made.trial(name, instances), power)
+                for instances, power in zip(truths, powers, strict=True)
+                if power > 0
+            ]
+            if found and all(size is not None for size in found):
+                sizes[name] = max(size.per_cell for size in found if size is not None)
+        if made.zone > 0:
+            sizes["bechhofer"] = bechhofer_draws([one for instances in truths for one in instances], made.zone)
+        return replace(made, per_cell=sizes)
+
+    def trial(self, name: str, instances: Sequence[Instance]) -> Callable[[int], DesignSize]:
+        """A design that has a size, to be tried at any, always with the same errors."""
+        looks = 1 if name in ("fixed", "bechhofer") else LOOKS
+        if name in ("fixed", "sequential"):
+            return TextbookDesign.of(instances, seed=self.seed, looks=looks, runs=self.runs).at
+        each, cells = self._each(instances, self.runs, looks), instances[0].means.size
+        if name == "bechhofer":
+            return lambda draws: _figures(
+                instances,
+                [bechhofer(one, draws, runs=each, seed=self.seed + place) for place, one in enumerate(instances)],
+                draws,
+            )
+        trials = [DroppingTrial.of(one, seed=self.seed + place, runs=each) for place, one in enumerate(instances)]
+        return lambda draws: _figures(instances, [trial.run(draws) for trial in trials], draws, draws * cells)
+
+    def under(self, instances: Sequence[Instance]) -> list[Peer]:
+        """What each of them does under some truths, on average."""
+        found = [
+            Peer(name=name, label=LABELS[name], figures=self.trial(name, instances)(size))
+            for name, size in self.per_cell.items()
+        ]
+        for name, looks in (("kn", None), ("kn_looks", self.looks)) if self.zone > 0 else ():
+            each = self._each(instances, FEW_RUNS if looks is None else self.runs, 1)
+            runs = [
+                kn(one, self.zone, estimated=self.estimated, looks=looks, runs=each, seed=self.seed + place)
+                for place, one in enumerate(instances)
+            ]
+            label = LABELS[name].format(looks=self.looks)
+            found.append(Peer(name=name, label=label, figures=_figures(instances, runs)))
+        return found
+
+    def _each(self, instances: Sequence[Instance], runs: int, looks: int) -> int:
+        pairs = instances[0].problem.arm_count * instances[0].means.size
+        return max(min(runs, MOST_NUMBERS // (pairs * looks)) // len(instances), 20)
+
+
+LABELS = {
+    "fixed": "a fixed size (Bonferroni)",
+    "sequential": f"{LOOKS} looks (O'Brien and Fleming)",
+    "dropping": f"{LOOKS} looks that drop losers",
+    "bechhofer": "Bechhofer's fixed size",
+    "kn": "KN, fully sequential",
+    "kn_looks": "KN with {looks} looks",
+}
+
+
+def _figures(
+    instances: Sequence[Instance], runs: Sequence[Selection], per_cell: int | None = None, most: int | None = None
+) -> DesignSize:
+    """Of as many runs of each truth; the largest size is the largest that was seen, unless it is known."""
+    samples = np.concatenate([found.samples for found in runs]).astype(np.float64)
+    power = np.concatenate([found.power(one) for found, one in zip(runs, instances, strict=True)])
+    wrong = np.concatenate([found.bad(one) for found, one in zip(runs, instances, strict=True)])
+    largest = int(np.ceil(samples.max())) if most is None else most
+    return DesignSize(
+        per_cell=-(-largest // instances[0].means.size) if per_cell is None else per_cell,
+        samples=largest,
+        mean=float(samples.mean()),
+        mean_error=standard_error(samples, len(instances)),
+        rounds=float(np.concatenate([found.rounds for found in runs]).mean()),
+        power=float(power.mean()),
+        power_error=standard_error(power, len(instances)),
+        wrong=float(wrong.mean()),
+    )
