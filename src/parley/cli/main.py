@@ -7,7 +7,7 @@ import importlib
 import io
 import os
 import sys
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -113,7 +113,7 @@ def run() -> None:
         sys.exit(130)
     except Terminated:
         _tell("Stopped", "the process was asked to end (SIGTERM) before it was done", 143)
-    except BrokenProcessPool:
+    except BrokenExecutor:
         _tell("Failed", "a worker process was killed, perhaps for want of memory: try fewer workers", 1)
     except InvalidInput as error:
         _tell("Error", str(error), 2)
