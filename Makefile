@@ -112,6 +112,7 @@ reproduction: setup  ## the paper's tables again, into docs/reproduction and its
 
 correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/delta-correctness.md
 	$(BIN)/python -m tools.correctness ties
+	$(BIN)/python -m tools.correctness counts
 
 estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md
 	$(BIN)/python -m tools.correctness coverage

@@ -99,6 +99,8 @@ scale 1). `5 / 1 / 0.2` are the scales of three agents, known; those of `unknown
 and agent) are the same.
 `bounded` takes half the range, `variance` the scatter there is; their rewards are 0 or 1 with a mean of 0.5 or 0.05.
 `binary` has its rate. Three agents mix each other's rewards by an asymmetric matrix with a zero.
+Counts of events have [tables of their own](rewards.md#count-events-that-can-happen-more-than-once), which the same
+command completes.
 
 ## The normal approximation of rates
 
