@@ -7,6 +7,7 @@ from tests.agent.test_site import journal_of
 from tests.site.conftest import CODE
 
 from parley.agent.site import Site
+from parley.site.access import MOST
 
 
 def bulk(line, *rows):
@@ -67,6 +68,39 @@ def test_what_is_no_list_of_outcomes_is_refused_as_a_whole(line, body):
     found = line.post("/v1/outcomes/bulk", json=body)
     assert found.status_code == 422
     assert '{"outcomes": [a row for each participant]}' in found.json()["detail"]
+
+
+@pytest.mark.parametrize("stage", ["finished", "cancelled"])
+def test_after_the_end_no_outcome_is_taken_by_whatever_way_and_the_same_again_is_welcome(line, site, stage):
+    for key in ("p-1", "p-2"):
+        line.post("/v1/assignments", json={"participant": key})
+    first = {"participant": "p-1", "reward": 1}
+    assert line.post("/v1/outcomes", json=first).status_code == 200
+    site.seen(stage)
+    late = {"participant": "p-2", "reward": 1}
+    why = "the study has ended: no outcome is counted any more"
+    for path, body in (("outcomes", late), ("outcomes", first | {"reward": 0}), ("missing", {"participant": "p-2"})):
+        found = line.post(f"/v1/{path}", json=body)
+        assert found.status_code == 409
+        assert why in found.json()["detail"]
+    assert [row["why"] for row in bulk(line, late).json()["rows"]] == [why]
+    form = line.post(
+        "/", data={"do": "outcome", "participant": "p-2", "reward": "1"}, headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    assert form.status_code == 422
+    assert why in form.text
+    assert line.post("/v1/outcomes", json=first).status_code == 200
+    assert site.people["p-1"].reward == 1
+    assert site.people["p-2"].reward is None
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/outcomes", "/v1/outcomes/bulk", "/v1/assignments"])
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(line, path):
+    kind = "application/json" if path.startswith("/v1") else "application/x-www-form-urlencoded"
+    unread = {"Content-Length": str(MOST + 1), "Content-Type": kind, "Sec-Fetch-Site": "same-origin"}
+    found = line.post(path, content=b"", headers=unread)
+    assert found.status_code == 413
+    assert f"at most {MOST} bytes" in found.text
 
 
 def test_addresses_without_a_version_are_gone(line):

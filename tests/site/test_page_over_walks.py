@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.test_everything_renders import house  # noqa: F401
-from tests.dashboard.walks import ENDINGS, Walk, message
+from tests.dashboard.walks import ENDINGS, STUDIES, Walk, message
 from tests.site.states import left_over
 
 from parley.agent.privacy import SitePolicy
@@ -67,7 +67,7 @@ class SiteWalk(Walk):
 
 
 @pytest.mark.simulations
-@pytest.mark.parametrize("kind", ["rates", "budget"])
+@pytest.mark.parametrize("kind", STUDIES)
 def test_the_page_over_a_walk(house, tmp_path, kind):  # noqa: F811
     names = (SITE, "Four places <b>", "placebo", "low", "high", "later", "look", "looked", "enough")
     for seed, audience in enumerate(AUDIENCES):

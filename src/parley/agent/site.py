@@ -395,6 +395,8 @@ class Site:
                     key=key,
                 )
             )
+        if self.people.stage.stage in ENDED:
+            raise NotNow(OVER)
         if value is None:
             return [journal.Missing(participant=key)]
         if person.missing and self._replaces and len(book.keys) > person.marked_at:
@@ -410,6 +412,8 @@ class Site:
 
 LONGEST_KEY = 200
 ADMINISTRATOR = Translatable("the study’s administrator")
+ENDED = ("finished", "cancelled")
+OVER = Translatable("the study has ended: no outcome is counted any more")
 # Why nobody is assigned, by where the study is.
 NOBODY = {
     "stalled": Translatable("the study is stalled: nobody is assigned now"),
