@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tolerance savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -131,6 +131,9 @@ forecasts: setup ## how often the forecast of a study in progress holds (minutes
 
 tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
 	$(BIN)/python -m tools.correctness tolerance
+
+closed: setup    ## studies with a tolerance at ties, clear gaps, few rounds, few people (minutes; goes on where it stopped); rewrites part of docs/tolerance.md
+	$(BIN)/python -m tools.correctness closed
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tools.correctness savings

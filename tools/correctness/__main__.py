@@ -2,7 +2,7 @@
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
-`... normal-drift`, `... powers`.
+`... normal-drift`, `... powers`, `... closed` (make closed).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tools.correctness.arms import arms
+from tools.correctness.closed import closed
 from tools.correctness.concealment import concealment
 from tools.correctness.counts import counts
 from tools.correctness.coverage import coverage
@@ -101,6 +102,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
     near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
+    ended = work.add_parser("closed", help="closed studies beside the usual designs; goes on where it stopped")
+    ended.add_argument("--replications", type=int, default=1000, help="of every row, with each of two seeds")
     tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     true = work.add_parser("stated", help="what stating a true key costs; rewrites part of docs/evidence-racing.md")
@@ -120,6 +123,7 @@ def _run(arguments: argparse.Namespace) -> bool:
     work: dict[str, Callable[[], bool]] = {
         "lost-sites": lambda: lost_sites(arguments.share),
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
+        "closed": lambda: closed(runs),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
         "forecasts": lambda: forecasts(runs, workers),

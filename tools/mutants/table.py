@@ -193,6 +193,8 @@ MUTANTS = [
          "[closed, ends == OutcomeStatus.LEFT.value, aside & False, ~state.active, answered]", TOLERANCE + "test_an_arm_is_out_or_set_aside_and_only_what_is_out_is_called_worse"),
         ("a site that left without an answer chooses arms", "policies/base.py", "[closed, ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered]",
          "[closed, aside & False, aside, ~state.active, ~aside]", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
+        ("phases grow as usual, whatever rounds are stated", "policies/evidence/racing.py", "stated=self.states_rounds,",
+         "stated=False,", "tests/policies/test_rounds.py::test_five_rounds_are_about_five[16 regions, normal]"),
         ("late phases are as small as what is missing", "policies/evidence/plan.py", "WORTH_A_ROUND = 0.25",
          "WORTH_A_ROUND = 0.0", "tests/policies/test_prices.py::test_a_late_phase_is_worth_its_round"),
         ("truths of a forecast lie around the estimates", "experiments/forecasts/forecast.py", "kept = square / (square + np.square(errors))",

@@ -315,7 +315,7 @@ def about_normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
     [2.0, 1.93, 3.38]
     """
     nu = np.maximum(degrees, 1.0)
-    return np.sqrt(nu * np.log1p(np.square(t) / nu)) * (8 * nu + 1) / (8 * nu + 3)
+    return np.asarray(np.sqrt(nu * np.log1p(np.square(t) / nu)) * (8 * nu + 1) / (8 * nu + 3))
 
 
 def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:

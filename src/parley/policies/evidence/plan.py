@@ -29,6 +29,9 @@ SMALL_GAPS = 10.0
 FEW_ARMS, FIRST_LOOK = 4, 0.1  # the arms of a closed study at most, and its first phase, of the closing size
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # from look to look, with a tolerance
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
+# Where rounds are stated, in standard errors: by how much gaps may be smaller than they look, and the least that is
+# planned for; and the most that a phase multiplies what was spent by.
+SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
 CLOSES_FOR, CLOSES_LATE, DOUBT, FIRM_DOUBT = 1.0, 3.0, -2.0, 1.0
 # About how often a cell is reported in a study. Every private report adds noise: it pays to learn much from the first,
 # which makes up for the noise of so many (docs/privacy.md).
@@ -175,6 +178,8 @@ def further_draws(
     temper: Temper,
     looks: IntArray,
     closing: Closing | None = None,
+    *,
+    stated: bool = False,
 ) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
 
@@ -183,9 +188,9 @@ def further_draws(
     contrasts are made nearly sure to end, and only dear ones gamble. Shares and margins depend on each other: three
     solves, each from the last one's multipliers.
 
-    With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time. Where
-    a round takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise.
-    The least cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
+    Where rounds are `stated` a phase may grow faster than the temper allows: `looks (batch,)` are left. Where a round
+    takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise. The least
+    cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
@@ -194,10 +199,14 @@ def further_draws(
         temper = replace(temper, optimism=0.0, caution=FIRM_CAUTION)
         sure = np.maximum(contrasts.gap - contrasts.error, LEAST_GAP * problem.tolerance)
         contrasts = replace(contrasts, gap=np.minimum(contrasts.gap, sure))
-    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model, accuracies, closing)
+    solution, touched, shares = cheapest(problem, contrasts, past, temper, cost_model, accuracies, closing)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     closes = None if closing is None else closing.cost
     total = size_of_look(spent, wanted, looks, temper, closes, firm=problem.max_rounds is not None)
+    if stated and closes is None:
+        enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
+        # A last round that is stated is no reason to ask for more than the plan wants: it may end undecided.
+        total = np.where((looks <= 1) & (problem.max_rounds is not None), total, np.maximum(total, enough))
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
         factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
@@ -211,7 +220,8 @@ def further_draws(
     cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
     planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    return whole_cells(problem, contrasts, np.where(touched, np.maximum(planned, problem.noise.bet_draws), 0.0))
+    quotas = whole_cells(problem, contrasts, np.where(touched, planned, 0.0))
+    return np.where(touched, np.maximum(quotas, problem.noise.bet_draws), 0)
 
 
 def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
@@ -336,6 +346,24 @@ def size_of_look(
     most = np.where(looks > 1, whole * ratio**before - spent, np.inf)
     least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
     return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
+
+
+def on_the_way(
+    spent: FloatArray, wanted: FloatArray, looks: IntArray, contrasts: Contrasts, shares: FloatArray, temper: Temper
+) -> FloatArray:
+    """`(batch,)`: what the next phase costs at least, so that the `looks` that are left suffice.
+
+    The cost is led, by equal factors, to what would end the study if gaps were a little smaller than they look; in the
+    last look to what ends it if they are as they look. Early phases are cheap: who has few rounds grows fast there.
+    `shares` are the contrasts' of the cost that is `wanted`.
+    """
+    left = np.maximum(looks, 1)
+    signal = np.maximum(contrasts.gap, 0.0) / np.where(contrasts.losing, contrasts.error, 1.0)
+    smaller = np.where(looks > 1, SMALLER, 0.0)[:, None, None, None]
+    harder = (np.square(signal) + temper.optimism**2) / np.square(np.maximum(signal - smaller, LEAST_SIGNAL))
+    needed = wanted * np.where(contrasts.losing, shares * harder, 0.0).sum(axis=(-3, -2, -1))
+    growth = np.exp(np.log1p(needed / spent) / left)
+    return np.asarray(spent * (np.minimum(growth, FASTEST) - 1))
 
 
 def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> FloatArray:

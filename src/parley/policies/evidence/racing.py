@@ -38,8 +38,9 @@ ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 class EvidenceRacing(Elimination):
     """Eliminates by evidence. No option can break the guarantee; they trade samples for rounds.
 
-    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. By default it follows from
-    what a round costs in days (`round_days`), and is 5 where that is not known.
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Where you state it, phases
+    grow as fast as that needs. By default it follows from what a round costs in days (`round_days`), and is 5 where
+    that is not known.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
     `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this; 1.03
     by default, less in long studies.
@@ -84,22 +85,33 @@ class EvidenceRacing(Elimination):
         """The phases that are planned for: `max_rounds`, or what `rounds` says."""
         return self.problem.max_rounds or self._rounds + 1
 
+    @property
+    def states_rounds(self) -> bool:
+        """Whether somebody said how many rounds there are: then phases are sized so that they suffice."""
+        return self.rounds is not None or self.problem.max_rounds is not None
+
     @once
     def temper(self) -> Temper:
-        """What the options come to, those that were not given too."""
+        """What the options come to, those that were not given too.
+
+        Rewards without boosted bets gain by small steps, and take more rounds: not where rounds are stated.
+        """
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
         # Of the fourth root of the line, as docs/cost-theorem.md has it. Who plays pays for draws in another way.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
+        noise = self.problem.noise
+        identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
+        small_steps = not (self.states_rounds and identified)
         return Temper(
             precision=precision,
             growth=growth * (min(longer**-0.05, plan.MOST_FASTER) if self.growth is None else 1.0),
             longer=longer,
             smallest_growth=1 + plan.SMALLEST * longer if self.smallest_growth is None else self.smallest_growth,
-            optimism=optimism * self.patience * (self.problem.noise.optimism if self.optimism is None else 1.0),
-            caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
+            optimism=optimism * self.patience * (noise.optimism if self.optimism is None and small_steps else 1.0),
+            caution=caution * (noise.caution if self.caution is None and small_steps else 1.0),
         )
 
     @property
@@ -180,7 +192,13 @@ class EvidenceRacing(Elimination):
                 some = batch.take(racing)
                 contrasts, looks = contrasts.take(racing), self.looks - some.phase
                 drawn[racing] = plan.further_draws(
-                    self.problem, contrasts, some.totals, self.temper, looks, self._closing(some)
+                    self.problem,
+                    contrasts,
+                    some.totals,
+                    self.temper,
+                    looks,
+                    self._closing(some),
+                    stated=self.states_rounds,
                 )
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)

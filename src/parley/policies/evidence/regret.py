@@ -282,7 +282,7 @@ def exploration(
     most = np.maximum(most, np.sqrt(most * wanted))  # whoever is far from the end need not come there so slowly
     plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(plan.sum(axis=(-2, -1)).max()))
-    explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1.0), 0.0))
+    explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1e-9), 0.0))
     played = state.counts.sum(axis=-2).max(axis=-1)
     shortest, longest = (temper.smallest_growth - 1) * played, (time_growth - 1) * played
     length = np.clip(plan.sum(axis=-2).max(axis=-1), shortest, longest)
