@@ -310,7 +310,7 @@ MUTANTS = [
          "tests/edges/dossier/test_dossier.py::test_none_of_many_still_has_a_bound"),
         ("looks of a group-sequential design share no error", "experiments/forecasts/designs.py", "math.log(crossing_probabilities(at, looks).sum() / level)", "math.log(crossing_probabilities(at, looks).max() / level)",
          "tests/experiments/forecasts/test_designs.py::test_critical_values_and_what_is_spent_are_those_of_rpact"),
-        ("an inference is recommended that errs too often", "experiments/forecasts/comparison.py", "if rate > self.delta:", "if rate > 2 * self.delta:",
+        ("an inference is recommended that errs too often", "experiments/forecasts/comparison.py", "if most > self.delta:", "if rate > 2 * self.delta:",
          "tests/experiments/forecasts/test_comparison.py::test_normal_inference_is_recommended_if_it_saves_and_errs_no_more_than_delta"),
         ("agents that compare designs share no delta", "experiments/forecasts/selection.py", "bechhofer_size(problem.arm_count, problem.delta / problem.question_count, zone,", "bechhofer_size(problem.arm_count, problem.delta, zone,",
          "tests/experiments/forecasts/test_selection.py::test_the_size_of_several_agents_is_that_of_the_widest_mix_at_its_share_of_delta"),

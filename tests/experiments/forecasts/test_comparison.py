@@ -61,7 +61,7 @@ def beside(studies, *peers, errors=None):
 
 def test_normal_inference_is_recommended_if_it_saves_and_errs_no_more_than_delta():
     good = {"normal": study(800), "exact": study(1000)}
-    found = beside(good, errors={"normal": study(900, wrong=0.02), "exact": study(900)})
+    found = beside(good, errors={"normal": study(900, wrong=0.02, studies=1000), "exact": study(900)})
     name, why = found.inference
     assert name == "normal"
     assert "0.80 times the samples" in why
@@ -70,6 +70,8 @@ def test_normal_inference_is_recommended_if_it_saves_and_errs_no_more_than_delta
     bad = beside(good, errors={"normal": study(900, wrong=0.06), "exact": study(900)})
     assert bad.inference[0] == "exact"
     assert "wrong in 6.0 %" in bad.inference[1]
+    few = beside(good, errors={"normal": study(900, wrong=0.02, studies=50), "exact": study(900)})
+    assert few.inference[0] == "exact", "one of 50 does not show that it errs in at most delta"
     assert beside({"normal": study(990), "exact": study(1000)}).inference[0] == "exact", "hardly saves"
     limited = {"normal": study(1000, power=0.9), "exact": study(1000, power=0.6)}
     assert beside(limited).inference[0] == "normal", "more power for the same budget"
