@@ -41,7 +41,7 @@ from parley.weights import WeightPath
 REPLICATIONS = 1000  # studies of every truth, unless told: the Monte Carlo error of a power of 0.9 is then 0.01
 EXAMPLES = 2  # of the planned truth; one of a tie beside them, where a tie has an end
 MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are kept for estimates
-ERRORS = 10  # times as many studies of every truth in which an error is likeliest
+ERRORS = 3  # times as many studies of every truth in which an error is likeliest
 BEYOND, WITHIN = 1.05, (0.5, 0.95)  # tolerances: just beyond it an answer is bad, within it is right
 LOW_RATE = 0.05  # where the normal approximation of rates is least good
 MOST_BEST = 6  # arms that are each the best in a truth of their own
