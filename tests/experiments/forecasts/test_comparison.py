@@ -1,6 +1,7 @@
 """A study beside other designs: what is recommended and why, and that all of them keep the same promise."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -223,3 +224,56 @@ def test_what_cannot_be_beaten_is_refused_before_anything_is_simulated(words, me
     study_file = f"examples/{words[0]}"
     with pytest.raises(InvalidInput, match=message):
         main(["plan", study_file, *words[1:], "--output", str(tmp_path / "plan.html")])
+
+
+NONE = np.zeros(200, dtype=np.bool_)
+STATES = {
+    "one inference, no other design": ({"evidence": study(800)}, ()),
+    "one inference, beaten": ({"evidence": study(800)}, (design("kn", 500, rounds=300.0), design("fixed", 600))),
+    "two inferences": ({"normal": study(800, power=0.9, wrong=0.1), "exact": study(900)}, (design("fixed", 1000),)),
+    "superiority shown": ({"evidence": replace(study(800), superior=~NONE, falsely=NONE)}, (design("fixed", 1000),)),
+    "superiority never shown": ({"evidence": replace(study(800), superior=NONE, falsely=~NONE)}, ()),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_tables_sentences_and_json_tell_every_state(state):
+    studies, peers = STATES[state]
+    found = beside(studies, *peers, errors={"normal": study(900), "exact": study(900)} if len(studies) > 1 else {})
+    rows = designs_table("", found).rows
+    assert len(rows) == len(studies) + len(peers)
+    (row,) = beside_table("", found).rows
+    assert row[-1] == ("–" if not peers else f"{found.rows[0].best.label}: {found.rows[0].best.figures.mean:,.0f}")
+    assert all(sentence.endswith(".") for sentence in found.sentences)
+    assert any(sentence.startswith("Recommended design: ") for sentence in found.sentences)
+    assert json.dumps(found.document(), allow_nan=False)
+    shown = [row[1] for row in versus_table("", found.claiming).rows]
+    assert shown == {"superiority shown": ["100.0 ± 0.0 %"], "superiority never shown": ["0.0 ± 0.0 %"]}.get(state, [])
+
+
+@pytest.mark.simulations
+def test_the_command_tells_superiority_and_other_designs_on_the_screen_on_the_page_and_in_json(tmp_path, capsys):
+    file, page = tmp_path / "study.toml", tmp_path / "plan.html"
+    file.write_text('arms = ["usual", "new"]\nagents = 1\ncontrol = "usual"\n[noise]\nkind = "binary"\nrate = 0.3\n')
+
+    def said(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(["plan", str(file), "--gap", "0.2", "--instances", "2", "--output", str(page), *words])
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    text = said("--versus", "control")
+    assert "Superiority over usual" in text
+    assert "Recommended inference" in text
+    assert {"Beside other designs", "Superiority over usual"} <= set(re.findall(r"<h2>([^<]+)</h2>", page.read_text()))
+    document = json.loads(said("--versus", "usual", "--operating", "--json"))
+    assert document["versus"] == "usual"
+    row = document["operating"][0]
+    assert row["superior"] >= row["power"] > 0.9
+    assert document["comparison"]["truths"][0]["inference"]["normal"]["superior"] > 0.9
+    plain = json.loads(said("--json"))
+    assert plain["versus"] is None
+    assert "superior" not in plain["comparison"]["truths"][0]["inference"]["exact"]
+    assert "Superiority over" not in page.read_text()
+    power = json.loads(said("--versus", "control", "--power", "0.8", "--json"))["power"]
+    assert (power["versus"], power["power"] >= 0.8) == ("usual", True)
