@@ -132,6 +132,7 @@ def test_a_minimum_cell_is_honoured_and_told(in_process, tmp_path):
     status, out, _ = in_process(*plan, "--output", str(tmp_path / "plan.html"), "--json")
     assert status == 0
     assert json.loads(out)["minimum_cell"] == 400
+    assert json.loads(out)["planned_looks"] == 6
     assert min(json.loads(out)["scenarios"][0]["per_agent"]) >= 400 * 6
     assert "No cell of a phase has fewer than 400 draws" in (tmp_path / "plan.html").read_text()
     study.write_text(f"{text}\n[privacy]\nminimum_cell = 0\n")

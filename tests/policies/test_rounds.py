@@ -65,3 +65,10 @@ def test_a_last_round_is_used_and_never_explodes(rounds):
     assert found.rounds.max() <= rounds
     assert found.finished.mean() >= {4: 0.6, 6: 0.8}[rounds], "0.40 and 0.75 where phases grow as usual"
     assert found.costs.mean() <= 1.5 * usual.costs.mean()
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "looks"), [({}, {}, 6), ({}, {"rounds": 4}, 5), ({"max_rounds": 3}, {"rounds": 4}, 3)]
+)
+def test_the_looks_that_are_planned_for_are_named(settings, options, looks):
+    assert make_policy("evidence", known(0.1, 0.0, **settings).problem, options).planned_looks == looks

@@ -49,7 +49,7 @@ from parley.experiments.forecasts.power import (
 )
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, tie_scenario, usual_gaps
 from parley.hooks import edges as all_edges
-from parley.policies import make_policy
+from parley.policies import Policy, make_policy
 from parley.problem import Problem
 from parley.study import Study, load_study
 
@@ -208,11 +208,12 @@ def plan_command(
     path = write_page(output, page)
     if as_json:
         document = problem.settings() | _document(made) | {"versus": problem.control if versus else None}
-        document |= {"largest_size": chosen.largest_size, "warning": made.warning}
+        document |= {"largest_size": chosen.largest_size, "planned_looks": chosen.planned_looks}
+        document |= {"warning": made.warning}
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
-    _show(made, heading, chosen.largest_size)
+    _show(made, heading, chosen)
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
 
 
@@ -227,7 +228,7 @@ class Simulated:
     warning: str
 
 
-def _show(made: Simulated, heading: str, largest_size: int | None) -> None:
+def _show(made: Simulated, heading: str, policy: Policy) -> None:
     """The tables on the screen."""
     screen.print(plan_page.cost_table(heading, made.plan))
     if made.known:
@@ -247,8 +248,10 @@ def _show(made: Simulated, heading: str, largest_size: int | None) -> None:
     if made.timed and made.timed.trade_off:
         screen.print(plan_page.trade_off_table(f"Days against money ({reference})", made.timed))
     screen.print(plan_page.sensitivity_table(f"What moves the cost ({reference})", made.plan))
-    if largest_size is not None:
-        say(f"The study never takes more than {largest_size:,} samples, whatever the truth.")
+    if policy.planned_looks is not None:
+        say(f"{policy.planned_looks} looks are planned for, the first phase included.")
+    if policy.largest_size is not None:
+        say(f"The study never takes more than {policy.largest_size:,} samples, whatever the truth.")
     if made.warning:
         warn(made.warning)
 

@@ -183,6 +183,11 @@ class Policy(ABC):
         """The most samples that the study takes, known before it starts; None where nothing limits it."""
         return self.problem.max_samples
 
+    @property
+    def planned_looks(self) -> int | None:
+        """The phases that are planned for; a study may take fewer, or a few more. None where the policy plans none."""
+        return self.problem.max_rounds
+
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """Nothing drawn, everything possible."""
         return State(**self._blank(batch))

@@ -86,6 +86,10 @@ class EvidenceRacing(Elimination):
         return self.problem.max_rounds or self._rounds + 1
 
     @property
+    def planned_looks(self) -> int | None:
+        return self.looks if self.problem.horizon is None else None
+
+    @property
     def states_rounds(self) -> bool:
         """Whether somebody said how many rounds there are: then phases are sized so that they suffice."""
         return self.rounds is not None or self.problem.max_rounds is not None
