@@ -97,7 +97,7 @@ def last_look(**settings):
 
 @pytest.mark.parametrize(
     "settings",
-    first_quick({"max_samples": 400}, {"max_samples": 3000}, {"max_rounds": 3}, {"max_samples": 400, "tolerance": 0.1}),
+    first_quick({"max_samples": 400}, {"max_samples": 3000}, {"max_rounds": 3}, {"max_samples": 300, "tolerance": 0.1}),
 )
 @pytest.mark.parametrize("scale", first_quick(1.0, "unknown"))
 def test_the_last_look_is_all_in_and_errs_no_more_than_it_may(settings, scale):

@@ -8,11 +8,12 @@ import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from parley import Instance, Problem, Totals, make_policy, simulate
-from parley.policies.evidence.closing import KEPT, Closing, largest_mean, quantiles
+from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, quantiles
 from parley.policies.evidence.plan import is_closed
 from parley.policies.evidence.tolerance import moved, standing
 from parley.rewards import make_model
 from parley.rewards.bets import MOST_SPENT, Bets, log_conditional_error, log_final_payoff
+from parley.weights import personalized
 
 
 def cycles(arms):
@@ -30,18 +31,28 @@ def test_the_largest_mean_of_a_cycle_is_that_of_all_cycles(seed):
     assert found == pytest.approx(max(every))
 
 
+def between_all(arms):
+    """All arms contend."""
+    return Closing(
+        contenders=np.ones((arms, 1), dtype=bool),
+        quantile=np.ones(1),
+        outside=np.full((arms, 1), np.inf),
+        information=np.ones(1),
+    )
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_look_that_closes_has_an_answer_whatever_it_draws_and_one_that_does_not_may_have_none(seed):
     rng = np.random.default_rng(seed)
     problem = Problem(arms=4, weights=[[1.0]], tolerance=0.3)
     log_levels = np.log(rng.uniform(0.001, 0.6, (4, 4, 1)))
-    closing = Closing(contenders=np.ones((4, 1), dtype=bool), quantile=np.ones(1))
+    whole = between_all(4)
     single = rng.uniform(0.5, 1.5, 4)
-    largest = float(largest_mean(quantiles(log_levels), closing.contenders)[0])
+    largest = float(largest_mean(quantiles(log_levels), whole.contenders)[0])
     for size in (0.2, 1.0, 3.0):
         v = ((single[:, None] + single) * (problem.tolerance / max(largest, 0.3)) ** 2 / 2 / size)[..., None]
         heights = (quantiles(log_levels) * np.sqrt(v))[..., 0]
-        closes = bool(closing.closed_by(problem, log_levels, v).item())
+        closes = bool(whole.closed_by(problem, log_levels, v).item())
         x = rng.normal(0, 0.3, (20_000, 4))
         wins = x[:, :, None] - x[:, None, :] >= heights - problem.tolerance
         wins |= np.eye(4, dtype=bool)
@@ -53,10 +64,10 @@ def test_a_look_that_closes_has_an_answer_whatever_it_draws_and_one_that_does_no
 
 def test_a_pair_that_was_not_drawn_closes_nothing():
     problem = Problem(arms=2, weights=[[1.0]], tolerance=10.0)
-    closing = Closing(contenders=np.ones((2, 1), dtype=bool), quantile=np.ones(1))
+    whole = between_all(2)
     levels = np.full((2, 2, 1), -0.1)
-    assert closing.closed_by(problem, levels, np.full((2, 2, 1), 1e-6)).all()
-    assert not closing.closed_by(problem, levels, np.full((2, 2, 1), np.inf)).any()
+    assert whole.closed_by(problem, levels, np.full((2, 2, 1), 1e-6)).all()
+    assert not whole.closed_by(problem, levels, np.full((2, 2, 1), np.inf)).any()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -171,6 +182,80 @@ def alone(means, noise, **changes):
 
 
 KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale": "unknown"}
+NORMAL = {"kind": "binary", "inference": "normal"}
+
+
+def hospitals(gap=0.0):
+    """Four of them, three arms at 25 %, one of them better by the gap."""
+    problem = Problem(arms=3, weights=personalized(4, 0.5), tolerance=0.05, delta=0.05, noise=make_model(**NORMAL))
+    return Instance(problem=problem, means=np.repeat(0.25 + np.array([gap, 0.0, 0.0])[:, None], 4, axis=1))
+
+
+def contending(means, errors, levels=None):
+    """The contenders of one agent whose pairs have even shares, unless told, and what it takes to end its question."""
+    arms = len(means)
+    problem = Problem(arms=arms, weights=[[1.0]], tolerance=0.1, delta=0.1)
+    logs = np.full((arms, arms, 1), np.log(0.1 / (arms - 1))) if levels is None else levels
+    mixed = np.array(means)[:, None]
+    found = closing(problem, logs, np.ones((arms, 1), dtype=bool), mixed, np.full((arms, 1), errors**2), mixed)
+    return np.flatnonzero(found.contenders[:, 0]).tolist(), found
+
+
+def test_arms_that_look_alike_contend_and_an_arm_that_is_far_off_is_covered():
+    assert contending([0.0, 0.02, 0.01], 0.05)[0] == [0, 1, 2]
+    assert contending([0.0, 0.02, -0.9], 0.05)[0] == [0, 1]
+    assert contending([0.5, 0.0, -0.9], 0.05)[0] == [0]
+    inside, found = contending([0.0, 0.02, -0.9], 0.05)
+    assert np.isinf(found.outside[inside]).all()
+    assert np.isfinite(found.outside[2]).all()
+
+
+def test_a_lead_that_may_be_luck_is_no_reason_to_leave_an_arm_out():
+    assert contending([0.3, 0.0], 0.02)[0] == [0]
+    assert contending([0.3, 0.0], 0.2)[0] == [0, 1]
+
+
+def test_an_arm_that_has_lost_its_levels_is_covered_and_no_longer_contends():
+    levels = np.full((3, 3, 1), np.log(0.05))
+    assert contending([0.02, 0.01, 0.0], 0.03, levels)[0] == [0, 1, 2]
+    levels[2] = -80.0
+    assert 2 not in contending([0.02, 0.01, 0.0], 0.03, levels)[0]
+
+
+def test_no_set_is_dearer_than_to_close_between_all():
+    rng = np.random.default_rng(20261118)
+    for _ in range(50):
+        levels = np.log(rng.uniform(0.001, 0.3, (4, 4, 1)))
+        found = contending(rng.normal(0, 0.1, 4), rng.uniform(0.02, 0.2), levels)[1]
+        largest = max(float(largest_mean(quantiles(levels), np.ones((4, 1), dtype=bool))[0]), 0.3)
+        assert found.information[0] <= 4 * 2 * (largest / 0.1) ** 2 * (1 + 1e-9)
+
+
+@pytest.mark.simulations
+def test_four_hospitals_with_normal_inference_end_in_the_rounds_that_are_planned():
+    for gap, most in ((0.0, 5800), (0.025, 5300), (0.1, 2250)):
+        instance = hospitals(gap)
+        policy = make_policy("evidence", instance.problem)
+        found = simulate(policy, instance, replications=1000, seed=20261118)
+        assert found.finished.all()
+        assert found.costs.mean() < most
+        assert found.rounds.mean() < 6.5
+        assert found.costs.max() <= policy.largest_size
+
+
+@pytest.mark.simulations
+def test_hospitals_just_beyond_the_tolerance_err_in_at_most_delta():
+    instance = hospitals(0.051)
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=4000, seed=20261118)
+    assert 0.01 < found.error_rate <= 0.05
+
+
+@pytest.mark.simulations
+def test_a_budget_above_the_fixed_size_answers_nearly_all_ties():
+    instance = alone([0.25] * 3, NORMAL, tolerance=0.05, delta=0.05, max_samples=2000)
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=1000, seed=20261118)
+    assert found.finished.mean() > 0.93
+    assert found.costs.mean() < 1720
 
 
 def test_which_studies_are_closed():
@@ -179,6 +264,8 @@ def test_which_studies_are_closed():
     assert not is_closed(alone([0] * 3, UNKNOWN).problem)
     assert not is_closed(alone([0] * 5, KNOWN).problem)
     assert not is_closed(alone([0.2] * 3, {"kind": "binary"}).problem)
+    assert is_closed(alone([0.2] * 3, NORMAL).problem)
+    assert is_closed(hospitals().problem)
     assert not is_closed(alone([0, 0, 0], KNOWN, top=2).problem)
     assert not is_closed(alone([0, 0], KNOWN, tolerance=0.0).problem)
 

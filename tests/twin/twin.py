@@ -504,8 +504,9 @@ class BinaryNormal(Binary):
         z, skewness = (bet.value(fresh) + shift) / math.sqrt(variance), third / variance**1.5
         if z > 0 and skewness > 1e-6:
             z = min(z, 6 / skewness * ((1 + skewness * z / 2) ** (1 / 3) - 1) + skewness / 6)
-        if last:
-            return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
+        final, kept = self.last_look(bet, last)
+        if final:
+            return missing if z >= -float(ndtri((1 - kept) * math.exp(-missing))) else log(kept)
         return self.gaussian(bet, z, missing, shift)
 
 
@@ -882,14 +883,14 @@ class Pairs(Question):
                 self.wealth[arm, j] = math.log(0.9 * share + 0.1 / ((len(arms) - top) * top))
 
     def prepare(self, past: Cells) -> list[int]:
-        """Who leads: by the estimate, and by up to half the tolerance for how far its pairs have come."""
+        """Who leads: those that stand best."""
+        return sorted(range(self.twin.arms), key=lambda arm: (past.undrawn(arm), -self.standing(arm, past), arm))
 
-        def standing(arm: int) -> float:
-            pairs = sorted(had for (row, j), had in self.wealth.items() if row == arm and j not in self.twin.closed)
-            ahead = max(min(pairs[self.top - 1] / self.line, 1.0), -1.0)
-            return self.twin.mixed_mean(past, arm, self.m) + self.twin.problem.tolerance / 2 * ahead
-
-        return sorted(range(self.twin.arms), key=lambda arm: (past.undrawn(arm), -standing(arm), arm))
+    def standing(self, arm: int, past: Cells) -> float:
+        """By the estimate, and by up to half the tolerance for how far an arm's pairs have come."""
+        pairs = sorted(had for (row, j), had in self.wealth.items() if row == arm and j not in self.twin.closed)
+        ahead = max(min(pairs[self.top - 1] / self.line, 1.0), -1.0)
+        return self.twin.mixed_mean(past, arm, self.m) + self.twin.problem.tolerance / 2 * ahead
 
     def unknown(self, arm: int, past: Cells) -> bool:
         """Closed, or opened since and not drawn yet: nothing is bet on it."""
@@ -926,7 +927,7 @@ class Pairs(Question):
 
 
 class ClosedPairs(Pairs):
-    """One question, one answer, few arms, a known Gaussian scale: even shares that move, and an end that is planned."""
+    """One answer, few arms, a known Gaussian scale or normal inference: even shares that move, and a planned end."""
 
     def __init__(self, twin: Twin, m: int) -> None:
         super().__init__(twin, m)
@@ -948,24 +949,42 @@ class ClosedPairs(Pairs):
         return math.sqrt(self.contrast(one, other, past, past).variance(past, each))
 
     def contenders(self, past: Cells) -> list[int]:
-        """Within the tolerance and a standard error of the best, or of the second best; and not covered by all."""
+        """As many of the arms that stand best as make the study cheapest, by what their means must be known to."""
         known = [arm for arm in self.active if not self.unknown(arm, past)]
-        means = {arm: self.twin.mixed_mean(past, arm, self.m) for arm in known}
-        if len(known) < 2:
-            return known
-        best, second = sorted(means.values(), reverse=True)[:2]
-        errors = 1.0 if self.twin.problem.max_rounds is None else 2.0
+        if len(self.active) < 2 or not known:
+            return []
+        tolerance, sure = self.twin.problem.tolerance, 1.3 if self.twin.problem.max_rounds is None else 5.0
+        ranked = sorted(known, key=lambda arm: (-self.standing(arm, past), arm))
+        open_ = {pair: had for pair, had in self.wealth.items() if set(pair) <= set(known) and had < self.line}
+        u = {pair: -float(ndtri(0.95 * math.exp(had - self.line))) for pair, had in open_.items()}
 
-        def near(arm: int) -> bool:
-            mean = second if means[arm] >= best else best
-            rival = min(other for other in known if means[other] == mean)
-            return abs(means[arm] - mean) <= self.twin.problem.tolerance + errors * self.error(arm, rival, past)
+        def allowed(row: int, j: int) -> float:
+            gap = self.contrast(row, j, past, past).value(past) + tolerance
+            return (max(gap - 2 * self.error(row, j, past), tolerance) / max(u[row, j] + sure, 0.1)) ** 2
 
-        found = [arm for arm in known if near(arm)]
-        for _ in range(3):
-            open_ = [j for j in found if any(row != j and self.wealth[row, j] < self.line for row in found)]
-            found = open_ or found
-        return found
+        safe = {pair: allowed(*pair) for pair in u}
+
+        def alone() -> float:
+            variances = [safe[ranked[0], j] for j in ranked if (ranked[0], j) in safe]
+            hardest = min(variances, default=1.0)
+            parts = [share * hardest for share in (0.25, 0.4, 0.55)]
+            return min(1 / part + sum(1 / (variance - part) for variance in variances) for part in parts)
+
+        def together(count: int) -> float:
+            inside, outside = ranked[:count], ranked[count:]
+            cycles = {(row, j): u.get((row, j), -math.inf) for row in inside for j in inside if row != j}
+            own = (tolerance / max(largest_mean(cycles, inside), 0.3)) ** 2 / 2
+            rooms = [
+                min(safe[row, j] for row in inside if (row, j) in safe) - own
+                for j in outside
+                if any((row, j) in safe for row in inside)
+            ]
+            if any(room < own / 2 for room in rooms):
+                return math.inf
+            return count / own + sum(1 / room for room in rooms)
+
+        costs = [alone(), *(together(count) for count in range(2, len(ranked) + 1))]
+        return ranked[: 1 + costs.index(min(costs))]
 
     def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
         """By the levels of the pairs and the counts of the phase."""
@@ -1040,8 +1059,8 @@ class Twin:
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
-        few = self.top == 1 and 1 < self.arms <= 4 and len(columns) == 1
-        pairs = ClosedPairs if few and type(problem.noise).__name__ == "Gaussian" else Pairs
+        few = self.top == 1 and 1 < self.arms <= 4
+        pairs = ClosedPairs if few and type(problem.noise).__name__ in ("Gaussian", "BinaryNormal") else Pairs
         self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 
     def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:

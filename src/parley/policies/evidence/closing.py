@@ -4,6 +4,9 @@ Write a = W delta / M for what is left of a pair's error probability, its *level
 a. In a last look every open pair (l, j) stakes its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance. Some
 arm of a set wins against all others of it, whatever the x, if no cycle of arms in the set has a positive sum of t: if
 the largest mean of u sqrt(V) over its cycles is at most the tolerance. docs/tolerance.md has the proof.
+
+Every agent has its own set, the *contenders*: the best few by their standing, as many as make the study cheapest. Arms
+outside are covered by their gaps. One contender means that all others are: then nothing ties.
 """
 
 from dataclasses import dataclass
@@ -11,17 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri_exp
 
-from parley.policies.base import nth_largest
-from parley.policies.evidence.wealth import LOWEST
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 KEPT = 0.05  # of its level a pair keeps in a last look, for a study that must go on
-# Standard errors, beyond the tolerance, by which an arm may look worse than an answer and be a contender; and where a
-# last round is stated.
-NEARBY, NEARBY_AT_LAST = 1.0, 2.0
+# Gaps count as smaller than they look by so many standard errors, but not as below 0, which the tolerance raises to the
+# tolerance: the best of many estimates is too high, and a study that takes a tie for a gap loses what it bets.
+DOUBT = 2.0
+# Standard deviations beyond the quantile: a pair that is drawn so far wins nine times out of ten; and where a last
+# round is stated, so that nothing can follow.
+SURE, SURE_AT_LAST = 1.3, 5.0
+LEAST_NEED = 0.1
+LEADERS = (0.25, 0.4, 0.55)  # of what the hardest contrast allows, the variance of the leader's own mean
+APART = 0.5  # at least so many times a contender's variance is that of an arm outside: else it costs no less inside
 MOST_CONTENDERS = 16  # with more, the largest quantile stands for the largest mean of a cycle, which is no larger
 NEVER = 1e6  # the height of a pair that was not drawn, and has not won
-TRIMMED = 3  # times that contenders without an open pair are left out
 LEAST_QUANTILE = 0.3  # levels of 0.4 and more ask for next to nothing
 
 
@@ -31,6 +37,8 @@ class Closing:
 
     contenders: BoolArray  # (..., arm, agent): between these arms an answer is to be found
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
+    outside: FloatArray  # (..., arm, agent): twice the variance of a mean with which another arm is covered; or inf
+    information: FloatArray  # (..., agent): 1 / variance, of all arms' means together, that should end it
     looks: IntArray | None = None  # (...): that are left, where a phase is planned
     cost: FloatArray | None = None  # (...): about what closes them all
 
@@ -49,33 +57,70 @@ class Closing:
 
 
 def closing(
-    problem: Problem, log_levels: FloatArray, active: BoolArray, mixed: FloatArray, variances: FloatArray
+    problem: Problem,
+    log_levels: FloatArray,
+    active: BoolArray,
+    mixed: FloatArray,
+    variances: FloatArray,
+    standing: FloatArray,
 ) -> Closing:
-    """By the levels of pairs `(..., arm, arm, agent)`, estimates of mixed means and their variances."""
-    near = contenders(problem, active, mixed, variances)
-    for _ in range(TRIMMED):  # an arm that all others have covered is in no cycle
-        met = near[..., :, None, :] & (log_levels < 0) & ~np.eye(problem.arm_count, dtype=np.bool_)[..., None]
-        reached: BoolArray = np.asarray(met.any(axis=-3))
-        near = near & (reached | ~np.asarray(reached.any(axis=-2, keepdims=True)))
-    quantile = largest_mean(quantiles(log_levels), near)
-    return Closing(contenders=near, quantile=np.maximum(quantile, LEAST_QUANTILE))
+    """By the levels of pairs `(..., arm, arm, agent)`; estimates of mixed means, their variances, and by which arms are
+    ranked, `(..., arm, agent)`.
+
+    The sets that are tried have the arms that stand best. What a set costs: contenders have the variance that closes
+    it, each of the others the one with which every contender should win against it; a contender alone must only win.
+    """
+    arms, tolerance = problem.arm_count, problem.tolerance
+    order = np.argsort(np.where(active, -standing, np.inf), axis=-2, kind="stable")
+    rank = np.argsort(order, axis=-2, kind="stable")
+    open_ = np.take_along_axis(active, order, axis=-2)
+    x, variance = (np.take_along_axis(values, order, axis=-2) for values in (mixed, variances))
+    u = quantiles(log_levels)
+    u = np.take_along_axis(np.take_along_axis(u, order[..., :, None, :], axis=-3), order[..., None, :, :], axis=-2)
+    missing = (
+        np.isfinite(u) & open_[..., :, None, :] & open_[..., None, :, :] & ~np.eye(arms, dtype=np.bool_)[..., None]
+    )
+    u = np.where(missing, u, -np.inf)
+    gap = x[..., :, None, :] - x[..., None, :, :] + tolerance
+    error = np.sqrt(variance[..., :, None, :] + variance[..., None, :, :])
+    firm = problem.max_rounds is not None
+    need = np.maximum(u + (SURE_AT_LAST if firm else SURE), LEAST_NEED)
+    safe = np.where(missing, np.square(np.maximum(gap - DOUBT * error, tolerance) / need), np.inf)
+    likely = safe if firm else np.where(missing, np.square(np.maximum(gap, tolerance) / need), np.inf)
+    cheapest = _leader_alone(safe[..., 0, :, :], missing[..., 0, :, :])
+    size = np.ones(cheapest.shape, dtype=np.int64)
+    outside = np.full(mixed.shape, np.inf)
+    for count in range(2, arms + 1):
+        quantile = largest_mean(u[..., :count, :count, :], open_[..., :count, :])[..., None, :]
+        own = np.square(tolerance / np.maximum(quantile, LEAST_QUANTILE)) / 2
+        others = missing[..., :count, count:, :].any(axis=-3)
+        room = safe[..., :count, count:, :].min(axis=-3) - own
+        covers = ((room >= APART * own) | ~others).all(axis=-2, keepdims=True)
+        rest = np.where(others, 1 / np.where(room > 0, room, np.inf), 0.0).sum(axis=-2, keepdims=True)
+        cost = count / own + rest
+        better = covers & (cost < cheapest) & open_[..., count - 1 : count, :]
+        wide = np.maximum(likely[..., :count, count:, :].min(axis=-3) - own, APART * own)
+        cheapest, size = np.where(better, cost, cheapest), np.where(better, count, size)
+        outside[..., :count, :] = np.where(better, np.inf, outside[..., :count, :])
+        outside[..., count:, :] = np.where(better, np.where(others, 2 * wide, np.inf), outside[..., count:, :])
+    contenders = active & (active.sum(axis=-2, keepdims=True) > problem.top) & (rank < size)
+    return Closing(
+        contenders=contenders,
+        quantile=np.maximum(largest_mean(quantiles(log_levels), contenders), LEAST_QUANTILE),
+        outside=np.take_along_axis(outside, rank, axis=-2),
+        information=cheapest[..., 0, :],
+    )
 
 
-def contenders(problem: Problem, active: BoolArray, mixed: FloatArray, variances: FloatArray) -> BoolArray:
-    """`(..., arm, agent)`: arms near the edge of the N best: what is far off is settled by its gap."""
-    top = problem.top
-    known = np.where(active, mixed, LOWEST)
-    last, next_ = nth_largest(known, top, active), nth_largest(known, top + 1, active)
-    inside = known >= last
-    rival = np.where(inside, next_, last)
-    error = np.sqrt(variances + np.where(inside, _at(variances, known, next_), _at(variances, known, last)))
-    errors = NEARBY if problem.max_rounds is None else NEARBY_AT_LAST
-    return np.asarray(active & (np.abs(known - rival) <= problem.tolerance + errors * error))
-
-
-def _at(values: FloatArray, known: FloatArray, of: FloatArray) -> FloatArray:
-    """`(..., 1, agent)`: the value of the first arm whose estimate is `of`."""
-    return np.take_along_axis(values, np.argmax(known == of, axis=-2)[..., None, :], axis=-2)
+def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
+    """`(..., 1, agent)`: the information that gives the leader's contrasts these variances, `(..., arm, agent)`."""
+    hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
+    hardest = np.where(np.isfinite(hardest), hardest, 1.0)
+    costs = []
+    for share in LEADERS:
+        others = np.where(missing, 1 / np.where(missing, variances - share * hardest, 1.0), 0.0)
+        costs.append(1 / (share * hardest) + others.sum(axis=-2, keepdims=True))
+    return np.asarray(np.min(costs, axis=0))
 
 
 def quantiles(log_levels: FloatArray) -> FloatArray:

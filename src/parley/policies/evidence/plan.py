@@ -32,7 +32,6 @@ FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
 # Where rounds are stated, in standard errors: by how much gaps may be smaller than they look, and the least that is
 # planned for; and the most that a phase multiplies what was spent by.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
-CLOSES_FOR, CLOSES_LATE, DOUBT, FIRM_DOUBT = 1.0, 3.0, -2.0, 1.0
 # About how often a cell is reported in a study. Every private report adds noise: it pays to learn much from the first,
 # which makes up for the noise of so many (docs/privacy.md).
 REPORTS = 8.0
@@ -148,9 +147,8 @@ def is_closed(problem: Problem) -> bool:
 
     Only where the scale is known: with an unknown one there is no largest size, and a few such studies ran away.
     """
-    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and problem.question_count == 1
-    noise = problem.noise
-    return few and problem.tolerance > 0 and noise.boosted and noise.assumes_gaussian and noise.knows_scale
+    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS
+    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.knows_scale
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
@@ -252,7 +250,6 @@ def cheapest(
         common, own = 1.0, np.broadcast_to(variances, past.counts.shape)
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
-    tied: BoolArray | None = None
     near: FloatArray | None = None  # a plan that knows of the noise of private reports
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
@@ -264,8 +261,7 @@ def cheapest(
         losing = np.isfinite(rows)
         opponents = contrasts.opponents
         if closing is not None:
-            tied = looks_tied(problem, contrasts, rows, closing, common) if tied is None else tied
-            opponents, rows = with_closing(problem, contrasts, rows, closing, common, tied)
+            opponents, rows = with_closing(problem, contrasts, rows, closing, common)
         programs = ContrastPrograms.of(problem.squared_weights, opponents, rows, cost_model.prices, each)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(
@@ -285,45 +281,20 @@ def cheapest(
     return solution, programs.touched(), shares
 
 
-def looks_tied(
-    problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
-) -> BoolArray:
-    """`(batch, 1, 1, agent)`: where closing the question costs less than to prove the gaps that there seem to be."""
-    closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :] / variance
-    between = contenders_meet(contrasts, closing)
-    losing = np.isfinite(rows)
-    sure = np.full(rows.shape, np.inf)
-    stakes = problem.noise.stake(contrasts.missing[losing], np.full(int(losing.sum()), FIRST_MARGIN))
-    doubt = DOUBT if problem.max_rounds is None else FIRM_DOUBT
-    least = np.maximum(contrasts.gap[losing] - doubt * contrasts.error[losing], 0.0)
-    sure[losing] = np.square(least / np.maximum(stakes, LEAST_STAKE)) / variance
-    assert closing.looks is not None
-    late = CLOSES_LATE if problem.max_rounds is None else np.inf
-    patience = np.where(closing.looks > 1, CLOSES_FOR, late)[:, None, None, None]
-    return np.asarray((between & (sure < patience * closed)).any(axis=(-3, -2), keepdims=True))
-
-
-def contenders_meet(contrasts: Contrasts, closing: Closing) -> BoolArray:
-    """`(batch, opponent, arm, agent)`: contrasts of two contenders."""
-    near = closing.contenders[:, None]
-    return np.asarray(near & np.take_along_axis(near, contrasts.opponents, axis=-2))
-
-
 def with_closing(
-    problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float, tied: BoolArray
+    problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
 ) -> tuple[IntArray, FloatArray]:
-    """Opponents and rows, with one more slot: contenders by themselves, as precise as closes their agent's question.
+    """Opponents and rows, with one more slot: of an agent with several contenders every arm by itself, as precise as
+    closes its question.
 
     A row of an arm against itself counts twice.
     """
-    closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :] / variance
-    meet = contenders_meet(contrasts, closing)
-    hardest = np.where(meet, rows, np.inf).min(axis=(-3, -2), keepdims=True)
-    open_ = np.isfinite(hardest)
-    even = np.where(tied | ~open_, closed, np.maximum(hardest, closed))
+    closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :]
+    inside = closing.contenders[:, None]
+    several = (inside.sum(axis=-2, keepdims=True) > 1) & np.isfinite(rows).any(axis=(-3, -2), keepdims=True)
     itself = np.broadcast_to(np.arange(problem.arm_count)[:, None], (len(rows), 1, *problem.shape))
-    alone = np.where(open_ & closing.contenders[:, None], even, np.inf)
-    kept = np.where(meet, np.inf, rows)
+    alone = np.where(several, np.where(inside, closed, closing.outside[:, None]) / variance, np.inf)
+    kept = np.where(several, np.inf, rows)
     return np.concatenate([contrasts.opponents, itself], axis=-3), np.concatenate([kept, alone], axis=-3)
 
 

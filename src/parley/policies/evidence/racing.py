@@ -217,7 +217,7 @@ class EvidenceRacing(Elimination):
             return None
         size, quantile = self._closing_size
         undecided = state.active.sum(axis=-2) > problem.top
-        share = found.contenders.mean(axis=-2) * np.square(found.quantile / quantile)
+        share = found.information * np.square(problem.tolerance / quantile) / (2 * problem.arm_count)
         scatter = problem.noise.cell_variances(state.totals) / problem.noise.first_variance
         usual = np.broadcast_to(scatter, state.counts.shape).mean(axis=(-2, -1))
         cost = size * usual * np.where(undecided, share, 0.0).max(axis=-1)

@@ -186,8 +186,8 @@ def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) 
     """What closes the questions, by the past; None where the rewards have no test that ends, or arms are too many."""
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
-    among = state.active & ~closed(problem) & ~_new(state)
-    return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances)
+    among, ranked = state.active & ~closed(problem) & ~_new(state), standing(problem, state, line)
+    return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances, ranked)
 
 
 def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
