@@ -122,7 +122,15 @@ class Mutant:
 
 
 def _model(broken: RewardModel) -> Maker:
-    return lambda problem: EvidenceRacing(problem=problem.with_(noise=broken), rounds=8)
+    """Raced in the steps of eight rounds, as many as it takes: a flaw shows where phases are many and small."""
+    precision, growth, optimism, caution = EvidenceRacing.tempers[8]
+    return lambda problem: EvidenceRacing(
+        problem=problem.with_(noise=broken),
+        precision=precision,
+        growth=growth,
+        optimism=optimism * broken.optimism,
+        caution=caution * broken.caution,
+    )
 
 
 def _tie(noise: str = "gaussian", *, arms: int = 5, agents: int = 1) -> Tie:
