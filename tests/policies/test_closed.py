@@ -185,10 +185,10 @@ KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale
 NORMAL = {"kind": "binary", "inference": "normal"}
 
 
-def hospitals(gap=0.0):
-    """Four of them, three arms at 25 %, one of them better by the gap."""
-    problem = Problem(arms=3, weights=personalized(4, 0.5), tolerance=0.05, delta=0.05, noise=make_model(**NORMAL))
-    return Instance(problem=problem, means=np.repeat(0.25 + np.array([gap, 0.0, 0.0])[:, None], 4, axis=1))
+def sites(gap=0.0, noise=KNOWN, rate=0.0, tolerance=0.1):
+    """Four of them with a mix of their own, three arms, one of them better by the gap."""
+    problem = Problem(arms=3, weights=personalized(4, 0.5), tolerance=tolerance, delta=0.05, noise=make_model(**noise))
+    return Instance(problem=problem, means=np.repeat(rate + np.array([gap, 0.0, 0.0])[:, None], 4, axis=1))
 
 
 def contending(means, errors, levels=None):
@@ -232,30 +232,47 @@ def test_no_set_is_dearer_than_to_close_between_all():
 
 
 @pytest.mark.simulations
-def test_four_hospitals_with_normal_inference_end_in_the_rounds_that_are_planned():
-    for gap, most in ((0.0, 5800), (0.025, 5300), (0.1, 2250)):
-        instance = hospitals(gap)
+def test_four_sites_end_in_the_rounds_that_are_planned():
+    for gap, most in ((0.0, 7700), (0.05, 6700), (0.2, 2450)):
+        instance = sites(gap)
         policy = make_policy("evidence", instance.problem)
         found = simulate(policy, instance, replications=1000, seed=20261118)
         assert found.finished.all()
         assert found.costs.mean() < most
-        assert found.rounds.mean() < 6.5
+        assert found.rounds.mean() < 7
         assert found.costs.max() <= policy.largest_size
 
 
 @pytest.mark.simulations
-def test_hospitals_just_beyond_the_tolerance_err_in_at_most_delta():
-    instance = hospitals(0.051)
+def test_sites_just_beyond_the_tolerance_err_in_at_most_delta():
+    instance = sites(0.101)
     found = simulate(make_policy("evidence", instance.problem), instance, replications=4000, seed=20261118)
     assert 0.01 < found.error_rate <= 0.05
 
 
-@pytest.mark.simulations
-def test_a_budget_above_the_fixed_size_answers_nearly_all_ties():
-    instance = alone([0.25] * 3, NORMAL, tolerance=0.05, delta=0.05, max_samples=2000)
-    found = simulate(make_policy("evidence", instance.problem), instance, replications=1000, seed=20261118)
-    assert found.finished.mean() > 0.93
-    assert found.costs.mean() < 1720
+@pytest.mark.parametrize(("rate", "tolerance", "most"), [(0.02, 0.01, 3700), (0.005, 0.004, 7700)])
+def test_rates_that_are_rare_are_not_asked_for_a_look_that_one_half_would_need(rate, tolerance, most):
+    """As closed studies, by the variance at one half, they took 16,620 and 103,848 in a single round."""
+    instance = sites(4 * tolerance, NORMAL, rate, tolerance)
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=100, seed=20261118)
+    assert found.finished.all()
+    assert found.costs.mean() < most
+
+
+@pytest.mark.parametrize("agents", [1, 4])
+def test_a_tolerance_far_below_the_gaps_costs_next_to_nothing(agents):
+    """With a first look of a tenth of the closing size a tolerance of 0.01 took 23,568 samples instead of 444."""
+    weights = [[1.0]] if agents == 1 else personalized(agents, 0.5)
+    means = np.repeat([[0.5], [0.0], [0.0]], agents, axis=1)
+
+    def cost(tolerance):
+        problem = Problem(arms=3, weights=weights, tolerance=tolerance, delta=0.05, noise=make_model(**KNOWN))
+        policy = make_policy("evidence", problem)
+        return simulate(policy, Instance(problem=problem, means=means), replications=200, seed=20261118).costs.mean()
+
+    without = cost(0.0)
+    for tolerance in (0.01, 0.02, 0.05):
+        assert cost(tolerance) < 1.2 * without
 
 
 def test_which_studies_are_closed():
@@ -264,8 +281,9 @@ def test_which_studies_are_closed():
     assert not is_closed(alone([0] * 3, UNKNOWN).problem)
     assert not is_closed(alone([0] * 5, KNOWN).problem)
     assert not is_closed(alone([0.2] * 3, {"kind": "binary"}).problem)
-    assert is_closed(alone([0.2] * 3, NORMAL).problem)
-    assert is_closed(hospitals().problem)
+    assert not is_closed(alone([0.2] * 3, NORMAL).problem)
+    assert is_closed(alone([0.2] * 3, NORMAL, max_rounds=4).problem)
+    assert is_closed(sites().problem)
     assert not is_closed(alone([0, 0, 0], KNOWN, top=2).problem)
     assert not is_closed(alone([0, 0], KNOWN, tolerance=0.0).problem)
 

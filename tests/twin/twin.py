@@ -927,7 +927,7 @@ class Pairs(Question):
 
 
 class ClosedPairs(Pairs):
-    """One answer, few arms, a known Gaussian scale or normal inference: even shares that move, and a planned end."""
+    """One answer, few arms, a known Gaussian scale: even shares that move, and a planned end."""
 
     def __init__(self, twin: Twin, m: int) -> None:
         super().__init__(twin, m)
@@ -953,7 +953,7 @@ class ClosedPairs(Pairs):
         known = [arm for arm in self.active if not self.unknown(arm, past)]
         if len(self.active) < 2 or not known:
             return []
-        tolerance, sure = self.twin.problem.tolerance, 1.3 if self.twin.problem.max_rounds is None else 5.0
+        tolerance, sure = self.twin.problem.tolerance, 1.0 if self.twin.problem.max_rounds is None else 5.0
         ranked = sorted(known, key=lambda arm: (-self.standing(arm, past), arm))
         open_ = {pair: had for pair, had in self.wealth.items() if set(pair) <= set(known) and had < self.line}
         u = {pair: -float(ndtri(0.95 * math.exp(had - self.line))) for pair, had in open_.items()}
@@ -1059,8 +1059,12 @@ class Twin:
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
-        few = self.top == 1 and 1 < self.arms <= 4
-        pairs = ClosedPairs if few and type(problem.noise).__name__ in ("Gaussian", "BinaryNormal") else Pairs
+        few, name = self.top == 1 and 1 < self.arms <= 4, type(problem.noise).__name__
+        pairs = (
+            ClosedPairs
+            if few and (name == "Gaussian" or (name == "BinaryNormal" and problem.max_rounds is not None))
+            else Pairs
+        )
         self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 
     def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:

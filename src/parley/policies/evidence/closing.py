@@ -20,9 +20,9 @@ KEPT = 0.05  # of its level a pair keeps in a last look, for a study that must g
 # Gaps count as smaller than they look by so many standard errors, but not as below 0, which the tolerance raises to the
 # tolerance: the best of many estimates is too high, and a study that takes a tie for a gap loses what it bets.
 DOUBT = 2.0
-# Standard deviations beyond the quantile: a pair that is drawn so far wins nine times out of ten; and where a last
+# Standard deviations beyond the quantile: a pair that is drawn so far wins five times out of six; and where a last
 # round is stated, so that nothing can follow.
-SURE, SURE_AT_LAST = 1.3, 5.0
+SURE, SURE_AT_LAST = 1.0, 5.0
 LEAST_NEED = 0.1
 LEADERS = (0.25, 0.4, 0.55)  # of what the hardest contrast allows, the variance of the leader's own mean
 APART = 0.5  # at least so many times a contender's variance is that of an arm outside: else it costs no less inside

@@ -110,7 +110,8 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
         if is_closed(problem):
             quantile = closing_size(problem, line)[1]
-            least = (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK)
+            # A tolerance far below the gaps that are plausible is no reason for a larger phase.
+            least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
         draws = enlarged(draws, variance, REPORTS * problem.noise_variance)
@@ -145,10 +146,13 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 def is_closed(problem: Problem) -> bool:
     """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move.
 
-    Only where the scale is known: with an unknown one there is no largest size, and a few such studies ran away.
+    Only where the scale is known before the first draw: with an unknown one there is no largest size, and a few such
+    studies ran away. Rates are closed where few rounds are left to them: else clear gaps would cost a half more.
     """
     few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS
-    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.knows_scale
+    noise = problem.noise
+    known = noise.knows_scale and (problem.max_rounds is not None or not noise.in_range)
+    return few and known and problem.tolerance > 0 and noise.boosted
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
@@ -314,7 +318,9 @@ def size_of_look(
     ratio = FIRM_LOOKS if firm else FEW_LOOKS
     before = 1.0 - np.maximum(looks, 1)
     whole = spent + closes
-    most = np.where(looks > 1, whole * ratio**before - spent, np.inf)
+    # What looks like a tie after little was drawn may still be a clear gap: then nobody goes a long way at once.
+    longest = np.inf if firm else (temper.growth - 1) * spent
+    most = np.where(looks > 1, np.minimum(whole * ratio**before - spent, longest), np.inf)
     least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
     return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
 
