@@ -185,9 +185,10 @@ KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale
 NORMAL = {"kind": "binary", "inference": "normal"}
 
 
-def sites(gap=0.0, noise=KNOWN, rate=0.0, tolerance=0.1):
+def sites(gap=0.0, noise=KNOWN, rate=0.0, tolerance=0.1, **changes):
     """Four of them with a mix of their own, three arms, one of them better by the gap."""
-    problem = Problem(arms=3, weights=personalized(4, 0.5), tolerance=tolerance, delta=0.05, noise=make_model(**noise))
+    terms = {"tolerance": tolerance, "delta": 0.05} | changes
+    problem = Problem(arms=3, weights=personalized(4, 0.5), noise=make_model(**noise), **terms)
     return Instance(problem=problem, means=np.repeat(rate + np.array([gap, 0.0, 0.0])[:, None], 4, axis=1))
 
 
@@ -232,22 +233,22 @@ def test_no_set_is_dearer_than_to_close_between_all():
 
 
 @pytest.mark.simulations
-def test_four_sites_end_in_the_rounds_that_are_planned():
-    for gap, most in ((0.0, 7700), (0.05, 6700), (0.2, 2450)):
-        instance = sites(gap)
+def test_four_sites_end_in_the_last_round_that_is_stated():
+    for gap, most in ((0.0, 9000), (0.2, 4200)):
+        instance = sites(gap, max_rounds=4)
         policy = make_policy("evidence", instance.problem)
-        found = simulate(policy, instance, replications=1000, seed=20261118)
-        assert found.finished.all()
+        found = simulate(policy, instance, replications=500, seed=20261118)
+        assert found.finished.mean() > 0.95
         assert found.costs.mean() < most
-        assert found.rounds.mean() < 7
         assert found.costs.max() <= policy.largest_size
 
 
 @pytest.mark.simulations
-def test_sites_just_beyond_the_tolerance_err_in_at_most_delta():
-    instance = sites(0.101)
+@pytest.mark.parametrize(("noise", "rate"), [(KNOWN, 0.0), (NORMAL, 0.25)])
+def test_sites_just_beyond_the_tolerance_err_in_at_most_delta(noise, rate):
+    instance = sites(0.101, noise, rate, max_rounds=4)
     found = simulate(make_policy("evidence", instance.problem), instance, replications=4000, seed=20261118)
-    assert 0.01 < found.error_rate <= 0.05
+    assert found.error_rate <= 0.05
 
 
 @pytest.mark.parametrize(("rate", "tolerance", "most"), [(0.02, 0.01, 3700), (0.005, 0.004, 7700)])
@@ -283,7 +284,8 @@ def test_which_studies_are_closed():
     assert not is_closed(alone([0.2] * 3, {"kind": "binary"}).problem)
     assert not is_closed(alone([0.2] * 3, NORMAL).problem)
     assert is_closed(alone([0.2] * 3, NORMAL, max_rounds=4).problem)
-    assert is_closed(sites().problem)
+    assert not is_closed(sites().problem)
+    assert is_closed(sites(max_rounds=4).problem)
     assert not is_closed(alone([0, 0, 0], KNOWN, top=2).problem)
     assert not is_closed(alone([0, 0], KNOWN, tolerance=0.0).problem)
 

@@ -136,6 +136,17 @@ def test_bets_are_gaussian_ones_with_stakes_of_the_past_and_scores_of_the_phase(
     assert (last == 3.0).tolist() == (z > 1.6469).tolist()  # the normal quantile of exp(-3)
 
 
+def test_a_bet_that_is_lost_without_any_variance_is_not_lost_for_ever():
+    """Failures alone against successes alone had a score of -1e49, and the next plan asked for 1e50 draws."""
+    bets = with_variance(some_bets(draws=15))
+    counts = bets.fresh.counts
+    sums = np.where(np.arange(counts.shape[-2])[:, None] % 2, counts, 0).astype(float)
+    lost = replace(bets, fresh=replace(bets.fresh, sums=sums, squares=sums), contrast=np.full(len(bets.arm), -0.9))
+    scores = MODEL.scores(lost)
+    assert scores.min() == -40
+    assert MODEL.payoff(lost).min() > -2000
+
+
 def test_rates_of_0_and_1_have_a_variance_too():
     bets = with_variance(some_bets(draws=15))
     for sums in (np.zeros(bets.fresh.sums.shape), bets.fresh.counts.astype(float)):

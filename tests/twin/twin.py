@@ -501,7 +501,7 @@ class BinaryNormal(Binary):
             variance += w * w / count * each
             third += w**3 / count**2 * each * (1 - 2 * r)
         variance = max(variance, 1e-100)
-        z, skewness = (bet.value(fresh) + shift) / math.sqrt(variance), third / variance**1.5
+        z, skewness = max((bet.value(fresh) + shift) / math.sqrt(variance), -40.0), third / variance**1.5
         if z > 0 and skewness > 1e-6:
             z = min(z, 6 / skewness * ((1 + skewness * z / 2) ** (1 / 3) - 1) + skewness / 6)
         final, kept = self.last_look(bet, last)
@@ -1059,12 +1059,10 @@ class Twin:
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
-        few, name = self.top == 1 and 1 < self.arms <= 4, type(problem.noise).__name__
-        pairs = (
-            ClosedPairs
-            if few and (name == "Gaussian" or (name == "BinaryNormal" and problem.max_rounds is not None))
-            else Pairs
-        )
+        firm, name = problem.max_rounds is not None, type(problem.noise).__name__
+        few = self.top == 1 and 1 < self.arms <= 4 and (firm or problem.question_count == 1)
+        closed = few and (name == "Gaussian" or (firm and name == "BinaryNormal"))
+        pairs = ClosedPairs if closed else Pairs
         self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 
     def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:

@@ -20,6 +20,9 @@ PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variance
 CLEAR_OF_0 = 1e-3  # where a search begins, no rate is nearer to 0 or 1
 RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # at most so many, to a gap of so much
 LEAST_VARIANCE = 1e-100  # of a contrast in which nobody had a one, and which is 0
+# A few draws without a success on one side and without a failure on the other have no variance: a bet that is lost so
+# clearly is lost, but not more than that, or no later phase could make it good.
+LEAST_SCORE = -40.0
 HEAVIER = 0.2  # log of how much heavier a tail may be because its variance is estimated; else the bet is exact
 LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
 
@@ -82,7 +85,7 @@ class BinaryNormal(Binary):
             variance = np.maximum(variance, LEAST_VARIANCE)
             third = (part.counts * part.shares**3 * variances * (1 - 2 * nearest)).sum(axis=(1, 2))
             scores[part.chosen] = unskewed(bets.contrast[part.chosen] / np.sqrt(variance), third / variance**1.5)
-        return scores
+        return np.maximum(scores, LEAST_SCORE)
 
 
 def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:

@@ -147,11 +147,12 @@ def is_closed(problem: Problem) -> bool:
     """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move.
 
     Only where the scale is known before the first draw: with an unknown one there is no largest size, and a few such
-    studies ran away. Rates are closed where few rounds are left to them: else clear gaps would cost a half more.
+    studies ran away. Several questions, and rates, are closed where a last round is stated: else clear gaps would cost
+    up to a half more, and arms that are far off would be set aside instead of ruled out.
     """
-    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS
-    noise = problem.noise
-    known = noise.knows_scale and (problem.max_rounds is not None or not noise.in_range)
+    noise, firm = problem.noise, problem.max_rounds is not None
+    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and (firm or problem.question_count == 1)
+    known = noise.knows_scale and (firm or not noise.in_range)
     return few and known and problem.tolerance > 0 and noise.boosted
 
 
