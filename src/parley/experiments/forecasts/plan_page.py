@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from parley.rewards.privacy import epsilon
 from parley.text.formatting import DASH, number, share_text
 from parley.text.translation import gettext, translated
 
+LABEL = 14  # letters in a line below a box
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 
 
@@ -153,21 +155,25 @@ def beside_table(title: str, found: Comparison) -> Table:
 
 
 def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
-    """A row a truth and design: size, looks, power and errors; and how many times its mean size the study takes."""
+    """A row a truth and design: size, looks, power and errors; and how many times its mean size the study takes.
+
+    A truth is named in the first of its rows.
+    """
     rows = []
     for row in found.rows:
-        truth = translated(row.truth)
+        first = len(rows)
         for key, study in row.studies.items():
             inference = f", {key} inference" if len(row.studies) > 1 else ""
             figures = mean_text(study.summary()["samples"]), f"{study.rounds.mean():.1f}"
             size = DASH if study.largest_size is None else f"{study.largest_size:,}"
-            rows.append([truth, name + inference, size, *figures, right_text(study), wrong_text(study), DASH])
+            rows.append(["", name + inference, size, *figures, right_text(study), wrong_text(study), DASH])
         for peer in row.peers:
             one = peer.figures
             mean = f"{one.mean:,.0f} ± {one.mean_error:,.0f}"
             power, wrong = share_text(one.power, one.power_error), f"{100 * one.wrong:.1f} %"
             ratio = f"{row.ratio(found.inference[0], peer):.2f}"
-            rows.append([truth, peer.label, f"{one.samples:,}", mean, f"{one.rounds:,.1f}", power, wrong, ratio])
+            rows.append(["", peer.label, f"{one.samples:,}", mean, f"{one.rounds:,.1f}", power, wrong, ratio])
+        rows[first][0] = translated(row.truth)
     head = ("truth", "design", "samples at most", "mean", "looks", "power", "wrong", "study over design")
     return Table.of_text(title, head, rows)
 
@@ -287,7 +293,8 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
             costs = [estimate.costs for estimate in estimates]
             at = (places + offset).tolist()
             draw_boxes(spread, costs, at, colour=colour, style=style, label=label, widths=0.3, showfliers=False)
-        lines = [re.sub(r" (?=\(|against )|, ", "\n", estimate.scenario) for estimate in plan.scenarios]
+        parts = [re.split(r" (?=\(|against )|, ", estimate.scenario) for estimate in plan.scenarios]
+        lines = ["\n".join(fill(part, LABEL) for part in each) for each in parts]
         spread.set_xticks(places, lines, size=8)
         spread.set_yscale("log")
         spread.set(title="Cost by scenario", ylabel=f"{plan.unit} of all agents")
