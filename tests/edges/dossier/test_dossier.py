@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -238,3 +240,20 @@ def test_the_command_writes_the_same_dossier_again(tmp_path, capsys):
     assert found["planned"]["power"] > 0.5
     assert found["ties"]["ruled_out_at_most"] >= found["ties"]["ruled_out"]
     assert f"parley plan {file} --report {report} --policy evidence --replications 30 --seed 0 --gap 0.4" in written[0]
+
+
+def test_words_that_are_not_installed_are_told_before_anything_is_simulated(tmp_path):
+    script = """
+import sys
+sys.modules["babel.messages.mofile"] = None
+from parley.cli.main import run
+from parley.edges.dossier import command
+command.make_dossier = None
+sys.argv = ["parley", "plan", "examples/four-hospitals.toml", "--report", sys.argv[1]]
+run()
+"""
+    made = tmp_path / "dossier.html"
+    found = subprocess.run([sys.executable, "-c", script, made], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "the words of trial: found no package babel" in found.stderr
+    assert not made.exists()

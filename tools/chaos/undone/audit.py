@@ -156,4 +156,4 @@ def take_the_log_of_another_study():
 def hash_by_another_recipe():
     from parley.protocol import events
 
-    change(events, "sha256", lambda text, real=events.sha256: real(f"{text}\n"))
+    change(events, "sha256_of", lambda texts, real=events.sha256_of: real([*texts, "\n"]))

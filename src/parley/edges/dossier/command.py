@@ -8,6 +8,7 @@ from parley.cli.plan import PlanRequest
 from parley.edges.dossier import page
 from parley.edges.dossier.dossier import REPLICATIONS, dossier_studies, make_dossier
 from parley.errors import InvalidInput
+from parley.text.translation import reading
 
 
 def write_dossier(asked: PlanRequest, report: str) -> None:
@@ -16,6 +17,8 @@ def write_dossier(asked: PlanRequest, report: str) -> None:
     if write is None:
         raise InvalidInput("--report", found=report, allowed="a file whose name ends in .html or .md")
     checked_output(report, "--report")
+    with reading(asked.study.problem.audience):
+        pass  # words that are not installed are told now, and not after minutes of simulating
     gaps, study = asked.gaps, asked.study
     if gaps and min(gaps) <= 0:
         raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
