@@ -159,7 +159,7 @@ def designs_table(title: str, found: Comparison, name: str = "this study") -> Ta
 
     A truth is named in the first of its rows.
     """
-    rows = []
+    rows: list[list[str]] = []
     for row in found.rows:
         first = len(rows)
         for key, study in row.studies.items():
