@@ -103,5 +103,5 @@ def test_every_key_is_documented():
     page = (ROOT / "docs" / "study-file.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page, flags=re.MULTILINE))
     keys = {f"{section}.{key}" if section else key for section, keys in SECTIONS.items() for key in keys}
-    assert documented == keys - {"weights", "noise", "policy", "privacy", "truth"}
+    assert documented == keys - {"weights", "noise", "outcomes", "policy", "privacy", "truth"}
     assert all(f'`"{kind}"`' in page for kind in WEIGHT_KEYS)

@@ -9,7 +9,7 @@ from tests.test_settings import GOOD, TAKEN
 
 from parley.errors import InvalidInput
 from parley.settings import SETTINGS
-from parley.study import SECTIONS, json_schema, parse_study
+from parley.study import REPEATED, SECTIONS, json_schema, parse_study
 
 ROOT = Path(__file__).parents[1]
 STUDIES = sorted((ROOT / "examples").glob("*.toml")) + sorted((ROOT / "examples" / "models").glob("*.toml"))
@@ -62,8 +62,10 @@ def test_a_file_without_arms_or_agents_is_marked():
 def test_every_key_has_its_row_and_says_what_it_means():
     properties = json_schema()["properties"]
     for section, keys in SECTIONS.items():
-        rows = properties[section]["properties"] if section else properties
-        assert set(rows) - set(SECTIONS) == set(keys)
+        inside = properties[section]["items"] if section in REPEATED else properties.get(section)
+        rows = inside["properties"] if section else properties
+        beside = set(SECTIONS["noise"]) if section == "outcomes" else set()  # which an outcome has too
+        assert set(rows) - set(SECTIONS) - beside == set(keys) - beside
         assert all(rows[key]["description"] for key in keys)
 
 

@@ -50,10 +50,11 @@ def between(page: str, name: str, text: str) -> str:
 def study_file(page: str) -> str:
     """docs/study-file.md: the keys of each section, under its heading."""
     from parley.settings import full_name
-    from parley.study import SECTIONS
+    from parley.study import REPEATED, SECTIONS
 
     for section, keys in SECTIONS.items():
-        heading = f"## `[{section}]`" if section else "## The question"
+        marked = f"[[{section}]]" if section in REPEATED else f"[{section}]"
+        heading = f"## `{marked}`" if section else "## The question"
         rows = (f"| `{full_name(section, key)}` | {row.meaning} | {row.default} |" for key, row in keys.items())
         head = "| key | meaning | default |\n|---|---|---|\n"
         page = with_rows(page, head, (row.replace("|  |", "| |") for row in rows), start=page.index(heading))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, TiedArms
+from parley.outcomes import Outcome, checked_outcomes
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
@@ -39,7 +40,8 @@ class Problem(StudySettings):
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
     weights: FloatArray  # may be given as any nested sequence of numbers
     agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
-    noise: RewardModel = field(default_factory=Gaussian)
+    noise: RewardModel = field(default_factory=Gaussian)  # of the primary outcome
+    outcomes: tuple[Outcome, ...] = ()  # beside it; a person's privacy is divided over all
 
     def __post_init__(self) -> None:
         weights = mixing_weights(self.weights)
@@ -57,9 +59,18 @@ class Problem(StudySettings):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_settings(arms, agents)
-        object.__setattr__(self, "noise", self.noise.private(self.rho))
+        self._check_outcomes()
         self.noise.check_shape(self.shape)
         self._check_rates()
+
+    def _check_outcomes(self) -> None:
+        outcomes = checked_outcomes(self.outcomes)
+        for outcome in outcomes:
+            outcome.check_problem(self.control, self.dormant, self.shape)
+        each = self.rho_each
+        private = tuple(replace(outcome, noise=outcome.noise.private(each)) for outcome in outcomes)
+        object.__setattr__(self, "outcomes", private)
+        object.__setattr__(self, "noise", self.noise.private(each))
 
     def _check_rates(self) -> None:
         """Only an agent without weight in any mix may have a rate of 0: otherwise the study could never end."""
@@ -99,6 +110,11 @@ class Problem(StudySettings):
     def shape(self) -> tuple[int, int]:
         """(K, M): the last two axes of every array about this problem."""
         return self.arm_count, self.agent_count
+
+    @property
+    def rho_each(self) -> float | None:
+        """What each outcome of a person may spend of `rho`: every one is a release of its own, and they add up."""
+        return None if self.rho is None else self.rho / (1 + len(self.outcomes))
 
     @property
     def noise_variance(self) -> float:
@@ -163,6 +179,10 @@ class Problem(StudySettings):
         """`(..., arm, agent)`: whether every cell with weight in the agent's mixed mean of the arm has draws."""
         weighed = (self.squared_weights > 0).astype(np.float32)
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
+
+    def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
+        """The same draws, looked at by another outcome: its reward model, and an error probability of its own."""
+        return self.with_(noise=outcome.noise, delta=self.delta if delta is None else delta, tolerance=0.0)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
         """The question once arms were opened and withdrawn, with what it may spend of delta (docs/arms.md).

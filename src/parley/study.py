@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, section_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
@@ -77,7 +78,7 @@ MAX_DRAWS = 10_000
 
 def _sections() -> dict[str, dict[str, Key]]:
     made: dict[str, dict[str, Key]] = {"": dict(QUESTION)}
-    made |= {"weights": dict(WEIGHTS), "noise": noise_keys(), "policy": dict(POLICY)}
+    made |= {"weights": dict(WEIGHTS), "noise": noise_keys(), "outcomes": outcome_keys(), "policy": dict(POLICY)}
     for row in SETTINGS.values():
         made.setdefault(row.section, {})[row.key] = row
     return made | {"truth": dict(TRUTH)}
@@ -85,6 +86,7 @@ def _sections() -> dict[str, dict[str, Key]]:
 
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
+REPEATED = frozenset({"outcomes"})  # sections [[name]], of which there may be several
 
 
 def json_schema() -> dict[str, Any]:
@@ -103,6 +105,10 @@ def json_schema() -> dict[str, Any]:
         }
         for name, keys in SECTIONS.items()
     }
+    outcomes = sections["outcomes"]
+    outcomes["properties"] = sections["noise"]["properties"] | outcomes["properties"]
+    for name in REPEATED:
+        sections[name] = {"type": "array", "items": sections[name]}
     question = sections.pop("")
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -113,7 +119,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-A_SECTION = Key(kinds=(dict,), meaning="a section")
+A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
 MOST_ARMS, MOST_AGENTS = 100_000, 10_000
 MOST_DOTS = 16  # in a key: our keys have one, and tomllib takes quadratic time in their number
 
@@ -201,12 +207,13 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     >>> study.problem.weights.tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
-    check_section("", document, SECTIONS[""] | {name: A_SECTION for name in SECTIONS if name})
+    kinds = {name: SEVERAL if name in REPEATED else A_SECTION for name in SECTIONS if name}
+    check_section("", document, SECTIONS[""] | kinds)
     for key in ("arms", "agents"):
         if key not in document:
             raise InvalidInput(key, found="nothing", allowed="a whole number or a list of names")
-    inner = {name: document.get(name, {}) if name else document for name in SECTIONS}
-    for name in filter(None, SECTIONS):
+    inner = {name: document.get(name, {}) if name else document for name in SECTIONS if name not in REPEATED}
+    for name in filter(None, inner):
         known = section_keys(inner[name]) if name == "noise" else SECTIONS[name]
         check_section(name, inner[name], known, open_to_others=name == "policy")
     counts = {key: given if isinstance(given := document[key], int) else len(given) for key in ("agents", "arms")}
@@ -220,6 +227,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         agents=document["agents"],
         weights=weights_of(inner["weights"], counts["agents"], folder),
         noise=noise,
+        outcomes=study_outcomes(document.get("outcomes", ())),
         **{"largest_gap": noise.usual_gap} | settings,
     )
     problem.require_question()

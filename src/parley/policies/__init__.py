@@ -111,6 +111,10 @@ def make_policy(
     """
     policy, known = policy_class(name), option_names(name)
     problem.refuse(f"the policy {name}", policy.supports)
+    guardrails = [outcome for outcome in problem.outcomes if outcome.guards]
+    if guardrails and "dormant" not in policy.supports:
+        allowed = f'"secondary", since no arm can be stopped with the policy {name}'
+        raise InvalidInput(guardrails[0].place("role"), found=repr(guardrails[0].role), allowed=allowed)
     if policy.draws_everything and problem.rate is not None and not problem.rate.all():
         idle = problem.agents[int(problem.rate.argmin())]
         everything = f"a rate above 0: the policy {name} draws every arm at every agent"

@@ -14,12 +14,14 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from parley.errors import InvalidInput
+from parley.outcomes import outcome_of
 from parley.policies import Policy, make_policy, policy_class
 from parley.problem import IntArray, Problem
 from parley.protocol.codec import (
     Count,
     Digest,
     Message,
+    Model,
     Name,
     Phase,
     canonical,
@@ -90,6 +92,10 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         default_factory=lambda: {"kind": "gaussian", "scale": 1.0}
     )
     options: Annotated[dict[str, Any], described("The policy's options.")] = msgspec.field(default_factory=dict)
+    outcomes: Annotated[
+        tuple[dict[str, Any], ...],
+        described("What is observed beside the primary outcome, which `noise` describes: the keys of [[outcomes]]."),
+    ] = ()
 
     def __post_init__(self) -> None:
         _check_names("name", (self.name,))
@@ -120,6 +126,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
             noise=problem.noise.document(),
             policy=study.policy,
             options=dict(study.options),
+            outcomes=tuple(outcome.document() for outcome in problem.outcomes),
             **problem.stored(),
         )
 
@@ -148,6 +155,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
             agents=self.agents,
             weights=np.array(self.weights, dtype=np.float64) if rectangular else self.weights,  # type: ignore[arg-type]
             noise=make_model(**self.noise),
+            outcomes=tuple(map(outcome_of, self.outcomes)),
             **{name: value for name, value in chosen.items() if value is not UNSET},
         )
 
@@ -200,6 +208,43 @@ class Plan(Message, tag="parley/plan/1"):
         return tuple(any(column) for column in zip(*self.quotas, strict=True))
 
 
+class OutcomeTotals(Model, omit_defaults=True):
+    """The totals of one further outcome in a report, per arm as in the report itself.
+
+    Every person of the report has this outcome or is missing from it, whoever lacks the primary one too.
+    """
+
+    name: Annotated[Name, described("Of the outcome, as the study states it.")]
+    counts: Counts
+    sums: Sums
+    squares: Annotated[Sums, described("Left out in a private study.")] = ()
+    missing: Annotated[Counts, described("Per arm: people of whom this outcome will not come.")] = ()
+
+    @classmethod
+    def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
+        """From what an agent observed, `(arm,)`."""
+        return cls(
+            name=name,
+            counts=tuple(totals.counts.tolist()),
+            sums=tuple(totals.sums.tolist()),
+            squares=() if totals.squares is None else tuple(totals.squares.tolist()),
+            missing=missing if any(missing) else (),
+        )
+
+    @property
+    def totals(self) -> Totals:
+        """`(arm,)`: squares that were not sent are 0."""
+        return _totals(self.counts, self.sums, self.squares)
+
+
+def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[float, ...]) -> Totals:
+    return Totals(
+        counts=np.array(counts, dtype=np.int64),
+        sums=np.array(sums),
+        squares=np.array(squares) if squares else np.zeros(len(sums)),
+    )
+
+
 class Report(Message, tag="parley/report/1"):
     """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
 
@@ -228,6 +273,9 @@ class Report(Message, tag="parley/report/1"):
         Count | None,
         described("How often sums of this phase left the site with noise of their own, where more than once."),
     ] = None
+    outcomes: Annotated[
+        tuple[OutcomeTotals, ...], described("Of every further outcome of the study, in its order; none otherwise.")
+    ] = ()
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -256,11 +304,7 @@ class Report(Message, tag="parley/report/1"):
     @property
     def totals(self) -> Totals:
         """`(arm,)`, as the numeric rooms have it: squares that were not sent are 0."""
-        return Totals(
-            counts=np.array(self.counts, dtype=np.int64),
-            sums=np.array(self.sums),
-            squares=np.array(self.squares) if self.squares else np.zeros(len(self.sums)),
-        )
+        return _totals(self.counts, self.sums, self.squares)
 
 
 class Receipt(Message, tag="parley/receipt/1"):

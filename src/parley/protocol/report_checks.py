@@ -11,12 +11,14 @@ was sent by mistake is refused.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from parley.errors import ImpossibleReport
-from parley.protocol.messages import Report, StudyMessage
+from parley.outcomes import Outcome
+from parley.protocol.messages import OutcomeTotals, Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import (
     log_evidence_of_overdispersion,
@@ -86,11 +88,16 @@ class Scatter(NamedTuple):
 
 
 def check_report(
-    report: Report, draws: tuple[int, ...], noise: RewardModel, flexible: StudySettings | None = None
+    report: Report,
+    draws: tuple[int, ...],
+    noise: RewardModel,
+    flexible: StudySettings | None = None,
+    outcomes: Sequence[Outcome] = (),
 ) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
 
     `flexible` are the study's settings where other counts may be reported with a reason, None where they may not.
+    `outcomes` are those beside the primary one: a report has the totals of each.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> from parley.rewards import Gaussian
@@ -110,8 +117,38 @@ def check_report(
         allowed = f"2 to {MOST_RELEASES:,}, in a private study; or nothing"
         raise ImpossibleReport("releases", found=report.releases, allowed=allowed)
     _check_counts(report, draws, flexible)
-    for arm, cell in enumerate(zip(report.counts, report.sums, report.squares or report.sums, strict=True)):
-        if private:
+    _check_cells("", report, noise)
+    _check_outcomes(report, outcomes)
+
+
+def _check_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
+    """Raise unless the report has the totals of exactly these outcomes, of all its people, that fit their models."""
+    names, found = [outcome.name for outcome in outcomes], [totals.name for totals in report.outcomes]
+    if names != found:
+        shown, allowed = ", ".join(found) or "none", ", ".join(names) or "none: the study has no further outcomes"
+        raise ImpossibleReport("outcomes", found=shown, allowed=allowed)
+    none = (0,) * len(report.counts)
+    people = [count + more for count, more in zip(report.counts, report.missing or none, strict=True)]
+    for outcome, totals in zip(outcomes, report.outcomes, strict=True):
+        where = f"outcomes.{outcome.name}."
+        sizes = [len(totals.counts), len(totals.sums), len(totals.squares), len(totals.missing or none)]
+        private, arms = outcome.noise.rho is not None, len(none)
+        if sizes != [arms, arms, 0 if private else arms, arms]:
+            squares = "no squares, in a private study" if private else "squares"
+            shown = f"{sizes[0]} counts, {sizes[1]} sums, {sizes[2]} squares, {len(totals.missing)} missing"
+            raise ImpossibleReport(where[:-1], found=shown, allowed=f"{arms} each, one per arm, and {squares}")
+        each = [count + more for count, more in zip(totals.counts, totals.missing or none, strict=True)]
+        if each != people:
+            allowed = f"those of the report together with its missing: {_some(tuple(people))}"
+            found_people = f"{_some(tuple(each))} people, with those that are missing"
+            raise ImpossibleReport(f"{where}counts", found=found_people, allowed=allowed)
+        _check_cells(where, totals, outcome.noise)
+
+
+def _check_cells(where: str, totals: Report | OutcomeTotals, noise: RewardModel) -> None:
+    """Raise unless the sums of every arm are those of some rewards of the model, with noise in a private study."""
+    for arm, cell in enumerate(zip(totals.counts, totals.sums, totals.squares or totals.sums, strict=True)):
+        if noise.rho is not None:
             assert noise.low is not None
             assert noise.high is not None
             found = noisy_flaw(*cell[:2], noise.low, noise.high, noise.grid, noise.noise_variance)
@@ -119,7 +156,8 @@ def check_report(
             found = noise.flaw(*cell)
         if found is not None:
             wrong, possible = found
-            raise ImpossibleReport(f"{wrong}[{arm}]", found=cell[1 if wrong == "sums" else 2], allowed=possible)
+            value = cell[1 if wrong == "sums" else 2]
+            raise ImpossibleReport(f"{where}{wrong}[{arm}]", found=value, allowed=possible)
 
 
 def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySettings | None) -> None:

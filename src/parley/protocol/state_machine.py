@@ -493,7 +493,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
         allowed = "2 or more: other sums of the same people are another release, with noise of their own"
         raise ImpossibleReport("releases", found="nothing", allowed=allowed, hint=hint)
     draws = still_asked(report, counted.draws, problem, counted.counts)
-    check_report(report, draws, problem.noise, problem if here.study.flexible else None)
+    check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
@@ -503,7 +503,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
     problem = here.study.problem
     draws = still_asked(report, here.place.draws or (), problem)
-    check_report(report, draws, problem.noise, problem if here.study.flexible else None)
+    check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
 
 
 def still_asked(

@@ -97,7 +97,8 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     draws = still_asked(report, draws, study.problem, standing.counts)
     try:
-        check_report(report, draws, study.problem.noise, study.problem if study.flexible else None)
+        problem = study.problem
+        check_report(report, draws, problem.noise, problem if study.flexible else None, problem.outcomes)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)

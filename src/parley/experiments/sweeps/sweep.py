@@ -26,7 +26,7 @@ from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.rewards import KINDS, Gaussian
 from parley.settings import REQUIRED, SETTINGS, Key, check_section
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
-from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml_file
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, REPEATED, SECTIONS, parse_study, read_toml_file
 from parley.weights import identity
 
 AxisValue = str | int | float | bool
@@ -192,9 +192,13 @@ def target(name: str) -> str:
 def checked_axis(name: str, values: Any) -> list[Any]:
     """The values of an axis, if there is such an axis and they make one."""
     section, _, key = target(name).rpartition(".")
-    known = section in SECTIONS and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
+    single = section in SECTIONS and section not in REPEATED
+    known = single and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
     if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
-        some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
+        some = [
+            "policy.<option>",
+            *(f"{where}.{what}" for where in SECTIONS if where and where not in REPEATED for what in SECTIONS[where]),
+        ]
         raise UnknownName("axis", name, {*AXES, *(row.key for row in SETTINGS.values() if not row.section), *some})
     if not isinstance(values, list):
         raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")

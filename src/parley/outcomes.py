@@ -1,0 +1,259 @@
+"""What is observed of a draw beside the primary outcome: guardrails, which stop an arm that harms; secondary outcomes.
+
+`[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another,
+with the same keys for its reward model, its own error probability and a role. docs/outcomes.md has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parley.errors import InvalidInput
+from parley.rewards import Gaussian, RewardModel, make_model, noise_keys, section_keys, study_model
+from parley.settings import NUMBER, REQUIRED, SMALLEST_DELTA, Key, check_section
+from parley.validation.checks import LARGEST_SCALE, number, share, within
+
+GUARDRAIL, SECONDARY = "guardrail", "secondary"
+ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
+LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
+LONGEST_DELAY = 36_500.0  # days
+# What columns, form fields and keys of documents beside an outcome are called.
+RESERVED = frozenset(
+    {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
+    | {"missing", "reason", "covariate"}
+)
+
+OWN_KEYS: dict[str, Key] = {
+    "name": Key(
+        kinds=(str,),
+        meaning=f"its name in columns, fields, tables and answers: up to {LONGEST_NAME} characters",
+        default=REQUIRED,
+    ),
+    "role": Key(
+        kinds=(str,),
+        meaning='`"guardrail"`: an arm that is shown to be worse by more than `margin`, or beyond `limit`, is stopped; '
+        '`"secondary"`: estimates and intervals, never a decision',
+        default=REQUIRED,
+        limits={"enum": list(ROLES)},
+    ),
+    "better": Key(
+        kinds=(str,),
+        meaning='`"lower"` (harm, as bleeding) or `"higher"` (as survival)',
+        default=REQUIRED,
+        limits={"enum": list(DIRECTIONS)},
+    ),
+    "margin": Key(
+        kinds=NUMBER,
+        meaning="guardrail: how much worse than the `control` an arm may be, in units of the outcome; at least 0",
+        default="this or `limit`",
+        limits={"minimum": 0},
+    ),
+    "limit": Key(kinds=NUMBER, meaning="guardrail: how bad an arm's mean may be, whatever the control's is"),
+    "delta": Key(
+        kinds=NUMBER,
+        meaning="guardrail: largest probability of any false alarm or false clearing of this guardrail in the study",
+        default="required of a guardrail",
+        limits={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    ),
+    "on_alarm": Key(
+        kinds=(str,),
+        meaning='guardrail: `"stop"` the arm everywhere, at once, or `"propose"` that to an administrator',
+        default='`"stop"`',
+        limits={"enum": list(ALARMS)},
+    ),
+    "question": Key(kinds=(str,), meaning="what a site's page asks of a person, in its own words", default="the name"),
+    "delay": Key(
+        kinds=NUMBER,
+        meaning="days from a draw to this outcome, where they differ from `sampling.delay`",
+        default="`sampling.delay`",
+        limits={"minimum": 0},
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One further outcome of every draw.
+
+    >>> from parley.rewards import Binary
+    >>> bleeding = Outcome(name="bleeding", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
+    >>> bleeding.sign, bleeding.document()["on_alarm"]
+    (1.0, 'stop')
+    """
+
+    name: str
+    role: str  # "guardrail" or "secondary"
+    better: str  # "higher" or "lower"
+    noise: RewardModel = field(default_factory=Gaussian)
+    margin: float | None = None  # of a guardrail: against the control, at least 0
+    limit: float | None = None  # or this, for the mean itself
+    delta: float | None = None
+    on_alarm: str | None = None  # "stop" or "propose"; "stop" unless given
+    question: str = ""
+    delay: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _one_of(self.place("role"), self.role, ROLES)
+        _one_of(self.place("better"), self.better, DIRECTIONS)
+        if not isinstance(self.question, str) or len(self.question) > LONGEST_QUESTION:
+            allowed = f"text of up to {LONGEST_QUESTION} characters"
+            raise InvalidInput(self.place("question"), found=f"{self.question!r:.60}", allowed=allowed)
+        if not self.question.isprintable():
+            raise InvalidInput(self.place("question"), found=f"{self.question!r:.60}", allowed="one line of text")
+        if self.delay is not None:
+            self._set("delay", within(self.place("delay"), self.delay, 0.0, LONGEST_DELAY))
+        if self.role == GUARDRAIL:
+            self._check_guardrail()
+            return
+        for key in ("margin", "limit", "delta", "on_alarm"):
+            if getattr(self, key) is not None:
+                allowed = "nothing: a secondary outcome decides nothing"
+                raise InvalidInput(self.place(key), found=getattr(self, key), allowed=allowed)
+
+    def _check_guardrail(self) -> None:
+        if (self.margin is None) == (self.limit is None):
+            found = "neither margin nor limit" if self.margin is None else "margin and limit"
+            allowed = "a guardrail has either a margin against the control or a limit"
+            raise InvalidInput(self.place("margin"), found=found, allowed=allowed)
+        low, high = self.noise.ends
+        if self.margin is not None:
+            margin = number(self.place("margin"), self.margin)
+            widest = high - low if self.noise.in_range else LARGEST_SCALE
+            if not 0 <= margin < widest:
+                allowed = f"from 0 to less than {widest:g}"
+                raise InvalidInput(self.place("margin"), found=margin, allowed=allowed + self._of_range)
+            self._set("margin", margin)
+        if self.limit is not None:
+            limit = number(self.place("limit"), self.limit)
+            if not max(low, -LARGEST_SCALE) < limit < min(high, LARGEST_SCALE):
+                allowed = f"between {max(low, -LARGEST_SCALE):g} and {min(high, LARGEST_SCALE):g}"
+                raise InvalidInput(self.place("limit"), found=limit, allowed=allowed + self._of_range)
+            self._set("limit", limit)
+        if self.delta is None:
+            raise InvalidInput(self.place("delta"), found="nothing", allowed="a guardrail's own error probability")
+        self._set("delta", share(self.place("delta"), self.delta, SMALLEST_DELTA))
+        self._set("on_alarm", self.on_alarm or ALARMS[0])
+        _one_of(self.place("on_alarm"), self.on_alarm, ALARMS)
+
+    @property
+    def _of_range(self) -> str:
+        low, high = self.noise.ends
+        return f", for outcomes from {low:g} to {high:g}" if self.noise.in_range else ""
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def place(self, key: str) -> str:
+        """The full name of one of its keys, for errors."""
+        return f"outcomes.{self.name}.{key}"
+
+    @property
+    def guards(self) -> bool:
+        """Whether it is a guardrail."""
+        return self.role == GUARDRAIL
+
+    @property
+    def sign(self) -> float:
+        """Harm is this times the outcome: 1 where lower is better."""
+        return 1.0 if self.better == "lower" else -1.0
+
+    def check_problem(self, control: str | None, dormant: Sequence[str], shape: tuple[int, int]) -> None:
+        """Raise unless it fits the study: a margin needs a control that is open from the start."""
+        if self.margin is not None and (control is None or control in dormant):
+            found = "a margin without a control" if control is None else f"a control that is not open, {control}"
+            allowed = "control = the name of an arm that is open from the start, or a limit instead of a margin"
+            raise InvalidInput(self.place("margin"), found=found, allowed=allowed)
+        try:
+            self.noise.check_shape(shape)
+        except InvalidInput as error:
+            raise _renamed(error, self.name) from None
+
+    def document(self) -> dict[str, Any]:
+        """Its keys, ready to be stored: `outcome_of(document)` gives back the same outcome."""
+        own = {key: getattr(self, key) for key in OWN_KEYS}
+        return {key: value for key, value in own.items() if value not in (None, "")} | self.noise.document()
+
+
+def outcome_keys() -> dict[str, Key]:
+    """The keys of an entry of [[outcomes]]: its own, and of those of [noise], which it has too, the first."""
+    about = "its reward model: this and all other keys of `[noise]`, as there"
+    return OWN_KEYS | {"kind": replace(noise_keys()["kind"], meaning=about)}
+
+
+def outcome_of(document: Mapping[str, Any]) -> Outcome:
+    """From the keys of a stored document.
+
+    >>> made = outcome_of({"name": "pain", "role": "secondary", "better": "lower", "kind": "count"})
+    >>> made.noise.kind, outcome_of(made.document()) == made
+    ('count', True)
+    """
+    return _made(document, make_model)
+
+
+def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
+    """The [[outcomes]] of a study file: a reward model that leaves something open is the one that assumes least."""
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise InvalidInput("outcomes", found=f"{entry!r:.60}", allowed="sections [[outcomes]]")
+    return tuple(_made(entry, study_model_of) for entry in entries)
+
+
+def study_model_of(**keys: Any) -> RewardModel:
+    """`study_model` by keywords, as `make_model` takes them."""
+    return study_model(keys)
+
+
+def _made(document: Mapping[str, Any], model: Any) -> Outcome:
+    noise = {key: value for key, value in document.items() if key not in OWN_KEYS}
+    own = {key: value for key, value in document.items() if key in OWN_KEYS}
+    name = document.get("name")
+    for key in (key for key, row in OWN_KEYS.items() if row.default == REQUIRED):
+        if key not in document:
+            where = f"outcomes.{name}.{key}" if isinstance(name, str) else f"outcomes.{key}"
+            raise InvalidInput(where, found="nothing", allowed=OWN_KEYS[key].plain[0])
+    _check_name(name)
+    try:
+        check_section("outcomes", document, OWN_KEYS | section_keys(noise))
+        made = model(**noise)
+    except InvalidInput as error:
+        raise _renamed(error, document["name"]) from None
+    return Outcome(**own, noise=made)
+
+
+def _renamed(error: InvalidInput, name: str) -> InvalidInput:
+    """An error about [noise], or about a section [outcomes], as one about the outcome."""
+    key = error.key.replace("noise.", f"outcomes.{name}.").replace("[noise]", f"[[outcomes]] {name}")
+    key = key.replace("[outcomes]", f"[[outcomes]] {name}") if "[[" not in key else key
+    section = key.startswith("outcomes.") and not key.startswith(f"outcomes.{name}.")
+    key = key.replace("outcomes.", f"outcomes.{name}.", 1) if section else key
+    return InvalidInput(key, found=error.found, allowed=error.allowed, hint=error.hint)
+
+
+def checked_outcomes(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Distinct outcomes, and not too many."""
+    if len(outcomes) > MOST_OUTCOMES:
+        raise InvalidInput("outcomes", found=len(outcomes), allowed=f"up to {MOST_OUTCOMES}")
+    seen: set[str] = set()
+    for outcome in outcomes:
+        if outcome.name.casefold() in seen:
+            raise InvalidInput("outcomes.name", found=f"the name {outcome.name!r} twice", allowed="distinct names")
+        seen.add(outcome.name.casefold())
+    return tuple(outcomes)
+
+
+def _check_name(name: Any) -> None:
+    clean = isinstance(name, str) and name.isprintable() and name == name.strip() and 0 < len(name) <= LONGEST_NAME
+    if not clean or any(character in name for character in "/.,;:=\"'[]{}<>"):
+        allowed = f"a name of up to {LONGEST_NAME} characters without dots, slashes, quotes or brackets"
+        raise InvalidInput("outcomes.name", found=f"{name!r:.60}", allowed=allowed)
+    if name.casefold() in RESERVED:
+        allowed = f"a name that nothing else has: not {', '.join(sorted(RESERVED))}"
+        raise InvalidInput("outcomes.name", found=repr(name), allowed=allowed)
+
+
+def _one_of(key: str, value: Any, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed=" or ".join(f'"{word}"' for word in words))
