@@ -22,7 +22,7 @@ LONGEST_DELAY = 36_500.0  # days
 # What columns, form fields and keys of documents beside an outcome are called.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
-    | {"missing", "reason", "covariate"}
+    | {"missing", "reason", "covariate", "participant", "draw", "id", "exposure"}
 )
 
 OWN_KEYS: dict[str, Key] = {

@@ -6,17 +6,18 @@ import pytest
 from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.browser.ward import Ward
 from tests.coordinator.support import study_message
-from tools.chaos.site import FLAWS, POINTS, run
+from tools.chaos.site import FLAWS, OUTCOMES, POINTS, run
 
 from parley.coordinator.record import initialise
 
 pytestmark = pytest.mark.kills
 
 
-def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path):
+@pytest.mark.parametrize("outcomes", [(), OUTCOMES], ids=["the reward alone", "two outcomes more"])
+def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, outcomes):
     db = str(tmp_path / "parley.db")
     initialise(db)
-    found = run(db, tmp_path / "box", kills=10, seed=3, places=POINTS)
+    found = run(db, tmp_path / "box", kills=10, seed=3, places=POINTS, outcomes=outcomes)
     assert found["kills"] == 10
     assert found["acknowledged"] > 30
     assert {name: found[name] for name in FLAWS} == dict.fromkeys(FLAWS, 0)

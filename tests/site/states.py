@@ -15,7 +15,8 @@ from tests.agent.test_worker import plan
 from tests.dashboard.walks import ODD
 from tools import catalogs
 
-from parley.agent.privacy import SitePolicy
+from parley.agent.outcomes import OutcomeRules
+from parley.agent.privacy import Disclosure, SitePolicy
 from parley.protocol import Receipt
 from parley.protocol.report_checks import CLOSING_REASONS
 
@@ -25,11 +26,14 @@ RULES = replace(DOSES, title="Qrst <b>", contact="Wxyz", audience="bandit")
 FIXED = replace(RULES, flexible=False)
 MEASURED = replace(RULES, values=(), delay=0.0, contact="")
 GRACE = replace(RULES, grace_hours=24.0)
+BLED = OutcomeRules(name="Vwq", question="Wxyz Vwq?", delay=7.0, low=0.0, high=1.0, values=(0.0, 1.0))
+SEVERAL = replace(RULES, outcomes=(BLED, OutcomeRules(name="Wxyz", low=0.0, high=10.0)))
 TABLES = (
     "participant;reward\nKq-1;1\nKq-2;missing\nKq-3;\n",
     "participant;reward\nKq-1;kq\nKq-8;1\nKq-2;1\nKq-2;1\nKq-3;7\n Kq-\u2126;1\nKq-\u03a9;1\n",
     "participant;reward;Vwq\nKq-1;1\nKq-2;1;1;1\n",
     "Kq;Vwq\nKq-1;1\n",
+    "participant;reward;Vwq;Wxyz\nKq-1;1;yes;missing\nKq-2;;7;\nKq-9;0;1;99\n",
     'participant;reward\n"Kq-1;1\n',
     "participant;reward\nKq-1;" + "9" * 400 + "\nKq-2;1e400\n",
     "",
@@ -47,6 +51,11 @@ TRIED = (
     {"do": "outcome", "participant": "kq1", "reward": "1"},
     {"do": "outcome", "participant": "Kq-999", "reward": "0"},
     {"do": "outcome", "participant": "Kq-3", "reward": "missing"},
+    {"do": "outcome", "participant": "Kq-1", "outcome": "Vwq", "reward": "1"},
+    {"do": "outcome", "participant": "Kq-2", "outcome": "Wxyz", "reward": "77"},
+    {"do": "outcome", "participant": "Kq-2", "outcome": "kq", "reward": "1"},
+    {"do": "gone", "participant": "Kq-4"},
+    {"do": "gone", "participant": "Kq-999"},
     {"do": "find", "sought": "kq"},
     {"do": "find", "sought": "vwq"},
     {"do": "find", "which": "all", "page": "9"},
@@ -100,11 +109,27 @@ def late(desk):
 def reported(desk, receipt=True):
     complete(desk)
     asked = plan(draws=(3, 3))
-    report = asked.report(desk.site(asked))
+    report = Disclosure(desk.rules).report(asked, desk.site(asked), None)
     desk.runtime._outbox.keep(report)
     if receipt:
         given = {"study": "s", "phase": 1, "agent": "a", "report": report.digest, "sequence": 2, "head": "a" * 64}
         desk.runtime._outbox.acknowledge(Receipt(**given))
+
+
+def several(desk):
+    some(desk)
+    desk.site.outcome("Kq-1", 0.0, "Vwq")
+    desk.site.missing("Kq-2", "Vwq")
+    desk.site.outcome("Kq-2", 2.5, "Wxyz")
+    desk.now += timedelta(days=9)
+
+
+def held_several(desk):
+    for number in range(1, 7):
+        desk.site.assign(f"Kq-{number}")
+        desk.site.outcome(f"Kq-{number}", 1.0, "Vwq")
+        desk.site.missing(f"Kq-{number}", "Wxyz")
+    held(desk)
 
 
 def held(desk):
@@ -161,6 +186,8 @@ STATES = {
     "reported": State(reach=reported),
     "on its way": State(reach=held),
     "held": State(reach=held, options={"policy": HOLD}, acts=({"do": "release", "phase": "1"},)),
+    "several outcomes": State(reach=several, options={"rules": SEVERAL}),
+    "several outcomes, held": State(reach=held_several, options={"rules": SEVERAL, "policy": HOLD}),
     "private": State(reach=some, options={"rules": replace(RULES, rho=0.05)}),
     "moved on": State(reach=moved_on),
     "paused": seen("paused"),

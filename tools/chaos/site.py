@@ -20,9 +20,11 @@ from tools.chaos.harness import free_port
 
 from parley.agent.journal import Assigned, Journal
 from parley.agent.outbox import agent_folder
+from parley.agent.outcomes import DrawnOutcome
 from parley.agent.people import People
 from parley.coordinator.record import open_storage
 from parley.coordinator.record.audit import verify_stored
+from parley.protocol.messages import OutcomeTotals
 from parley.totals import Totals
 
 POINTS = (
@@ -47,9 +49,10 @@ class Ledger:
     """What the people at the site were told, and what they said and may or may not have been heard."""
 
     arms: dict = field(default_factory=dict)  # key -> the answer that was given first
-    said: dict = field(default_factory=dict)  # key -> the last outcome that was acknowledged
-    unsure: dict = field(default_factory=dict)  # key -> outcomes sent since, without an answer
-    refused: set = field(default_factory=set)  # keys of nothing acknowledged whose phase is reported
+    # By a person's key and the name of an outcome, empty for the reward.
+    said: dict = field(default_factory=dict)  # -> the last value that was acknowledged
+    unsure: dict = field(default_factory=dict)  # -> values sent since, without an answer
+    refused: set = field(default_factory=set)  # of which nothing is acknowledged, and the phase is reported
     wrong: Counter = field(default_factory=Counter)
     answers: int = 0
 
@@ -57,8 +60,9 @@ class Ledger:
 class Crowd:
     """People who come and are heard of again; every answer is held against the one before."""
 
-    def __init__(self, url, chance, ledger, *, exact):
+    def __init__(self, url, chance, ledger, *, exact, outcomes=()):
         self.url, self.chance, self.ledger, self.exact, self.number = url, chance, ledger, exact, 0
+        self.outcomes = ("", *outcomes)
         self.unheard = []  # who came when nobody answered: asked for again, as one would
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
 
@@ -69,17 +73,21 @@ class Crowd:
         """One thing that happens at a site. False if nobody answered."""
         if self.unheard:
             return self.assign(self.unheard.pop())
-        counted = [key for key, told in self.ledger.arms.items() if told["counted"]]
-        waiting = [key for key in counted if key not in self.ledger.said]
+        counted = self.slots()
+        waiting = [slot for slot in counted if slot not in self.ledger.said]
         draw = self.chance.random()
         if draw < 0.15 and self.ledger.arms:
             return self.assign(self.chance.choice(list(self.ledger.arms)))
         if waiting and (draw < 0.6 or not self._needed()):
-            return self.outcome(self.chance.choice(waiting))
+            return self.outcome(*self.chance.choice(waiting))
         if counted and draw < 0.7:
-            return self.outcome(self.chance.choice(counted[-12:]))  # a correction, if it is still possible
+            return self.outcome(*self.chance.choice(counted[-12:]))  # a correction, if it is still possible
         self.number += 1
         return self.assign(f"p-{self.number:05}")
+
+    def slots(self):
+        """Everything that is to be said of those who are counted."""
+        return [(key, name) for key, told in self.ledger.arms.items() if told["counted"] for name in self.outcomes]
 
     def _needed(self):
         try:
@@ -99,23 +107,24 @@ class Crowd:
         self.ledger.wrong["duplicated"] += (before["arm"], before["counted"]) != (told["arm"], told["counted"])
         return True
 
-    def outcome(self, key):
+    def outcome(self, key, name=""):
+        slot, named = (key, name), {"outcome": name} if name else {}
         gone = self.chance.random() < 0.03
         reward = None if gone else float(self.chance.random() < 0.5)
-        answer = self._post("/v1/missing", participant=key) if gone else self._post(
-            "/v1/outcomes", participant=key, reward=reward
+        answer = self._post("/v1/missing", participant=key, **named) if gone else self._post(
+            "/v1/outcomes", participant=key, reward=reward, **named
         )  # fmt: skip
         if answer is None:
-            self.ledger.unsure.setdefault(key, set()).add(reward)
+            self.ledger.unsure.setdefault(slot, set()).add(reward)
             return False
         if answer.status_code == 409:  # its phase is reported: what was said last stands
             # With exact counts nobody waits for people in reserve; `examine` sees that every place was reported.
-            if key not in self.ledger.said and not self.ledger.unsure.get(key) and not self.exact:
+            if slot not in self.ledger.said and not self.ledger.unsure.get(slot) and not self.exact:
                 self.ledger.wrong["lost"] += 1
             return True
         assert answer.is_success, answer.text
-        self.ledger.said[key] = reward
-        self.ledger.unsure.pop(key, None)
+        self.ledger.said[slot] = reward
+        self.ledger.unsure.pop(slot, None)
         return True
 
     def _post(self, path, **body):
@@ -152,13 +161,11 @@ def examine(house, folder, study, agent, ledger, *, exact):
         person = people.persons.get(key)
         arm = None if person is None or person.arm is None else people.phases[person.phase].plan.arms[person.arm]
         flaws["lost"] += person is None or (arm, person.counted) != (told["arm"], told["counted"])
-    for key, reward in ledger.said.items():
-        person = people[key]
-        found = None if person.missing else person.reward
-        flaws["lost"] += found not in {reward} | ledger.unsure.get(key, set())
-    for key in ledger.refused:  # with exact counts people in reserve are not waited for: nothing may be known of them
-        person, unsure = people[key], ledger.unsure.get(key, set())
-        known = None if person.missing else person.reward
+    for (key, name), reward in ledger.said.items():
+        flaws["lost"] += people[key].value(name) not in {reward} | ledger.unsure.get((key, name), set())
+    # With exact counts people in reserve are not waited for: nothing may be known of them.
+    for key, name in ledger.refused:
+        known, unsure = people[key].value(name), ledger.unsure.get((key, name), set())
         flaws["lost"] += known not in (unsure | {None} if exact or not unsure else unsure)
     for phase, book in people.phases.items():
         given = Counter(people[key].arm for key in book.keys)
@@ -170,27 +177,38 @@ def examine(house, folder, study, agent, ledger, *, exact):
         totals = Totals.of(people.rewards(phase))
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
         flaws["mismatched"] += tuple(totals.sums.tolist()) != book.reported.sums
-        flaws["mismatched"] += report is not None and (report.counts, report.sums) != (
-            book.reported.counts, book.reported.sums,
+        flaws["mismatched"] += report is not None and (report.counts, report.sums, report.outcomes) != (
+            book.reported.counts, book.reported.sums, book.reported.outcomes,
         )  # fmt: skip
+        for one in book.reported.outcomes:
+            drawn = DrawnOutcome.of(one.name, people.others(phase, one.name))
+            flaws["mismatched"] += OutcomeTotals.of(one.name, drawn.totals, drawn.missing) != one
     found = verify_stored(house.storage, study)
     flaws["broken_chains"] += found is None or not found.sound
     return flaws, sum(book.reported is not None for book in people.phases.values())
 
 
-def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random")):
-    """Kill the service `kills` times; returns counts, flaws among them."""
+# Two further outcomes, of which one is a guardrail.
+OUTCOMES = (
+    {"name": "harm", "role": "guardrail", "better": "lower", "kind": "binary", "limit": 0.99, "delta": 0.001},
+    {"name": "pain", "role": "secondary", "better": "lower", "kind": "bounded", "low": 0.0, "high": 1.0},
+)
+
+
+def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), outcomes=()):
+    """Kill the service `kills` times; returns counts, flaws among them. `outcomes` are those of the study file."""
     chance = random.Random(seed)
     storage = open_storage(db)
     house, launcher = House(storage), Forks("tools.chaos.site_launcher")
     total, by_place, number = Counter(), Counter(), 0
+    names = [one["name"] for one in outcomes]
     try:
         while sum(by_place.values()) < kills:
             number += 1
             exact = {"site_counts": "exact"} if number % 2 else {}
             message = study_message(
                 agents=1, arms=3, policy="evidence", noise={"kind": "bounded", "low": 0.0, "high": 1.0},
-                largest_gap=4.0, **exact,
+                largest_gap=4.0, outcomes=outcomes, **exact,
             )  # fmt: skip
             study, agent, ledger = f"site-{number}", "agent 1", Ledger()
             house.create(message, study)
@@ -198,7 +216,7 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random")):
                 "server": house.url, "token": house.tokens[study, agent], "study": study, "agent": agent,
                 "folder": str(folder), "port": free_port(),
             }  # fmt: skip
-            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact))
+            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact), outcomes=names)
             most = min(A_STUDY, kills - sum(by_place.values()))
             for _ in range(most):
                 by_place[_one_life(launcher, order, crowd, chance, places)] += 1
@@ -269,9 +287,9 @@ def _last_life(launcher, order, crowd):
                 crowd.act()
                 continue
             heard = crowd.ledger.said.keys() | crowd.ledger.refused
-            waiting = [key for key, told in crowd.ledger.arms.items() if told["counted"] and key not in heard]
+            waiting = [slot for slot in crowd.slots() if slot not in heard]
             if waiting:
-                crowd.outcome(waiting[0])
+                crowd.outcome(*waiting[0])
                 until = time.monotonic() + PATIENCE
                 if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
                     crowd.ledger.refused.add(waiting[0])

@@ -9,14 +9,16 @@ one journal: each takes its turn under a lock and first reads what the others wr
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
+from parley.agent.outcomes import PRIMARY, OutcomeRules
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
+from parley.protocol.messages import OutcomeTotals
 from parley.system.files import lock_file, open_private, read_from, sync_folder
 from parley.system.killpoints import reached
 from parley.text.translation import Translatable
@@ -51,17 +53,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
     contact: str = ""  # whom people at the site ask
     key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
-
-    def clipped(self, rewards: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
-        """The same rewards, within the range that the study clips them to.
-
-        >>> RulesSeen(clip=(0.0, 10.0)).clipped([[12.0, 3.0], [-1.0]])
-        [[10.0, 3.0], [0.0]]
-        """
-        if self.clip is None:
-            return rewards
-        low, high = self.clip
-        return [[min(max(value, low), high) for value in values] for values in rewards]
+    outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
@@ -105,16 +97,18 @@ class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
 
 
 class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
-    """An outcome, or its correction."""
+    """An outcome, or its correction; the reward, unless another outcome is named."""
 
     participant: str
     reward: float
+    outcome: str = PRIMARY
 
 
 class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
-    """No outcome will come of this person."""
+    """No reward will come of this person, or none of the outcome that is named."""
 
     participant: str
+    outcome: str = PRIMARY
 
 
 class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
@@ -134,6 +128,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     missing: tuple[int, ...]
     reason: str = ""  # why the counts are not the plan's
     outside: int = 0  # people since the report before who are not counted
+    outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
 
 
 Entry: TypeAlias = (

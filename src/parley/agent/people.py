@@ -11,12 +11,14 @@ next one. A withdrawn arm is given to nobody; those who were given it before are
 import hashlib
 import hmac
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
 from parley.agent import journal
+from parley.agent.outcomes import PRIMARY
 from parley.errors import WrongPlan
 
 
@@ -30,6 +32,7 @@ class Person:
     probability: Fraction | None  # None outside of the study
     reward: float | None = None
     missing: bool = False
+    others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None: it will not come
     marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
     at: datetime | None = None  # when the person came
 
@@ -39,8 +42,16 @@ class Person:
 
     @property
     def pending(self) -> bool:
-        """In the study, and neither an outcome nor the word that there will be none."""
+        """In the study, and neither a reward nor the word that there will be none."""
         return self.counted and self.reward is None and not self.missing
+
+    def value(self, outcome: str) -> float | None:
+        """The reward, or a further outcome; None where it is not known."""
+        return self.others.get(outcome) if outcome else self.reward
+
+    def is_gone(self, outcome: str) -> bool:
+        """Whether the reward, or a further outcome, is marked as missing."""
+        return outcome in self.others and self.others[outcome] is None if outcome else self.missing
 
 
 @dataclass(kw_only=True)
@@ -51,7 +62,8 @@ class PhaseBook:
     assigned: list[int] = field(init=False)
     missing: list[int] = field(init=False)
     keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
-    pending: int = 0
+    pending: int = 0  # rewards
+    noted: Counter[str] = field(default_factory=Counter)  # of each further outcome: values, and marks as missing
     withdrawn: int = 0  # marks as missing of people whose outcome was in
     late: int = 0  # marks as missing when all places of the plan were given out
     closed: str = ""  # the reason why nobody more is assigned, if so
@@ -150,9 +162,18 @@ class People:
         """Another key that reads like this one, unless this one is known itself."""
         return None if key in self.persons else self._alike.get(folded(key))
 
-    def due(self, person: Person) -> datetime | None:
-        """When the outcome of a person is expected, where the study says how long one takes."""
-        return person.at + timedelta(days=self.rules.delay) if person.at and self.rules.delay else None
+    def due(self, person: Person, outcome: str = PRIMARY) -> datetime | None:
+        """When an outcome of a person is expected, where the study says how long one takes."""
+        own = next((one.delay for one in self.rules.outcomes if one.name == outcome), None)
+        days = self.rules.delay if own is None else own
+        return person.at + timedelta(days=days) if person.at and days else None
+
+    def awaits(self, person: Person) -> list[str]:
+        """The outcomes that are still to be noted of a person, by name."""
+        if not person.counted:
+            return []
+        others = [one.name for one in self.rules.outcomes if one.name not in person.others]
+        return [PRIMARY, *others] if person.pending else others
 
     def rewards(self, phase: int) -> list[list[float]]:
         """Per arm the outcomes of a phase, in the order in which their people came."""
@@ -163,11 +184,28 @@ class People:
                 found[person.arm].append(person.reward)
         return found
 
+    def others(self, phase: int, outcome: str) -> list[list[float | None]]:
+        """Per arm the values of a further outcome, None for a missing one, of all whom the report tells of.
+
+        Whoever has no reward may still have this outcome: harm is often why.
+        """
+        book = self.phases[phase]
+        found: list[list[float | None]] = [[] for _ in book.plan.arms]
+        for person in self._in_report(book):
+            if outcome in person.others and person.arm is not None:
+                found[person.arm].append(person.others[outcome])
+        return found
+
     def awaited(self, book: PhaseBook) -> int:
         """How many outcomes the report still needs: of people in reserve none is waited for."""
         if len(book.keys) <= sum(book.plan.draws):
-            return book.pending
-        return sum(person.pending for person in self._with_a_place(book))
+            return book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
+        return sum(len(self.awaits(person)) for person in self._in_report(book))
+
+    def _in_report(self, book: PhaseBook) -> list[Person]:
+        """Whom the report of a phase tells of, in the order they came: who has a place, and who has no reward."""
+        placed = {person.key for person in self._with_a_place(book)}
+        return [person for key in book.keys if (person := self.persons[key]).missing or key in placed]
 
     def _with_a_place(self, book: PhaseBook) -> list[Person]:
         """Of every arm the first who are not missing, in the order they came, as many as the plan asks for."""
@@ -204,14 +242,8 @@ class People:
                 book.pending += 1
             case journal.Outside(participant=key):
                 self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
-            case journal.Observed(participant=key, reward=reward):
-                self._settle(replace(self.persons[key], reward=reward, missing=False))
-            case journal.Missing(participant=key):
-                person = self.persons[key]
-                book = self.phases[person.phase]
-                book.withdrawn += person.reward is not None
-                book.late += book.full
-                self._settle(replace(person, reward=None, missing=True, marked_at=len(book.keys)))
+            case journal.Observed() | journal.Missing():
+                self._note(entry)
             case journal.PartClosed():
                 self.phases[entry.phase].closed = entry.reason
             case journal.Reported():
@@ -231,6 +263,20 @@ class People:
             book.lost |= book.reported is None
         self.phases[entry.phase] = PhaseBook(plan=entry, closed_arms=self.closed_arms)
         self.stage = journal.StageSeen(stage="running", reason="")
+
+    def _note(self, entry: journal.Observed | journal.Missing) -> None:
+        """An outcome of a person, or that it will not come."""
+        person, name = self.persons[entry.participant], entry.outcome
+        book, value = self.phases[person.phase], entry.reward if isinstance(entry, journal.Observed) else None
+        book.withdrawn += value is None and person.value(name) is not None
+        if name:
+            book.noted[name] += name not in person.others
+            self.persons[person.key] = replace(person, others={**person.others, name: value})
+        elif value is None:
+            book.late += book.full
+            self._settle(replace(person, reward=None, missing=True, marked_at=len(book.keys)))
+        else:
+            self._settle(replace(person, reward=value, missing=False))
 
     def _settle(self, after: Person) -> None:
         before, book = self.persons[after.key], self.phases[after.phase]

@@ -4,9 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from parley.agent.outcomes import DrawnOutcome
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import Count, Model
+from parley.protocol.messages import OutcomeTotals
 from parley.totals import Totals
 
 OVER = ("finished", "cancelled")
@@ -33,6 +35,7 @@ class Delivery:
     rewards: Sequence[Sequence[float]] = ()
     releases: int | None = None  # of sums of this phase, where this is not the first
     missing: tuple[int, ...] = ()
+    outcomes: tuple[DrawnOutcome, ...] = ()  # further ones, in the order of the study
     outside: int = 0
     reason: str = ""
     final: bool = False
@@ -101,6 +104,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             agent=self.agent,
             plan=self.plan,
             missing=delivery.missing,
+            outcomes=tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in delivery.outcomes),
             outside=delivery.outside or None,
             releases=delivery.releases,
             reason=delivery.reason,

@@ -18,6 +18,7 @@ import numpy as np
 
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
+from parley.agent.outcomes import DrawnOutcome, OutcomeRules, clipped
 from parley.agent.plans import AgentPlan, Delivery, Withheld
 from parley.errors import InvalidInput, UnknownName, need
 from parley.protocol import Report
@@ -130,7 +131,7 @@ def exact_sum(values: Iterable[float]) -> Fraction:
 
 
 # What of a study's rules says how much anybody may learn of a person. A study never changes them.
-TERMS = ("rho", "minimum_cell", "low", "high", "clip", "grid", "sensitivity")
+TERMS = ("rho", "minimum_cell", "low", "high", "clip", "grid", "sensitivity", "outcomes")
 
 
 def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
@@ -168,9 +169,16 @@ class Disclosure:
         self, study: RulesSeen | None = None, policy: SitePolicy | None = None, *, noise: ReportNoise | None = None
     ) -> None:
         self._study, self._policy = study or RulesSeen(), policy or SitePolicy()
+        self._noises: list[ReportNoise] = [] if noise is None else [noise]
         if noise is None and self._study.rho is not None:  # before anything is drawn: the package may be missing
-            noise = ReportNoise(sensitivity=self._study.sensitivity, rho=self._study.rho)
-        self._noise = noise
+            # Every outcome of a person is a release of its own, and they add up to the rho of the study.
+            rho = self._study.rho / len(self._rules)
+            self._noises = [ReportNoise(sensitivity=one.sensitivity, rho=rho) for one in self._rules]
+
+    @property
+    def _rules(self) -> list[RulesSeen | OutcomeRules]:
+        """Of every outcome, the reward first."""
+        return [self._study, *self._study.outcomes]
 
     def objection(self, draws: Sequence[int]) -> str:
         """Why nothing is drawn for this plan; empty if it may be."""
@@ -183,18 +191,31 @@ class Disclosure:
     def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
         """The report of what was drawn, clipped where rewards are known; `Withheld` if the policy does not allow it."""
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
-        rewards = self._study.clipped(delivery.rewards)
+        rewards = clipped(self._study.clip, delivery.rewards)
         totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1
-        if any(0 < count < self._policy.smallest_cell for count in totals.counts.tolist()):
-            raise Withheld(f"this site's policy allows {self._policy.smallest_cell} people of an arm or more")
-        if self._noise is not None:
-            self._require_in_range(totals)
-            sums = [exact_sum(values) for values in rewards] or [Fraction(value) for value in totals.sums.tolist()]
-            totals, releases = self._noisy(plan.phase, totals.counts.tolist(), sums, outbox)
-        return plan.report(replace(delivery, totals=totals, releases=releases if releases > 1 else None))
+        least = self._policy.smallest_cell
+        if any(0 < count < least for count in totals.counts.tolist()):
+            raise Withheld(f"this site's policy allows {least} people of an arm or more")
+        names, found = ([one.name for one in outcomes] for outcomes in (self._study.outcomes, delivery.outcomes))
+        if names != found:
+            raise InvalidInput("outcomes", found=", ".join(found) or "none", allowed=", ".join(names) or "none")
+        others = [one.clipped(rules.clip) for rules, one in zip(self._study.outcomes, delivery.outcomes, strict=True)]
+        others = [one.without_small_cells(max(least, self._study.minimum_cell)) for one in others]
+        if self._noises:
+            (totals, *noisy), releases = self._noisy(
+                plan.phase, [(totals, rewards), *((one.totals, one.values) for one in others)], outbox
+            )
+            others = [replace(one, totals=found, values=()) for one, found in zip(others, noisy, strict=True)]
+        made = replace(delivery, totals=totals, outcomes=tuple(others), releases=releases if releases > 1 else None)
+        return plan.report(made)
 
     def corrected(
-        self, arms: tuple[str, ...], earlier: Report, rewards: Sequence[Sequence[float]], outbox: Outbox
+        self,
+        arms: tuple[str, ...],
+        earlier: Report,
+        rewards: Sequence[Sequence[float]],
+        outbox: Outbox,
+        outcomes: tuple[DrawnOutcome, ...] = (),
     ) -> Report:
         """A report as it should have been, for the administrator: of the same people, with some other rewards.
 
@@ -222,6 +243,7 @@ class Disclosure:
             totals=Totals.of(rewards),
             rewards=rewards,
             missing=earlier.missing,
+            outcomes=outcomes,
             outside=earlier.outside or 0,
             reason=earlier.reason,
             final=earlier.final,
@@ -231,21 +253,33 @@ class Disclosure:
             raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
         return report
 
-    def _require_in_range(self, totals: Totals) -> None:
+    def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
         """Raise if sums are those of no rewards in the range: the noise would not hide them. It names no sum."""
-        low, high = self._study.clip or (self._study.low, self._study.high)
+        low, high = rules.clip or (rules.low, rules.high)
         if low is None or high is None:
             return
         slack = 1e-9 * max(abs(low), abs(high)) * totals.counts
         if ((totals.sums < totals.counts * low - slack) | (totals.sums > totals.counts * high + slack)).any():
             raise InvalidInput(
-                "rewards", found="a sum outside of the range", allowed=f"sums of rewards from {low:g} to {high:g}"
+                rules.name if isinstance(rules, OutcomeRules) else "rewards",
+                found="a sum outside of the range",
+                allowed=f"sums of rewards from {low:g} to {high:g}",
             )
 
-    def _noisy(self, phase: int, counts: list[int], sums: list[Fraction], outbox: Outbox) -> tuple[Totals, int]:
-        """The totals as they leave the site, and how often sums of this phase were released, this time included."""
-        grid = Fraction(self._study.grid)
-        steps = [math.floor(value / grid + Fraction(1, 2)) for value in sums]
+    def _noisy(
+        self, phase: int, parts: Sequence[tuple[Totals, Sequence[Sequence[float]]]], outbox: Outbox
+    ) -> tuple[list[Totals], int]:
+        """The totals of every outcome as they leave the site, each with its values by arm where they are known; and how
+        often sums of this phase were released, this time included.
+        """
+        exact: list[dict[str, list[int]]] = []
+        grids: list[Fraction] = []
+        for rules, (totals, values) in zip(self._rules, parts, strict=True):
+            self._require_in_range(rules, totals)
+            sums = [exact_sum(row) for row in values] or [Fraction(value) for value in totals.sums.tolist()]
+            grids.append(Fraction(rules.grid))
+            steps = [math.floor(value / grids[-1] + Fraction(1, 2)) for value in sums]
+            exact.append({"counts": totals.counts.tolist(), "steps": steps})
 
         def drawn(number: int) -> list[int]:
             if number > MOST_RELEASES:
@@ -256,12 +290,23 @@ class Disclosure:
                     f"this site's policy allows rho up to {most:g} in all releases together (this would be release "
                     f"{number} of its phase, with {rho:g} each)"
                 )
-            assert self._noise is not None
-            fresh = iter(self._noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
-            found = [next(fresh) if count else 0 for count in counts]
+            found = [step for noise, one in zip(self._noises, exact, strict=True) for step in _with_noise(noise, **one)]
             reached("noise-drawn")
             return found
 
-        noisy, releases = outbox.noisy(phase, {"counts": counts, "steps": steps}, drawn)
-        values = np.array([float(step * grid) for step in noisy])
-        return Totals(counts=np.array(counts, dtype=np.int64), sums=values), releases
+        document: dict[str, Any] = {**exact[0], "outcomes": exact[1:]} if exact[1:] else {**exact[0]}
+        flat, releases = outbox.noisy(phase, document, drawn)
+        noisy = iter(flat)
+        return [
+            Totals(
+                counts=np.array(one["counts"], dtype=np.int64),
+                sums=np.array([float(next(noisy) * grid) for _ in one["counts"]]),
+            )
+            for one, grid in zip(exact, grids, strict=True)
+        ], releases
+
+
+def _with_noise(noise: ReportNoise, counts: Sequence[int], steps: Sequence[int]) -> list[int]:
+    """Sums of nobody get no noise: they are 0, and everybody may know that."""
+    fresh = iter(noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
+    return [next(fresh) if count else 0 for count in counts]

@@ -9,11 +9,13 @@ from typing import Any
 from parley.agent.client import Client
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox, release
+from parley.agent.outcomes import OutcomeRules
 from parley.agent.plans import AgentPlan
 from parley.agent.privacy import Disclosure, SitePolicy
 from parley.agent.site import Site
 from parley.agent.worker import Coordinator, Worker
 from parley.errors import ParleyError
+from parley.outcomes import Outcome
 from parley.protocol import Receipt, Report, StudyMessage
 
 
@@ -43,6 +45,24 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         grace_hours=problem.grace_hours,
         contact=problem.contact,
         key_pattern=problem.key_pattern,
+        outcomes=tuple(map(_rules_of_outcome, problem.outcomes)),
+    )
+
+
+def _rules_of_outcome(outcome: Outcome) -> OutcomeRules:
+    noise = outcome.noise
+    clip: tuple[float, float] | None = getattr(noise, "clip", None)
+    return OutcomeRules(
+        name=outcome.name,
+        question=outcome.question,
+        delay=outcome.delay,
+        low=None if clip else noise.low,
+        high=None if clip else noise.high,
+        values=noise.values,
+        whole=noise.whole,
+        clip=clip,
+        grid=1.0 if noise.rho is None else noise.grid,
+        sensitivity=1 if noise.rho is None else noise.sensitivity,
     )
 
 

@@ -10,17 +10,19 @@ import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from parley.agent import journal
 from parley.agent.outbox import agent_folder
+from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, outcome_named
 from parley.agent.people import People, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
 from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
+from parley.protocol.messages import OutcomeTotals
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.system.killpoints import reached
@@ -127,68 +129,92 @@ class Site:
             arm_name = None if person.arm is None else arms[person.arm]
             return Assignment(participant=key, phase=person.phase, arm=arm_name, counted=person.counted, again=again)
 
-    def outcome(self, participant: str, reward: float) -> None:
-        """What came of a person; may be corrected until the phase is reported."""
+    def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
+        """What came of a person; may be corrected until the phase is reported. The reward, or the outcome named."""
         with self._journal.turn() as write:
-            write(*self._noted(participant, checked_reward(self.people.rules, reward)))
+            write(*self._noted(participant, checked_reward(self._rules_of(outcome), reward), outcome))
 
-    def missing(self, participant: str) -> None:
-        """No outcome will come of a person. An outcome takes it back until the report, or until the place is given."""
+    def missing(self, participant: str, outcome: str = PRIMARY) -> None:
+        """No reward will come of a person, or none of the outcome named. A value takes it back until the report; a
+        reward only until the place is given.
+        """
         with self._journal.turn() as write:
-            write(*self._noted(participant, None))
+            write(*self._noted(participant, None, outcome))
+
+    def gone(self, participant: str) -> None:
+        """Nothing more will come of a person: whatever is awaited is missing."""
+        with self._journal.turn() as write:
+            key = checked_key(participant)
+            known = self.people.persons.get(key)
+            awaited = self.people.awaits(known) if known is not None else [PRIMARY]
+            write(*(entry for name in awaited for entry in self._noted(key, None, name)))
 
     def record(
-        self, rows: Sequence[tuple[str, float | None]], *, take: bool = True, partly: bool = False
+        self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
-        """Outcomes of many people, None for a missing one: all of them, or none if one is wrong; per row what is.
+        """Outcomes of many people: all of them, or none if one is wrong; per row what is.
 
         `partly` takes those that are right. If not to `take` them, it only says what is wrong.
         """
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         with self._journal.turn() as write:
-            found = [self._judged(*row, seen) for row in rows]
+            found = [self._judged(row, seen) for row in rows]
             if take and (partly or not any(isinstance(one, Exception) for one in found)):
                 write(*(entry for one in found if not isinstance(one, Exception) for entry in one))
         return [one if isinstance(one, Exception) else None for one in found]
 
     def _judged(
-        self, participant: str, reward: float | None, seen: set[str]
+        self, row: Entered, seen: set[tuple[str, str]]
     ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
         """What a row leaves in the journal, or what is wrong with it; all are judged by what was known before them."""
         try:
-            key = checked_key(participant)
-            if key in seen:
+            key = checked_key(row.participant)
+            if (key, row.outcome) in seen:
                 raise InvalidInput(
                     "participant", found=Translatable("{key!r} again", key=key), allowed=Translatable("once")
                 )
-            seen.add(key)
-            return self._noted(key, reward)
+            seen.add((key, row.outcome))
+            return self._noted(key, row.value, row.outcome)
         except (InvalidInput, NotNow) as error:
             return error
 
-    def correct(self, outcomes: Sequence[tuple[str, float]]) -> int:
+    def correct(self, outcomes: Sequence[tuple[str, float] | tuple[str, float, str]]) -> int:
         """Put outcomes of one reported phase right, in the journal alone: its report stays as it was sent. Returns the
         phase.
         """
         with self._journal.turn() as write:
-            checked = [(checked_key(key), checked_reward(self.people.rules, reward)) for key, reward in outcomes]
+            rows = [Entered(*row) for row in outcomes]
+            checked = [
+                Entered(
+                    checked_key(row.participant), checked_reward(self._rules_of(row.outcome), row.value), row.outcome
+                )
+                for row in rows
+            ]
             people = self.people.persons
-            for key, _ in checked:
-                if key not in people or people[key].reward is None:
+            for key, _, name in checked:
+                if key not in people or people[key].value(name) is None:
                     raise InvalidInput("participant", found=repr(key), allowed="one whose outcome was reported")
-            found = {people[key].phase for key, _ in checked}
+            found = {people[row.participant].phase for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
                 shown = ", ".join(f"phase {one}" for one in sorted(found))
                 hint = "Until a phase is reported, note the outcome again"
                 raise InvalidInput("participants", found=f"of {shown}", allowed="of one reported phase", hint=hint)
-            write(*(journal.Observed(participant=key, reward=new) for key, new in checked if people[key].reward != new))
+            write(
+                *(
+                    journal.Observed(participant=key, reward=new, outcome=name)
+                    for key, new, name in checked
+                    if people[key].value(name) != new and new is not None
+                )
+            )
             return phase
 
-    def corrected_rewards(self, phase: int) -> tuple[tuple[str, ...], Sequence[Sequence[float]]]:
-        """The arms of a reported phase, and for each the rewards as they are known now."""
+    def corrected_rewards(
+        self, phase: int
+    ) -> tuple[tuple[str, ...], Sequence[Sequence[float]], tuple[DrawnOutcome, ...]]:
+        """The arms of a reported phase, for each the rewards as they are known now, and the further outcomes."""
         with self._journal.turn():
             book = self.people.phases[phase]
-            return book.plan.arms, self._kept(book)
+            return book.plan.arms, self._kept(book), self._others(book)
 
     def totals(self) -> Totals:
         """Of the outcomes so far in the phase in progress, or the last."""
@@ -214,15 +240,33 @@ class Site:
                 rewards=self._kept(book),
                 missing=closed.missing if any(closed.missing) else (),
                 outside=closed.outside,
+                outcomes=self._others(book),
                 reason=closed.reason,
                 final=bool(closed.reason) and bool((counts < plan.draws).any()),
             )
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
         """By arm, as the study counts them. A cell below its minimum, or the site's own, is reported as none."""
-        rules, rewards = self.people.rules, self.people.rewards(book.plan.phase)
-        least = max(rules.minimum_cell, self.policy.smallest_cell)
-        return rules.clipped([values if len(values) >= least else [] for values in rewards])
+        rewards = self.people.rewards(book.plan.phase)
+        return clipped(self.people.rules.clip, [values if len(values) >= self._least else [] for values in rewards])
+
+    def _others(self, book: PhaseBook) -> tuple[DrawnOutcome, ...]:
+        """The further outcomes of a phase, as the study counts them. A cell that is too small is missing as a whole,
+        and so is one in which too few rewards say how many people there were.
+        """
+        rewards = map(len, self._kept(book))
+        reported = [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
+        found = []
+        for one in self.people.rules.outcomes:
+            values = self.people.others(book.plan.phase, one.name)
+            lines = zip(values, reported, strict=True)
+            shown = [cell if len(cell) == people else [None] * people for cell, people in lines]
+            found.append(DrawnOutcome.of(one.name, shown).without_small_cells(self._least).clipped(one.clip))
+        return tuple(found)
+
+    @property
+    def _least(self) -> int:
+        return max(self.people.rules.minimum_cell, self.policy.smallest_cell)
 
     def _closed(self, book: PhaseBook, write: journal.Write) -> journal.Reported:
         """What a complete phase adds up to; from here on nothing of it changes."""
@@ -239,6 +283,7 @@ class Site:
                     sums=tuple(totals.sums.tolist()),
                     squares=tuple(totals.require_squares().tolist()),
                     missing=tuple(book.missing),
+                    outcomes=tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in self._others(book)),
                     reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
                     outside=self._outside(book),
                 )
@@ -319,6 +364,7 @@ class Site:
                 "closed": book.closed,
                 "closed_arms": [arm for arm, draws in asked if draws and arm in book.closed_arms],
                 "outside": sum(not person.counted for person in people.persons.values()),
+                "outcomes": {one.name: len(book.keys) - book.noted[one.name] for one in people.rules.outcomes},
                 "sends_at": at and at.isoformat(),
             }
 
@@ -363,10 +409,15 @@ class Site:
         draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
         return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None
 
-    def _noted(self, participant: str, reward: float | None) -> list[journal.Observed | journal.Missing]:
+    def _rules_of(self, outcome: str) -> journal.RulesSeen | OutcomeRules:
+        return outcome_named(self.people.rules.outcomes, outcome) if outcome else self.people.rules
+
+    def _noted(
+        self, participant: str, reward: float | None, outcome: str = PRIMARY
+    ) -> list[journal.Observed | journal.Missing]:
         """What is to be written of a person; nothing if the same was said before, which is always welcome."""
-        key = checked_key(participant)
-        value = None if reward is None else checked_reward(self.people.rules, reward)
+        key, rules = checked_key(participant), self._rules_of(outcome)
+        value = None if reward is None else checked_reward(rules, reward)
         person = self.people.persons.get(key)
         if person is None:
             similar = self.people.similar(key)
@@ -375,7 +426,7 @@ class Site:
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         if not person.counted:
             raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=key))
-        if person.missing if value is None else person.reward == value:
+        if person.is_gone(outcome) if value is None else person.value(outcome) == value:
             return []
         book = self.people.phases[person.phase]
         if book.over:
@@ -398,8 +449,8 @@ class Site:
         if self.people.stage.stage in ENDED:
             raise NotNow(OVER)
         if value is None:
-            return [journal.Missing(participant=key)]
-        if person.missing and self._replaces and len(book.keys) > person.marked_at:
+            return [journal.Missing(participant=key, outcome=outcome)]
+        if outcome == PRIMARY and person.missing and self._replaces and len(book.keys) > person.marked_at:
             raise NotNow(
                 Translatable(
                     "{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is "
@@ -407,7 +458,15 @@ class Site:
                     key=key,
                 )
             )
-        return [journal.Observed(participant=key, reward=value)]
+        return [journal.Observed(participant=key, reward=value, outcome=outcome)]
+
+
+class Entered(NamedTuple):
+    """What somebody enters of a person: a value, or None where it will not come; the reward, or the outcome named."""
+
+    participant: str
+    value: float | None
+    outcome: str = PRIMARY
 
 
 LONGEST_KEY = 200
@@ -446,8 +505,8 @@ def checked_key(key: str) -> str:
     return clean
 
 
-def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
-    """A reward that the study can have.
+def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> float:
+    """A reward that the study can have, or a value of a further outcome.
 
     >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0), 1)
     1.0
@@ -474,7 +533,8 @@ def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
         # A program sends null where it computed NaN: no word that an outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
-        raise InvalidInput("reward", found=_shown(reward), allowed=limits, hint=hint)
+        key = rules.name if isinstance(rules, OutcomeRules) else "reward"
+        raise InvalidInput(key, found=_shown(reward), allowed=limits, hint=hint)
     return float(reward)
 
 

@@ -11,17 +11,18 @@ import os
 import shlex
 import subprocess
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol
 
 import numpy as np
 
 from parley.agent.outbox import Outbox
+from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import AgentPlan, Delivery, NotYet
-from parley.agent.tables import Row, Table, Warehouse, arm_in, number_in, per_unit, read_table
+from parley.agent.tables import NEVER, Row, Table, Warehouse, arm_in, is_gone, number_in, per_unit, read_table
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
@@ -44,19 +45,38 @@ class Source(Protocol):
         """The totals of exactly `plan.draws` rewards, or others with their reason."""
 
 
-def _numbers(arm: str, values: Iterable[object], count: int) -> list[float]:
-    """`count` finite numbers, or an error that names the arm."""
-    drawn: list[float] = []
+# Of a draw: the reward, and every further outcome in the order of the study, None where it will not come.
+Drawn = tuple[float | None, ...]
+
+
+def _number(what: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(what, found=f"{value!r:.60}", allowed="numbers") from None
+    if not math.isfinite(number):
+        raise InvalidInput(what, found=value, allowed="finite numbers")
+    return number
+
+
+def _rows(arm: str, values: Sequence[object], count: int, outcomes: Sequence[str]) -> list[Drawn]:
+    """`count` draws, or an error that names the arm. With further outcomes a draw is a row: the reward and they."""
+    if len(values) != count:
+        kind = "rows" if outcomes else "numbers"
+        raise InvalidInput(f"rewards of {arm}", found=f"{len(values)} {kind}", allowed=f"{count}, as planned")
+    if not outcomes:
+        return [(_number(f"rewards of {arm}", value),) for value in values]
+    drawn: list[Drawn] = []
     for value in values:
-        try:
-            number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"rewards of {arm}", found=f"{value!r:.60}", allowed="numbers") from None
-        if not math.isfinite(number):
-            raise InvalidInput(f"rewards of {arm}", found=value, allowed="finite numbers")
-        drawn.append(number)
-    if len(drawn) != count:
-        raise InvalidInput(f"rewards of {arm}", found=f"{len(drawn)} numbers", allowed=f"{count}, as planned")
+        row = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+        if len(row) != 1 + len(outcomes):
+            allowed = f"rows of {1 + len(outcomes)} numbers: the reward, {', '.join(outcomes)}"
+            raise InvalidInput(f"rewards of {arm}", found=f"{value!r:.60}", allowed=allowed)
+        others = [
+            None if is_gone(cell) else _number(f"{name} of {arm}", cell)
+            for name, cell in zip(outcomes, row[1:], strict=True)
+        ]
+        drawn.append((_number(f"rewards of {arm}", row[0]), *others))
     return drawn
 
 
@@ -65,16 +85,27 @@ def _asked(plan: AgentPlan) -> Iterator[tuple[str, int]]:
     return zip(plan.arms, plan.draws, strict=True)
 
 
-def _delivered(rewards: list[list[float]]) -> Delivery:
-    return Delivery(totals=Totals.of(rewards), rewards=rewards)
+def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str]) -> Delivery:
+    """From the draws of every arm."""
+    rewards = [[row[0] for row in rows if row[0] is not None] for rows in arms]
+    others = (
+        DrawnOutcome.of(name, [[row[place] for row in rows] for rows in arms])
+        for place, name in enumerate(outcomes, start=1)
+    )
+    return Delivery(totals=Totals.of(rewards), rewards=rewards, outcomes=tuple(others))
 
 
 class FunctionSource:
-    """`module:function`, called as `function(arm, count)`, returns `count` rewards."""
+    """`module:function`, called as `function(arm, count)`, returns `count` rewards.
+
+    In a study with further outcomes it returns `count` rows: the reward and the `outcomes` in the order of the study,
+    None where one will not come.
+    """
 
     repeatable = False
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, outcomes: Sequence[str] = ()) -> None:
+        self._outcomes = outcomes
         module, _, name = address.partition(":")
         try:
             self._draw: Callable[[str, int], Iterable[object]] = getattr(importlib.import_module(module), name)
@@ -84,7 +115,9 @@ class FunctionSource:
             ) from None
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        return _delivered([_numbers(arm, self._drawn(plan, arm, n), n) if n else [] for arm, n in _asked(plan)])
+        names = self._outcomes
+        drawn = [_rows(arm, self._drawn(plan, arm, n), n, names) if n else [] for arm, n in _asked(plan)]
+        return _delivered(drawn, names)
 
     def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
         """What the user's function gives; its failure is theirs, and is reported as such."""
@@ -116,13 +149,17 @@ def _way_out(plan: AgentPlan) -> str:
 class CommandSource:
     """A program, called once an arm with the arm's name and the count as its last arguments, that prints rewards.
 
+    In a study with further outcomes it prints a line a draw: the reward and the `outcomes` in the order of the study,
+    `missing` where one will not come.
+
     The coordinator names the arms. One that begins with a hyphen would be an option of the program: it is refused,
     unless the command ends in `--`, after which programs take no options.
     """
 
     repeatable = False
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, outcomes: Sequence[str] = ()) -> None:
+        self._outcomes = outcomes
         # A backslash is part of a path on Windows, and quotes are only there to be taken off.
         words = shlex.split(command, posix=os.name != "nt")
         self._command = [word.strip('"') for word in words] if os.name == "nt" else words
@@ -132,7 +169,7 @@ class CommandSource:
     def __call__(self, plan: AgentPlan) -> Delivery:
         for arm, _ in _asked(plan):  # before any of them is drawn
             self._require_no_option(arm)
-        return _delivered([self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)])
+        return _delivered([self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)], self._outcomes)
 
     def _require_no_option(self, arm: str) -> None:
         if arm.startswith("-") and self._command[-1] != END_OF_OPTIONS:
@@ -143,7 +180,7 @@ class CommandSource:
                 hint="End the command with -- if the program knows that nothing after it is an option",
             )
 
-    def _run(self, plan: AgentPlan, arm: str, count: int) -> list[float]:
+    def _run(self, plan: AgentPlan, arm: str, count: int) -> list[Drawn]:
         # Tokens, codes and passwords are in this process's environment; the program has no business with them.
         environment = {key: value for key, value in os.environ.items() if not _ours(key)}
         environment |= {"PARLEY_STUDY": plan.study, "PARLEY_AGENT": plan.agent, "PARLEY_PHASE": str(plan.phase)}
@@ -163,7 +200,8 @@ class CommandSource:
                 f"your program {self._command[0]} ended with exit status {done.returncode} for the arm {arm!r}. "
                 + _way_out(plan)
             )
-        return _numbers(arm, done.stdout.split(), count)
+        lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+        return _rows(arm, lines if self._outcomes else done.stdout.split(), count, self._outcomes)
 
 
 def _ours(variable: str) -> bool:
@@ -172,23 +210,36 @@ def _ours(variable: str) -> bool:
 
 END_OF_OPTIONS = "--"
 NEEDED, CELLS = ("arm", "reward"), ("arm", "count", "sum", "squares")
+OWN_CELLS = (*CELLS[1:], "missing")  # of a further outcome, after its own name
 PARQUET = b"PAR1"  # how such a file begins
 SAME = 1e-9  # relative: sums that were added up in another order
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """A row as it is compared: `reward` is None while the cell is empty."""
+    """A row as it is compared: `drawn` is None while a cell of it is empty."""
 
     row: Row
     id: str
     arm: str
-    reward: float | None
+    drawn: Drawn | None
+
+    @property
+    def reward(self) -> float | None:
+        return None if self.drawn is None else self.drawn[0]
 
     @property
     def hash(self) -> str:
-        """Of arm and reward as values: 1, 1.0 and "1,0" are the same."""
-        return _hash(self.arm, "" if self.reward is None else repr(self.reward))
+        """Of arm, reward and further outcomes as values: 1, 1.0 and "1,0" are the same."""
+        return _hash(self.arm, *(("",) if self.drawn is None else map(repr, self.drawn)))
+
+    @property
+    def words(self) -> str:
+        return "no reward" if self.drawn is None else ", ".join(_shown(value) for value in self.drawn)
+
+
+def _shown(value: float | None) -> str:
+    return NEVER[0] if value is None else f"{value:g}"
 
 
 def _hash(*parts: str) -> str:
@@ -197,7 +248,8 @@ def _hash(*parts: str) -> str:
 
 class CsvSource:
     """A CSV or Parquet file that grows, with the columns `arm` and `reward`, `id` if it has one, and for `counts`
-    of events perhaps `exposure`.
+    of events perhaps `exposure`. `outcomes` has the column of every further outcome of the study; `missing` in a cell
+    of one says that it will not come. A row with an empty cell is waited for.
 
     A phase takes the next rows of every arm, each row once. What it took is remembered in the outbox: every row up to
     the last one that was used, by a hash of its arm and reward, and by its id. When the next phase reads the file, they
@@ -211,29 +263,35 @@ class CsvSource:
     repeatable = True  # the same rows are there again
 
     def __init__(
-        self, path: str, taken: Callable[[int], Report | None], memory: Outbox, *, counts: bool = False
+        self,
+        path: str,
+        taken: Callable[[int], Report | None],
+        memory: Outbox,
+        *,
+        counts: bool = False,
+        outcomes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._path, self._taken, self._memory, self._counts = Path(path), taken, memory, counts
+        self._outcomes = {name: column.lower() for name, column in outcomes.items()}
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         return self._next_rows(plan, self._read())
 
     def _next_rows(self, plan: AgentPlan, table: Table) -> Delivery:
-        table = per_unit(table) if self._counts else table
+        table = per_unit(table, alone=not self._outcomes) if self._counts else table
         lines = [self._line(table, row, plan.arms) for row in table.rows]
         self._check_ids(lines)
         used = self._used(plan, lines)
-        chosen: list[list[float]] = []
+        chosen: list[list[Drawn]] = []
         for arm, count in zip(plan.arms, plan.draws or (), strict=True):
             places = [place for place, line in enumerate(lines) if line.arm == arm and place not in used][:count]
-            rewards = [lines[place].reward for place in places]
-            ready = [reward for reward in rewards if reward is not None]
+            ready = [drawn for place in places if (drawn := lines[place].drawn) is not None]
             if len(ready) < count:
                 raise NotYet(f"{arm}: {len(ready)} of {count} rows are there{self._hint(table, lines, places)}")
             chosen.append(ready)
             used |= set(places)
         self._remember(plan.phase, lines, used, with_ids="id" in table.columns)
-        return _delivered(chosen)
+        return _delivered(chosen, tuple(self._outcomes))
 
     def _read(self) -> Table:
         try:
@@ -243,16 +301,26 @@ class CsvSource:
         except OSError as error:
             raise InvalidInput(str(self._path), found=error.strerror, allowed="a file that can be read") from None
         if not data.startswith(PARQUET):
-            return read_table(data, str(self._path), needed=NEEDED, growing=True)
+            return read_table(data, str(self._path), needed=self._needed, growing=True)
         whole = Warehouse(name=str(self._path), url="duckdb://", query="SELECT * FROM read_parquet(:file)")
         table = whole.ask(file=str(self._path))
-        table.require(*NEEDED)
+        table.require(*self._needed)
         return table
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        return *NEEDED, *self._outcomes.values()
 
     def _line(self, table: Table, row: Row, arms: tuple[str, ...]) -> _Line:
         arm = arm_in(table, row, arms)
-        reward = number_in(table, row, "reward") if row.values["reward"] else None
-        return _Line(row=row, id=row.values.get("id", ""), arm=arm, reward=reward)
+        columns, drawn = self._needed[1:], None
+        if all(row.values[column] for column in columns):
+            drawn = tuple(self._value(table, row, column) for column in columns)
+        return _Line(row=row, id=row.values.get("id", ""), arm=arm, drawn=drawn)
+
+    def _value(self, table: Table, row: Row, column: str) -> float | None:
+        gone = column != NEEDED[1] and is_gone(row.values[column])
+        return None if gone else number_in(table, row, column)
 
     def _check_ids(self, lines: list[_Line]) -> None:
         seen: dict[str, int] = {}
@@ -291,8 +359,7 @@ class CsvSource:
             if not was_used:
                 return
         if line.hash != known_hash and (was_used or known_hash != _hash(line.arm, "")):
-            shown = "no reward" if line.reward is None else f"{line.reward:g}"
-            raise self._differs(line.row.line, f"{line.arm}, {shown}, which was not there", phase)
+            raise self._differs(line.row.line, f"{line.arm}, {line.words}, which was not there", phase)
 
     def _differs(self, line: int, found: str, phase: int) -> InvalidInput:
         return InvalidInput(
@@ -330,30 +397,38 @@ class CsvSource:
         self._memory.keep_rows(phase, canonical({"ids": with_ids, "rows": rows}))
 
     def _hint(self, table: Table, lines: list[_Line], places: list[int]) -> str:
-        empty = next((lines[place].row.line for place in places if lines[place].reward is None), None)
+        empty = next((lines[place].row for place in places if lines[place].drawn is None), None)
         if empty is not None:
-            return f" (line {empty} has no reward yet)"
+            lacking = next(column for column in self._needed[1:] if not empty.values[column])
+            return f" (line {empty.line} has no {lacking} yet)"
         return " (the last line has no line end and is not read yet)" if table.unfinished else ""
 
 
 class SqlSource(CsvSource):
-    """A query that gives rows, taken like those of a CSV file, or a phase's totals: `arm`, `count`, `sum`, `squares`.
+    """A query that gives rows, taken like those of a CSV file, or a phase's totals: `arm`, `count`, `sum`, `squares`,
+    and for a further outcome with the column `harm` also `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
 
     Rewards are added up here, without rounding, as those of a file are. Sums of a query are the database's.
     """
 
     def __init__(
-        self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: Outbox, *, counts: bool = False
+        self,
+        warehouse: Warehouse,
+        taken: Callable[[int], Report | None],
+        memory: Outbox,
+        *,
+        counts: bool = False,
+        outcomes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(warehouse.answer, taken, memory, counts=counts)
+        super().__init__(warehouse.answer, taken, memory, counts=counts, outcomes=outcomes)
         self._warehouse = warehouse
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         table = self._warehouse.ask(study=plan.study, agent=plan.agent, phase=plan.phase)
         if "count" in table.columns:
-            table.require(*CELLS)
+            table.require(*CELLS, *(f"{column}_{cell}" for column in self._outcomes.values() for cell in OWN_CELLS))
             return self._totals(plan, table)
-        table.require(*NEEDED)
+        table.require(*self._needed)
         if not self._warehouse.ordered:
             raise InvalidInput(
                 f"{self._warehouse.name}, query",
@@ -363,15 +438,21 @@ class SqlSource(CsvSource):
         return self._next_rows(plan, table)
 
     def _totals(self, plan: AgentPlan, table: Table) -> Delivery:
-        cells: dict[str, tuple[float, ...]] = {}
+        rows: dict[str, Row] = {}
         for row in table.rows:
             arm = arm_in(table, row, plan.arms)
-            if arm in cells:
+            if arm in rows:
                 where = f"{self._path}, line {row.line}, column arm"
                 raise InvalidInput(where, found=f"{arm!r} again", allowed="every arm once")
-            cells[arm] = tuple(number_in(table, row, name) if row.values[name] else 0.0 for name in CELLS[1:])
-        for arm, asked in _asked(plan):
-            count = cells.setdefault(arm, (0.0, 0.0, 0.0))[0]
+            rows[arm] = row
+
+        def column(name: str) -> list[float]:
+            """Of every arm; nothing is 0."""
+            known = (rows.get(arm) for arm in plan.arms)
+            return [number_in(table, row, name) if row is not None and row.values[name] else 0.0 for row in known]
+
+        counts = column("count")
+        for (arm, asked), count in zip(_asked(plan), counts, strict=True):
             if count > asked or not count.is_integer():
                 raise InvalidInput(
                     f"{self._path}, count of {arm}",
@@ -381,8 +462,23 @@ class SqlSource(CsvSource):
                 )
             if count < asked:
                 raise NotYet(f"{arm}: {count:.0f} of {asked} are there")
-        counts, sums, squares = np.array([cells[arm] for arm in plan.arms]).T
-        return Delivery(totals=Totals(counts=counts.astype(np.int64), sums=sums, squares=squares))
+
+        def totals(prefix: str) -> Totals:
+            counts, sums, squares = (np.array(column(f"{prefix}{cell}")) for cell in CELLS[1:])
+            return Totals(counts=counts.astype(np.int64), sums=sums, squares=squares)
+
+        others = []
+        for name, own in self._outcomes.items():
+            found, missing = column(f"{own}_count"), column(f"{own}_missing")
+            for (arm, asked), known, gone in zip(_asked(plan), found, missing, strict=True):
+                if known + gone != asked or not known.is_integer() or known < 0 or gone < 0:
+                    raise InvalidInput(
+                        f"{self._path}, {own}_count and {own}_missing of {arm}",
+                        found=f"{known:.12g} and {gone:.12g}",
+                        allowed=f"together {asked}, as phase {plan.phase} asks",
+                    )
+            others.append(DrawnOutcome(name=name, totals=totals(f"{own}_"), missing=tuple(map(int, missing))))
+        return Delivery(totals=totals(""), outcomes=tuple(others))
 
 
 def make_source(
@@ -393,20 +489,22 @@ def make_source(
     taken: Callable[[int], Report | None],
     memory: Outbox,
     counts: bool = False,
+    outcomes: Mapping[str, str] = MappingProxyType({}),
 ) -> Source:
     """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
 
-    `counts`: the rewards of the study are counts of events, whose tables may have a column `exposure`.
+    `counts`: the rewards of the study are counts of events, whose tables may have a column `exposure`. `outcomes`: the
+    further outcomes of the study, by name, and the column of a table that has each.
     """
     kind, _, rest = text.partition(":")
     if kind == "python" and rest:
-        return FunctionSource(rest)
+        return FunctionSource(rest, tuple(outcomes))
     if kind == "command":
-        return CommandSource(rest)
+        return CommandSource(rest, tuple(outcomes))
     if kind in ("csv", "parquet") and rest:
-        return CsvSource(rest, taken, memory, counts=counts)
+        return CsvSource(rest, taken, memory, counts=counts, outcomes=outcomes)
     if kind == "sql" and rest:
-        return SqlSource(Warehouse.load(rest), taken, memory, counts=counts)
+        return SqlSource(Warehouse.load(rest), taken, memory, counts=counts, outcomes=outcomes)
     if kind == "simulate" and rest:
         return SimulatedSource(load_study(rest), seed=seed, whole_plan=whole_plan)
     raise InvalidInput("source", found=repr(text), allowed=FORMS)

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
 from parley.text.translation import Translatable, joined
@@ -26,6 +27,7 @@ from parley.validation.checks import IN_WORDS, above_zero
 
 SEPARATORS = ",;\t"
 EXPOSURE = "exposure"
+NEVER = ("missing", "na", "n/a")  # in a cell of a further outcome: it will not come
 MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # of a row, which becomes a row for each unit
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
@@ -55,6 +57,13 @@ class Table:
             if name not in self.columns:
                 found = f"the columns {', '.join(self.columns)}"[:200]
                 raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
+
+    def require_one_of(self, names: Sequence[str]) -> None:
+        """Refuse a table that has none of these columns, in any case. One without a header says nothing at all."""
+        if self.columns and not {name.lower() for name in names} & set(self.columns):
+            found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
+            allowed = Translatable("also one of {names}", names=joined(", ", names))
+            raise _wrong(self.source, 1, "", found, allowed)
 
 
 def read_table(
@@ -165,13 +174,41 @@ def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: boo
     return list(found.values())
 
 
-def per_unit(table: Table) -> Table:
+def is_gone(cell: object) -> bool:
+    """Whether a cell says that an outcome will not come, as programs and tables say it.
+
+    >>> is_gone("Missing"), is_gone(None), is_gone("")
+    (True, True, False)
+    """
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in NEVER)
+
+
+def outcomes_by_arm(
+    data: bytes, source: str, arms: Sequence[str], columns: Mapping[str, str]
+) -> tuple[DrawnOutcome, ...]:
+    r"""The further outcomes of every arm, in tables like those of `rewards_by_arm`; `columns` has the column of each.
+
+    >>> outcomes_by_arm(b"arm,reward,harm\nB,1,0\nB,0,missing\n", "x.csv", ("A", "B"), {"Harm": "harm"})[0].missing
+    (0, 1)
+    """
+    table = read_table(data, source, needed=("arm", "reward", *columns.values()))
+    made = []
+    for name, column in columns.items():
+        found: dict[str, list[float | None]] = {arm: [] for arm in arms}
+        for row in table.rows:
+            gone = is_gone(row.values[column])
+            found[arm_in(table, row, arms)].append(None if gone else number_in(table, row, column))
+        made.append(DrawnOutcome.of(name, list(found.values())))
+    return tuple(made)
+
+
+def per_unit(table: Table, *, alone: bool = True) -> Table:
     r"""A row for every unit of exposure, where counts of events have a column `exposure`; otherwise the table itself.
 
     A row with the exposure e and x events becomes e rows with x events in all. Given their sum, independent Poisson
     counts of equal means are multinomial: drawing the split gives the law of counts that were noted unit by unit. So a
     row may be divided between two phases, and scatter beyond a Poisson's is still found. The same table is always split
-    in the same way.
+    in the same way. Where the reward is not `alone`, and people have further outcomes, a row cannot be divided.
 
     >>> table = read_table(b"arm,reward,exposure\nA,5,3\nB,0,1\n", "x.csv", needed=("arm", "reward"))
     >>> [(row.line, row.values["arm"], row.values["reward"]) for row in per_unit(table).rows]
@@ -179,6 +216,12 @@ def per_unit(table: Table) -> Table:
     """
     if EXPOSURE not in table.columns:
         return table
+    if not alone:
+        raise InvalidInput(
+            f"{table.source}, column {EXPOSURE}",
+            found="exposure in a study with further outcomes",
+            allowed="a row a person: the other outcomes of a row cannot be divided into units",
+        )
     rows: list[Row] = []
     for place, row in enumerate(table.rows):
         # Exposure must not depend on the events, so it is stated no later than they are.

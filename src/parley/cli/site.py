@@ -222,24 +222,29 @@ def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> N
         say(f"{given.participant}: outside of the study; this phase needs no more people")
 
 
+_outcome_option = click.option("--of", "named", default="", help="A further outcome of the study; default: the reward.")
+
+
 @site_command.command(context_settings={"ignore_unknown_options": True})  # a reward below 0 looks like an option
 @click.argument("key")
 @click.argument("reward", type=float)
+@_outcome_option
 @_with_site
-def outcome(opened: _OpenSite, key: str, reward: float) -> None:
+def outcome(opened: _OpenSite, key: str, reward: float, named: str) -> None:
     """Enter the REWARD of the person KEY. You can change it until the phase is reported."""
-    opened.site.outcome(key, reward)
-    say(f"{key}: {reward:g} noted")
+    opened.site.outcome(key, reward, named)
+    say(f"{key}: {f'{named} ' if named else ''}{reward:g} noted")
     opened.settle()
 
 
 @site_command.command()
 @click.argument("key")
+@_outcome_option
 @_with_site
-def missing(opened: _OpenSite, key: str) -> None:
+def missing(opened: _OpenSite, key: str, named: str) -> None:
     """Mark the outcome of the person KEY as missing: it will never come."""
-    opened.site.missing(key)
-    say(f"{key}: marked as missing")
+    opened.site.missing(key, named)
+    say(f"{key}: {f'{named} ' if named else ''}marked as missing")
     opened.settle()
 
 
@@ -285,13 +290,24 @@ def _release(outbox: str, study: str, agent: str, phase: int) -> None:
     "outcomes",
     type=(str, float),
     multiple=True,
-    required=True,
     metavar="KEY REWARD",
     help="The right outcome of the person KEY; repeat it for every other person of the phase.",
 )
+@click.option(
+    "--further",
+    type=(str, str, float),
+    multiple=True,
+    metavar="NAME KEY VALUE",
+    help="The same of a further outcome of the study.",
+)
 @_corrected_option
 @_with_site
-def correct(opened: _OpenSite, outcomes: tuple[tuple[str, float], ...], output: str) -> None:
+def correct(
+    opened: _OpenSite,
+    outcomes: tuple[tuple[str, float], ...],
+    further: tuple[tuple[str, str, float], ...],
+    output: str,
+) -> None:
     """Correct outcomes of a reported phase; writes a report for the study's administrator.
 
     Name all outcomes that are wrong at once: in a private study every corrected report is another release.
@@ -300,10 +316,13 @@ def correct(opened: _OpenSite, outcomes: tuple[tuple[str, float], ...], output: 
     from parley.agent.privacy import Disclosure
 
     site = opened.site
+    if not outcomes and not further:
+        raise click.UsageError("Missing option '--outcome', or '--further'.")
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
-        phase = site.correct(outcomes)
+        phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
         disclosure = Disclosure(site.people.rules, site.policy)
-        _write_corrected(disclosure.corrected, *site.corrected_rewards(phase), phase, box, output)
+        arms, rewards, others = site.corrected_rewards(phase)
+        _write_corrected(partial(disclosure.corrected, outcomes=others), arms, rewards, phase, box, output)
 
 
 def _write_corrected(
@@ -353,6 +372,8 @@ def status(opened: _OpenSite, as_json: bool) -> None:
             f"phase {shown['phase']}: {asked} asked for, {shown['assigned']} assigned, {shown['observed']} with an "
             f"outcome, {shown['pending']} awaited, {shown['missing']} missing{reported}"
         )
+    for named, awaited in shown["outcomes"].items():
+        say(f"  {named}: {awaited} awaited")
 
 
 @click.command()
@@ -365,6 +386,14 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     metavar="SOURCE",
     help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE, parquet:FILE, sql:FILE.toml or "
     "simulate:STUDY.toml",
+)
+@click.option(
+    "--column",
+    "columns",
+    type=(str, str),
+    multiple=True,
+    metavar="OUTCOME COLUMN",
+    help="The column of a table with a further outcome, where it has another name than the outcome.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
 @outbox_option("Folder that remembers what was drawn and acknowledged. Keep it for the whole study.")
@@ -402,6 +431,7 @@ def agent_command(
     name: str | None,
     policy: str | None,
     source: str | None,
+    columns: tuple[tuple[str, str], ...],
     seed: int,
     outbox: str,
     draw_again: int | None,
@@ -416,7 +446,9 @@ def agent_command(
     Sources:
       python:m:f          f(arm, count) of the module m returns that many rewards
       command:prog args   prog args ARM COUNT prints that many rewards
+                          With further outcomes: rows, or lines, of the reward and these
       csv:file            columns arm, reward and perhaps id; rows are added; each is used once.
+                          A column more for each further outcome
                           With counts of events perhaps exposure, in whole units: a draw is a unit
       parquet:file        the same
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
@@ -426,10 +458,11 @@ def agent_command(
     """
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox
+        from parley.agent.outcomes import columns_of
         from parley.agent.privacy import Disclosure, SitePolicy, pinned
         from parley.agent.reporting import study_of
         from parley.agent.sources import make_source
-        from parley.agent.tables import rewards_by_arm
+        from parley.agent.tables import outcomes_by_arm, rewards_by_arm
         from parley.agent.worker import MOST_DRAWS, Worker, persistent
     if source is None and released is None and corrects is None:
         raise click.UsageError("Missing option '--source'.")
@@ -443,6 +476,7 @@ def agent_command(
             _release(outbox, study, agent, released)
             return
         rules = persistent(lambda: study_of(client, study), lambda words: say(f"{agent}: {words}"))
+        named = columns_of(rules.outcomes, dict(columns))
         with Outbox(outbox, study=study, agent=agent) as box:
             own = pinned(box, rules, own)
             if lost := box.lost_noise():
@@ -454,8 +488,11 @@ def agent_command(
                 )
             if corrects is not None:
                 arms = tuple(client.status(study)["arm_names"])
-                rewards = rewards_by_arm(Path(corrects[1]).read_bytes(), corrects[1], arms, counts=rules.whole)
-                _write_corrected(Disclosure(rules, own).corrected, arms, rewards, corrects[0], box, output)
+                data, file = Path(corrects[1]).read_bytes(), corrects[1]
+                rewards = rewards_by_arm(data, file, arms, counts=rules.whole)
+                others = outcomes_by_arm(data, file, arms, named) if named else ()
+                made = partial(Disclosure(rules, own).corrected, outcomes=others)
+                _write_corrected(made, arms, rewards, corrects[0], box, output)
                 return
             assert source is not None
             if draw_again is not None:
@@ -472,6 +509,7 @@ def agent_command(
                 taken=taken,
                 memory=box,
                 counts=rules.whole,
+                outcomes=named,
                 whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
             worker = Worker(

@@ -20,8 +20,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley import __version__
+from parley.agent.outcomes import PRIMARY
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment, Site
+from parley.agent.site import LONGEST_KEY, Assignment, Entered, Site
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.hooks import edges
@@ -104,20 +105,31 @@ class Newcomer(Participant):
     somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
 
 
-class Outcome(Model):
+Named = Annotated[str, described("A further outcome of the study, by name; left out: the reward.")]
+
+
+class Outcome(Model, omit_defaults=True):
     """What came of a participant."""
 
     participant: Key
     reward: Annotated[
         float | None, described("Null is refused, since programs send it for NaN: say that it is missing.")
     ]
+    outcome: Named = PRIMARY
 
 
-class Gone(Model):
-    """A participant of whom no outcome will come."""
+class Lost(Participant):
+    """Whose outcome will not come."""
+
+    outcome: Named = PRIMARY
+
+
+class Gone(Model, omit_defaults=True):
+    """A participant of whom an outcome will not come."""
 
     participant: Key
     missing: bool
+    outcome: Named = PRIMARY
 
 
 class OutcomeRow(Model):
@@ -126,6 +138,7 @@ class OutcomeRow(Model):
     participant: Key
     reward: float | None = None
     missing: bool = False
+    outcome: Named = PRIMARY
 
     def __post_init__(self) -> None:
         if self.missing == (self.reward is not None):
@@ -134,7 +147,7 @@ class OutcomeRow(Model):
 
 
 class OutcomeRows(Model):
-    """Many outcomes, each participant once."""
+    """Many outcomes, each outcome of a participant once."""
 
     outcomes: tuple[OutcomeRow, ...]
 
@@ -173,8 +186,8 @@ class SiteStatus(Model):
     asked: int
     assigned: int
     to_assign: int
-    pending: Annotated[int, described("Outcomes that the report still needs.")]
-    observed: int
+    pending: Annotated[int, described("Outcomes that the report still needs, further ones too.")]
+    observed: Annotated[int, described("People whose reward is in.")]
     missing: int
     withdrawn: Annotated[int, described("Marks as missing of people whose outcome was in.")]
     late: Annotated[int, described("Marks as missing after all places were given out.")]
@@ -183,6 +196,7 @@ class SiteStatus(Model):
     closed: Annotated[str, described("Why nobody more is assigned, where the site closed its part.")]
     closed_arms: list[str]
     outside: Annotated[int, described("People outside of the study, of all phases.")]
+    outcomes: Annotated[dict[str, int], described("Each further outcome of the study: of how many it is not in.")]
     sends_at: Annotated[str | None, described("When a complete phase is reported by itself.")]
     coordinator: Annotated[str, described("What the last exchange with the coordinator came to.")]
     seconds_since_contact: float | None
@@ -210,7 +224,7 @@ class Api:
     async def note_outcome(self, request: Request) -> Response:
         """Note an outcome. It can be corrected until the phase is reported."""
         body = await self._read(request, Outcome)
-        await self._done(self._site.outcome, body.participant, body.reward)
+        await self._done(self._site.outcome, body.participant, body.reward, body.outcome)
         return JSONResponse(body.to_json())
 
     async def note_outcomes(self, request: Request) -> Response:
@@ -226,10 +240,10 @@ class Api:
         return JSONResponse(RowAnswers(taken=taken, refused=len(answers) - taken, rows=answers).to_json())
 
     async def note_missing(self, request: Request) -> Response:
-        """Note that no outcome will come of a participant."""
-        body = await self._read(request, Participant)
-        await self._done(self._site.missing, body.participant)
-        return JSONResponse(Gone(participant=body.participant, missing=True).to_json())
+        """Note that no outcome will come of a participant, or not the one that is named."""
+        body = await self._read(request, Lost)
+        await self._done(self._site.missing, body.participant, body.outcome)
+        return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
     async def get_status(self, _: Request) -> Response:
         """How far the phase is. Keep it from those who enrol: who also sees all arms can guess the last ones."""
@@ -257,11 +271,11 @@ class Api:
         """Rows that have the form of one are offered to the site; it refuses others among them."""
         keys = [row.get("participant") if isinstance(row, dict) else None for row in rows]
         wrong: dict[int, Exception] = {}
-        offered: dict[int, tuple[str, float | None]] = {}
+        offered: dict[int, Entered] = {}
         for place, row in enumerate(rows):
             try:
                 read = OutcomeRow.from_json(row)
-                offered[place] = (read.participant, read.reward)
+                offered[place] = Entered(read.participant, read.reward, read.outcome)
             except InvalidInput as error:
                 wrong[place] = error
         refused = self._site.record(list(offered.values()), partly=True)
@@ -329,7 +343,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
         row("POST", "/v1/assignments", api.assign, **people, body=Newcomer, answer=Assignment, **new),
         row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),
         row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
-        row("POST", "/v1/missing", api.note_missing, **people, body=Participant, answer=Gone),
+        row("POST", "/v1/missing", api.note_missing, **people, body=Lost, answer=Gone),
         row("GET", "/v1/status", api.get_status, tag="site", answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),

@@ -15,11 +15,13 @@ from babel.numbers import get_decimal_symbol
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from parley.agent.journal import RulesSeen
+from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key
-from parley.agent.tables import number_in, read_table, typed_number
+from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Entered, Site, checked_key
+from parley.agent.tables import Row, Table, number_in, read_table, typed_number
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
@@ -113,13 +115,18 @@ class Pages:
             case "assign":
                 return {"given": self._site.assign(key, somebody_else="somebody_else" in fields)}
             case "outcome":
-                text = fields.get("reward", "").strip()
+                text, named = fields.get("reward", "").strip(), fields.get("outcome", PRIMARY)
                 if text == GONE:
-                    self._site.missing(key)
+                    self._site.missing(key, named)
                 else:
                     thousands = "." if get_decimal_symbol(_locale()) == "," else ","
-                    self._site.outcome(key, typed_number(text, thousands=thousands))
-                return {"noted": self._line(self._site.people[checked_key(key)])}
+                    self._site.outcome(key, typed_number(text, thousands=thousands), named)
+                line = self._line(self._site.people[checked_key(key)])
+                return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
+            case "gone":
+                self._site.gone(key)
+                line = self._line(self._site.people[checked_key(key)])
+                return {"noted": line, "field": None}
             case "send":
                 self._runtime.send(_whole(fields.get("phase", "")))
                 return {"done": gettext("The report is sent now.")}
@@ -142,7 +149,7 @@ class Pages:
 
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
-        known |= dict.fromkeys(("given", "noted", "taken", "similar"))
+        known |= dict.fromkeys(("given", "noted", "field", "taken", "similar"))
         site, people = self._site, self._site.people
         standing = site.status()
         filling = standing["to_assign"] > 0 and standing["assigned"] < standing["asked"]
@@ -158,6 +165,8 @@ class Pages:
             rules=people.rules,
             title=people.rules.title or site.study,
             yes_no=people.rules.values == YES_OR_NO,
+            columns=[gettext(one) for one in COLUMNS] + [one.name for one in people.rules.outcomes],
+            examples=[gettext("yes") if one.values == YES_OR_NO else "1" for one in _outcomes(people.rules)],
             ask=people.rules.contact or gettext(ADMINISTRATOR),
             over=standing["stage"] in OVER,
             answer=people.stage.answer,
@@ -180,13 +189,15 @@ class Pages:
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         book = people.current
         of_phase = [people.persons[key] for key in book.keys] if book and not book.over else []
-        awaited = [person for person in of_phase if person.pending]  # in the order they came: the first is due first
+        awaited = [person for person in of_phase if people.awaits(person)]
+        if people.rules.outcomes:  # else the first who came is due first
+            awaited.sort(key=self._first_due)
         found = awaited
         if part := folded(sought):
             found = [person for person in people.persons.values() if part in folded(person.key)]
-            found.sort(key=lambda person: (folded(person.key) != part, not person.pending))
+            found.sort(key=lambda person: (folded(person.key) != part, not people.awaits(person)))
         elif which == "all":
-            found = awaited + [person for person in reversed(of_phase) if not person.pending]
+            found = awaited + [person for person in reversed(of_phase) if not people.awaits(person)]
         first = SHOWN * min(max(_whole(shown.get("page", "")) - 1, 0), max(len(found) - 1, 0) // SHOWN)
         return {
             "people": [self._line(person) for person in found[first : first + SHOWN]],
@@ -198,19 +209,46 @@ class Pages:
         }
 
     def _overdue(self, person: Person) -> int:
-        """By how many days, in the calendar of this machine."""
-        due = self._site.people.due(person)
+        """By how many days the outcome is that is due longest, in the calendar of this machine."""
+        people = self._site.people
+        return max((self._days_after(people.due(person, name)) for name in people.awaits(person)), default=0)
+
+    def _days_after(self, due: datetime | None) -> int:
         return (self._site.clock().astimezone().date() - due.astimezone().date()).days if due else 0
 
+    def _first_due(self, person: Person) -> datetime:
+        """When the first awaited outcome of a person is due; without a due date, when the person came."""
+        people = self._site.people
+        dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
+        return min(dues, default=person.at or self._site.clock())
+
     def _line(self, person: Person) -> dict[str, Any]:
-        book = self._site.people.phases[person.phase]
+        people = self._site.people
+        book = people.phases[person.phase]
+        awaited = people.awaits(person)
+        fields = [self._field(person, one, one.name in awaited) for one in _outcomes(people.rules)]
         return {
             "person": person,
             "arm": None if person.arm is None else book.plan.arms[person.arm],
-            "due": self._site.people.due(person),
-            "overdue": self._overdue(person),
+            "fields": fields,
+            "awaited": len(awaited),
             "open": person.counted and not book.over,
             "reported": book.reported is not None,
+        }
+
+    def _field(self, person: Person, one: OutcomeRules, awaited: bool) -> dict[str, Any]:
+        """One outcome of a person, as the page asks for it."""
+        due = self._site.people.due(person, one.name)
+        return {
+            "outcome": one.name,
+            "label": one.words,
+            "rules": one,
+            "yes_no": one.values == YES_OR_NO,
+            "value": person.value(one.name),
+            "gone": person.is_gone(one.name),
+            "awaited": awaited,
+            "due": due,
+            "overdue": self._days_after(due),
         }
 
     def _phases(self) -> list[dict[str, Any]]:
@@ -232,6 +270,18 @@ class Pages:
         }
         text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
         return HTMLResponse(text, status_code=status)
+
+
+def _outcomes(rules: RulesSeen) -> list[OutcomeRules]:
+    """Every outcome that the page asks for, the reward first; it has no name."""
+    primary = OutcomeRules(
+        name=PRIMARY,
+        question=gettext("Primary reward") if rules.outcomes else "",
+        low=rules.low,
+        high=rules.high,
+        values=rules.values,
+    )
+    return [primary, *rules.outcomes]
 
 
 def contact_words(silence: float | None) -> str:
@@ -295,7 +345,6 @@ def about(asked: int) -> int:
     return max(10, 10 * round(asked / 10))
 
 
-GONE = "missing"  # in a form, and in a table of any language
 TABLE = Translatable("table")
 COLUMNS = (Translatable("draw"), Translatable("reward"))
 
@@ -324,46 +373,74 @@ class Taken:
     ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
     wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
 
+    def refuse(self, line: int, words: str) -> None:
+        """Note what is wrong in a line, once: of a person it may be the same for every outcome."""
+        if (line, words) not in self.wrong:
+            self.wrong.append((line, words))
+
 
 def take_table(site: Site, text: str, source: str = TABLE) -> Taken:
     """Take the rows of a table, all or none.
 
     The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that
-    will not come, and a row without a reward says nothing yet. Where rewards are 0 or 1, they may be `no` and `yes`.
+    will not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be `no` and `yes`. In a study
+    with further outcomes each has a column of its name, and a table has at least one of all of them.
     """
-    called = words_of_tables(*COLUMNS)
-    table = read_table(text.encode("utf-8", "replace"), source, needed=COLUMNS, called=called)
-    words = words_of_tables("yes", "no", GONE) | {"na": GONE, "n/a": GONE}
-    if site.people.rules.values != YES_OR_NO:
-        words = {said: meant for said, meant in words.items() if meant == GONE}
-    taken, lines = Taken(), []
-    rows: list[tuple[str, float | None]] = []
-    seen: dict[str, int] = {}
+    rules = site.people.rules
+    named = {one.name.lower(): one for one in rules.outcomes}
+    table = read_table(
+        text.encode("utf-8", "replace"),
+        source,
+        needed=COLUMNS[:1] if rules.outcomes else COLUMNS,
+        called={said: meant for said, meant in words_of_tables(*COLUMNS).items() if said not in named},
+    )
+    columns = {str(COLUMNS[1]): _outcomes(rules)[0]} | named
+    shown = [name for name in columns if name in table.columns]
+    table.require_one_of([COLUMNS[1], *(one.name for one in rules.outcomes)])
+    taken, seen = Taken(), dict[str, int]()
+    rows: list[tuple[int, OutcomeRules, Entered]] = []
     for row in table.rows:
-        key, said = row.values["draw"], row.values["reward"].lower()
+        key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
         if not said:
             taken.ignored.append(row.line)
-            continue
-        try:
-            if key in seen:
-                again = Translatable("{key!r} again", key=key)
-                raise InvalidInput(
-                    "participant", found=again, allowed=Translatable("once; it is in line {line}", line=seen[key])
-                )
-            meant = words.get(said)
-            number = {"yes": 1.0, "no": 0.0}.get(meant or "")
-            if meant is None:
-                number = number_in(table, row, "reward")
-            rows.append((key, number))
+        elif key in seen:
+            found, once = (
+                Translatable("{key!r} again", key=key),
+                Translatable("once; it is in line {line}", line=seen[key]),
+            )
+            taken.refuse(row.line, error_text(InvalidInput("participant", found=found, allowed=once), place=False))
+        else:
             seen[key] = row.line
-            lines.append(row.line)
-        except InvalidInput as error:
-            taken.wrong.append((row.line, error_text(error, place=False)))
-    found = site.record(rows, take=not taken.wrong)
-    refused = ((at, error) for at, error in zip(lines, found, strict=True) if error is not None)
-    taken.wrong += [(at, error_text(error, place=False)) for at, error in refused]
+            for name in said:
+                try:
+                    value = _cell(table, row, name, columns[name])
+                    rows.append((row.line, columns[name], Entered(key, value, columns[name].name)))
+                except InvalidInput as error:
+                    taken.refuse(row.line, _about(columns[name], error))
+    answers = site.record([entered for *_, entered in rows], take=not taken.wrong)
+    for (line, one, _), refused in zip(rows, answers, strict=True):
+        if refused is not None:
+            taken.refuse(line, _about(one, refused))
     taken.wrong.sort()
     if not taken.wrong:
-        taken.missing = sum(reward is None for _, reward in rows)
+        taken.missing = sum(entered.value is None for *_, entered in rows)
         taken.outcomes = len(rows) - taken.missing
     return taken
+
+
+def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
+    """What a cell says: a number, a word for one, or None where none will come."""
+    words = words_of_tables("yes", "no", GONE) | {"na": GONE, "n/a": GONE}
+    meant = words.get(row.values[column].lower())
+    if meant == GONE:
+        return None
+    if meant is not None and rules.values == YES_OR_NO:
+        return 1.0 if meant == "yes" else 0.0
+    return number_in(table, row, column)
+
+
+def _about(rules: OutcomeRules, error: ParleyError) -> str:
+    """What is wrong in a row, after the name of a further outcome that it is about."""
+    words = error_text(error, place=False)
+    about_value = isinstance(error, InvalidInput) and error.key != "participant"
+    return f"{rules.name}: {words}" if rules.name and about_value else words
