@@ -201,7 +201,8 @@ PARTS = {
         "for as many seconds as the size says: the agent of another study is answered within 1 s, "
         "`/healthz` on a new connection "
         "within 0.5 s, and the server grows by less than 200 MB. A bare process is asked meanwhile too: what it lets "
-        "wait, the machine does, and up to 0.25 s of that are allowed on top. Every attack meets a fresh process. "
+        "wait, the machine does, and up to 0.25 s of that are allowed on top; an attack that was not endured while it "
+        "waited for longer is made again, at most twice. Every attack meets a fresh process. "
         "Clients without a token send at the same rate. For their connections the server only ensures "
         "that each ends; the proxy has to limit how many may come (production.md).",
     ),

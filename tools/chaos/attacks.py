@@ -26,6 +26,7 @@ from parley.coordinator.access.tokens import prepare
 
 AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # seconds, seconds, megabytes
 EXCUSED = 0.25  # seconds that the machine may let wait on top
+TRIES = 3  # of an attack while the machine itself lets others wait for longer than that
 RATE, BURST = 50, 200  # requests a second, and at once, that a token is allowed; without one it is a proxy's to allow
 USUAL = {"PARLEY_RATE": RATE, "PARLEY_BURST": BURST}
 LANES = 8  # threads of an attack
@@ -352,11 +353,15 @@ def run(seconds, databases, attacks=None):
         with server_process(address) as (_, url):
             site = Site(url, token)
         for name, attack in (attacks or ATTACKS).items():
-            with server_process(address, **USUAL) as (process, url):
-                site.at(url)
-                found = endure(site, process, attack, seconds, 1 if name in NAMELESS else BURST)
-                site.close()
-            lines.append(_line(name, database, round(seconds), found))
+            for _ in range(TRIES):
+                with server_process(address, **USUAL) as (process, url):
+                    site.at(url)
+                    found = endure(site, process, attack, seconds, 1 if name in NAMELESS else BURST)
+                    site.close()
+                line = _line(name, database, round(seconds), found)
+                if not line["wrong"] or found["machine"] <= EXCUSED:
+                    break
+            lines.append(line)
             print("  " + told(lines[-1]), file=sys.stderr, flush=True)
     return {
         "seconds": int(seconds),
