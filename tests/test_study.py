@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from tests.support import paper_study
 
+from parley.bounds import Guarantee
 from parley.errors import InvalidInput, InvalidStudy
-from parley.study import SECTIONS, load_study, parse_study
+from parley.policies import make_policy
+from parley.study import NEIGHBOURS, SECTIONS, load_study, parse_study
 from parley.weights import WEIGHT_KEYS
 
 ROOT = Path(__file__).parents[1]
@@ -92,6 +94,66 @@ def test_a_weights_file_is_found_beside_the_study(tmp_path):
 def test_a_minimum_cell_is_of_the_problem_and_one_unless_asked():
     assert parse_study(GOOD).problem.minimum_cell == parse_study(GOOD | {"privacy": {}}).problem.minimum_cell == 1
     assert parse_study(GOOD | {"privacy": {"minimum_cell": 5}}).problem.minimum_cell == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"budget": 900}, "Did you mean max_samples?"),
+        ({"epsilon": 0.1}, "Did you mean tolerance?"),
+        ({"alpha": 0.05}, "Did you mean delta, or alpha in [weights]?"),
+        ({"N": 2}, "Did you mean top, or max_samples?"),
+        ({"sigma": 1.0}, "Did you mean scale in [noise]?"),
+        ({"minimum_cell": 5}, "Did you mean minimum_cell in [privacy]?"),
+        ({"noise": {"sigma": 1.0}}, "Did you mean scale?"),
+        ({"truth": {"top": 1, "generate": "paper"}}, "Did you mean top, outside of any section?"),
+        ({"margin": 0.02}, "Did you mean tolerance, or margin in [[outcomes]]?"),
+        ({"dleta": 0.1}, "Did you mean delta?"),
+    ],
+)
+def test_a_key_that_people_guess_names_the_one_that_is_meant(changes, hint):
+    with pytest.raises(InvalidInput, match="found") as error:
+        parse_study(GOOD | changes)
+    assert error.value.hint == hint
+
+
+def test_an_option_that_is_a_key_elsewhere_is_sent_there():
+    problem = parse_study(GOOD).problem
+    with pytest.raises(InvalidInput, match=r"option of the policy evidence.*Did you mean tolerance, outside of any"):
+        make_policy("evidence", problem, {"epsilon": 0.1})
+
+
+def test_what_neighbours_call_a_key_leads_to_one_that_is_there():
+    for word, places in NEIGHBOURS.items():
+        assert word == word.lower()
+        for place in places:
+            section, _, key = place.rpartition(".")
+            assert key in SECTIONS[section], (word, place)
+            assert word != key or section, f"{word} is a key itself"
+
+
+def test_the_largest_gap_is_learned_from_means_that_are_stated():
+    far = {"means": [[120.0, 80.0], [90.0, 70.0], [100.0, 95.3]]}
+    for weights in ({"kind": "identity"}, {"kind": "personalized", "alpha": 0.3}):
+        study = parse_study(GOOD | {"weights": weights, "noise": {"scale": 1.0}, "truth": far})
+        assert study.problem.largest_gap == 30.0, "the range of an agent's means, whatever the weights"
+        assert study.instance.problem is study.problem
+        assert Guarantee.of(study.instance).rounds > 0
+    near = {"means": [[0.2, 0.3], [0.1, 0.0], [0.0, 0.1]]}
+    assert parse_study(GOOD | {"truth": near}).problem.largest_gap == 1.0, "nothing changes where nothing was wrong"
+    bounded = {"kind": "bounded", "low": 0.0, "high": 200.0}
+    assert parse_study(GOOD | {"truth": far, "noise": bounded}).problem.largest_gap == 200.0
+
+
+def test_a_largest_gap_that_is_too_small_says_what_it_is_and_what_would_do():
+    means = [[2.31, 0.0], [0.0, 0.1], [0.0, 0.2]]
+    document = GOOD | {"weights": {"kind": "identity"}, "largest_gap": 0.5, "truth": {"means": means}}
+    with pytest.raises(InvalidInput, match=r"largest_gap: found 0.5 with means that are 2.31 apart") as error:
+        parse_study(document)
+    assert "how far apart the mixed means of two arms can be at most" in error.value.hint
+    assert "Leave it out" in error.value.hint
+    assert error.value.hint.endswith("largest_gap = 2.4 would do")
+    assert parse_study(document | {"largest_gap": 2.4}).problem.largest_gap == 2.4
 
 
 def test_a_study_without_truth_says_what_is_missing():

@@ -61,10 +61,10 @@ class UnknownName(InvalidInput):
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
     """
 
-    def __init__(self, key: str, found: object, names: Iterable[str]) -> None:
+    def __init__(self, key: str, found: object, names: Iterable[str], hint: str | None = None) -> None:
         known = sorted(names)
         near = get_close_matches(str(found)[:100], known, n=1, cutoff=0.7)
-        hint = f"Did you mean {near[0]}?" if near else None
+        hint = hint or (f"Did you mean {near[0]}?" if near else None)
         super().__init__(key, found=repr(found), allowed="one of " + ", ".join(known), hint=hint)
 
 

@@ -5,6 +5,7 @@ of the wire message and of the stored document, a field of the API and of the da
 docs/study-file.md. To add a setting, write its row here and the code that uses it.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -101,9 +102,16 @@ def full_name(section: str, key: str) -> str:
 
 
 def check_section(
-    name: str, section: Mapping[str, Any], known: Mapping[str, Key], *, open_to_others: bool = False
+    name: str,
+    section: Mapping[str, Any],
+    known: Mapping[str, Key],
+    *,
+    open_to_others: bool = False,
+    meant: Callable[[str, str], str | None] = lambda _section, _key: None,
 ) -> None:
     """Raise for an unknown key, or a value of the wrong type; the error names the key and what is allowed.
+
+    `meant` is asked what an unknown key of a section may mean; without an answer the nearest by spelling is named.
 
     >>> check_section("privacy", {"cell": 3}, {"minimum_cell": Key(kinds=(int,), meaning="")})
     Traceback (most recent call last):
@@ -113,7 +121,7 @@ def check_section(
     for key, value in section.items():
         row = known.get(key)
         if row is None and not open_to_others:
-            raise UnknownName(f"key in [{name}]" if name else "key", key, known)
+            raise UnknownName(f"key in [{name}]" if name else "key", key, known, meant(name, key))
         if row is not None and (
             not isinstance(value, row.kinds) or (isinstance(value, bool) and bool not in row.kinds)
         ):
@@ -346,7 +354,8 @@ class StudySettings:
     largest_gap: float = setting(
         1.0, NUMBER, above_zero,
         "no gap between mixed means can be larger; W-CPE starts at it, and `evidence` sizes its first phase by it",
-        default="1.0; bounded, and gaussian with clip: the width of the range", always_stored=True,
+        default="1.0, or how far apart the means of `[truth]` are if that is more; bounded, and gaussian with clip: "
+        "the width of the range", always_stored=True,
     )
     tolerance: float = setting(
         0.0, NUMBER, at_least_zero,
@@ -529,6 +538,30 @@ class StudySettings:
         """Key of the study file -> a sentence about its value, for every setting that differs from its default."""
         rows = ((SETTINGS[name], value) for name, value in self.non_default().items())
         return {row.place: row.describe(value) for row, value in rows if row.sentence}
+
+
+def why_largest_gap(gap: float) -> str:
+    """What `largest_gap` is, why a study has it, and a value that would do for a gap.
+
+    >>> why_largest_gap(2.31).rpartition(": ")[2]
+    'largest_gap = 2.4 would do'
+    """
+    return (
+        "largest_gap says how far apart the mixed means of two arms can be at most, and so sets the scale of the first "
+        f"phase: it has to be at least every gap, and much more than that only costs draws: largest_gap = "
+        f"{rounded_up(gap):g} would do"
+    )
+
+
+def rounded_up(value: float) -> float:
+    """A number above 0, rounded up to two digits.
+
+    >>> rounded_up(2.31), rounded_up(50.0), rounded_up(0.0123)
+    (2.4, 50.0, 0.013)
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # Not by a hair: 0.9 / 0.01 is a little more than 90.
+    return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")
 
 
 SETTINGS: dict[str, Setting] = {

@@ -7,7 +7,7 @@ lists the known ones. `make generated` writes the tables of docs/study-file.md f
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, section_keys, study_model
-from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
+from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section, full_name, rounded_up, why_largest_gap
 from parley.validation.checks import LARGEST_SCALE, FloatArray, above_zero, number, whole
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
@@ -87,6 +87,52 @@ def _sections() -> dict[str, dict[str, Key]]:
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
 REPEATED = frozenset({"outcomes"})  # sections [[name]], of which there may be several
+# What others call our keys: papers on bandits, tools for A/B tests, software for trials. In lower case.
+NEIGHBOURS: dict[str, tuple[str, ...]] = {
+    word: places
+    for places, words in {
+        ("max_samples",): "budget max_draws max_pulls sample_budget sample_size max_n n_samples max_participants",
+        ("max_rounds",): "rounds max_phases phases batches looks max_looks stages interims n_rounds",
+        ("tolerance",): "epsilon eps slack indifference indifference_zone margin mde equivalence",
+        ("delta", "weights.alpha"): "alpha",
+        ("delta",): "confidence error error_rate error_probability significance level fwer risk failure_probability",
+        ("arms",): "k n_arms n_treatments treatments variants actions designs systems",
+        ("agents",): "m n_agents players clients users centres centers hospitals markets groups strata",
+        ("top", "max_samples"): "n",
+        ("top",): "top_k top_n n_best best_n subset_size",
+        ("horizon",): "t n_draws draws_per_agent",
+        ("largest_gap",): "max_gap largest_effect max_effect gap_max effect_range",
+        ("control",): "baseline reference placebo control_arm",
+        ("noise.scale",): "sigma std sd stdev standard_deviation variance noise_scale noise_std",
+        ("noise.kind",): "reward reward_model rewards distribution family model outcome",
+        ("weights.kind",): "w mix mixing collaboration",
+        ("policy.name",): "algorithm algo method strategy design",
+        ("truth.means",): "mu theta true_means effects rates",
+        ("sampling.price",): "cost costs prices sample_cost",
+        ("sampling.rate",): "recruitment accrual enrolment enrollment traffic draws_per_day",
+        ("privacy.rho",): "zcdp",
+    }.items()
+    for word in words.split()
+}
+
+
+def meant(section: str, key: str) -> str | None:
+    """Which key may be meant by one that the section does not have: a neighbour's word for it, or another section's.
+
+    >>> meant("", "budget"), meant("", "alpha"), meant("noise", "sigma")
+    ('Did you mean max_samples?', 'Did you mean delta, or alpha in [weights]?', 'Did you mean scale?')
+    >>> meant("noise", "top")
+    'Did you mean top, outside of any section?'
+    """
+    elsewhere = [full_name(other, key) for other, keys in SECTIONS.items() if key in keys and other != section]
+
+    def shown(place: str) -> str:
+        other, _, name = place.rpartition(".")
+        header = f"[[{other}]]" if other in REPEATED else f"[{other}]"
+        return name if other == section else f"{name} in {header}" if other else f"{name}, outside of any section"
+
+    places = dict.fromkeys([*NEIGHBOURS.get(key.lower(), ()), *elsewhere])
+    return f"Did you mean {', or '.join(map(shown, places))}?" if places else None
 
 
 def json_schema() -> dict[str, Any]:
@@ -208,14 +254,14 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     [[0.75, 0.25], [0.25, 0.75]]
     """
     kinds = {name: SEVERAL if name in REPEATED else A_SECTION for name in SECTIONS if name}
-    check_section("", document, SECTIONS[""] | kinds)
+    check_section("", document, SECTIONS[""] | kinds, meant=meant)
     for key in ("arms", "agents"):
         if key not in document:
             raise InvalidInput(key, found="nothing", allowed="a whole number or a list of names")
     inner = {name: document.get(name, {}) if name else document for name in SECTIONS if name not in REPEATED}
     for name in filter(None, inner):
         known = section_keys(inner[name]) if name == "noise" else SECTIONS[name]
-        check_section(name, inner[name], known, open_to_others=name == "policy")
+        check_section(name, inner[name], known, open_to_others=name == "policy", meant=meant)
     counts = {key: given if isinstance(given := document[key], int) else len(given) for key in ("agents", "arms")}
     for key, most in (("agents", MOST_AGENTS), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:
@@ -231,13 +277,17 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         **{"largest_gap": noise.usual_gap} | settings,
     )
     problem.require_question()
+    instance = truth_of(inner["truth"], problem) if "truth" in document else None
+    if instance is not None:
+        instance = _within(instance, stated="largest_gap" in settings)
+        problem = instance.problem
     policy = dict(inner["policy"])
     return Study(
         name=document.get("name", default_name),
         problem=problem,
         policy=policy.pop("name", DEFAULT_POLICY if problem.horizon is None else PLAYING_POLICY),
         options=policy,
-        instance=truth_of(inner["truth"], problem) if "truth" in document else None,
+        instance=instance,
         reason=inner["weights"].get("reason", ""),
     )
 
@@ -266,7 +316,7 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
     if "means" in section:
         if set(section) & {"generate", "seed", "min_gap"}:
             raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
-        return _within(_instance(section, problem, section["means"]))
+        return _instance(section, problem, section["means"])
     generate = section.get("generate")
     if generate not in GENERATORS:
         if generate is None:
@@ -283,7 +333,7 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
             found=f"means from {means.min():.3f} to {means.max():.3f}, rewards in another range",
             allowed="rewards whose range holds the recipe's means, which lie between -1 and 1",
         ) from None
-    return _within(_instance(section, problem, means))
+    return _instance(section, problem, means)
 
 
 def _instance(section: Mapping[str, Any], problem: Problem, means: Any) -> Instance:
@@ -328,14 +378,22 @@ def _step(key: str, value: Any) -> float:
     return step
 
 
-def _within(instance: Instance) -> Instance:
-    """Check that no gap exceeds `largest_gap`: W-CPE starts there, and its guarantee relies on it."""
-    widest = top_gaps(instance.mixed_means, instance.problem.top).max()
-    if widest > instance.problem.largest_gap:
+def _within(instance: Instance, *, stated: bool) -> Instance:
+    """The instance, none of whose gaps exceeds `largest_gap`: W-CPE starts there, and its guarantee relies on it.
+
+    Where the study file states none, the range of the means is taken if they are farther apart than what rewards of
+    this kind usually are: no mix of them can have a larger gap, whatever the weights.
+    """
+    problem = instance.problem
+    widest = float(top_gaps(instance.mixed_means, problem.top).max())
+    if widest <= problem.largest_gap:
+        return instance
+    if stated:
         raise InvalidInput(
             "largest_gap",
-            found=f"{instance.problem.largest_gap:g} with means that are {widest:g} apart",
-            allowed="at least the largest gap",
-            hint="Raise largest_gap, or check the scale of the means",
+            found=f"{problem.largest_gap:g} with means that are {widest:g} apart",
+            allowed=f"at least {widest:g}",
+            hint=f"Leave it out to take the range of the means; {why_largest_gap(widest)}",
         )
-    return instance
+    learned = rounded_up(float(np.ptp(instance.means, axis=0).max()))
+    return replace(instance, problem=problem.with_(largest_gap=learned))

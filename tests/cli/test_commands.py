@@ -204,7 +204,11 @@ TRUTH = "[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3], [0.1, 0.2]]\n"
         ),
         ("", "a study without a [truth] section"),
         ("[truth]\n", "truth: found an empty section"),
-        ("[truth]\nmeans = [[100.0, 100.0], [50.0, 50.0], [0.0, 0.0]]\n", "largest_gap: found 1"),
+        (
+            "largest_gap = 1\n[truth]\nmeans = [[100.0, 100.0], [50.0, 50.0], [0.0, 0.0]]\n",
+            "largest_gap: found 1 with means that are 100 apart; allowed: at least 100. Leave it out",
+        ),
+        ("budget = 900\n" + TRUTH, "Did you mean max_samples?"),
         ("[truth]\ngenerate = 'paper'\nseed = -1\n", "truth.seed: found -1"),
         ("[truth]\ngenerate = 'paper'\nmin_gap = -1.0\n", "truth.min_gap: found -1.0"),
         (

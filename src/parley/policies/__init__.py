@@ -24,6 +24,7 @@ from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.regret_baselines import ExploreThenCommit, OracleRegret, PfUcb, PfUcbEnhanced
 from parley.policies.wcpe import Uniform, Wcpe
 from parley.problem import Instance, Problem
+from parley.study import meant
 from parley.system.extensions import offered, offered_class, origin
 from parley.validation.checks import IN_WORDS
 
@@ -123,7 +124,7 @@ def make_policy(
     arguments: dict[str, Any] = {"problem": problem}
     for key, value in (options or {}).items():
         if key not in known:
-            raise UnknownName(f"option of the policy {name}", key, known or ["none"])
+            raise UnknownName(f"option of the policy {name}", key, known or ["none"], meant("policy", key))
         allowed, words = KINDS[kinds[key]]
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             raise InvalidInput(f"policy.{key}", found=repr(value), allowed=words)

@@ -13,6 +13,7 @@ from scipy.special import betaincinv
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
+from parley.settings import why_largest_gap
 from parley.text.translation import Translatable
 from parley.validation import checks
 from parley.validation.checks import LARGEST_COUNT, above_zero, whole
@@ -78,7 +79,8 @@ def gap_scenario(problem: Problem, gap: float) -> Scenario:
     [[[-0.1], [0.1], [-0.1]]]
     """
     if not 0 < gap <= problem.largest_gap:
-        raise InvalidInput("gap", found=gap, allowed=f"above 0 and at most largest_gap = {problem.largest_gap:g}")
+        allowed = f"above 0 and at most largest_gap = {problem.largest_gap:g}"
+        raise InvalidInput("gap", found=gap, allowed=allowed, hint=why_largest_gap(gap) if gap > 0 else None)
     name, level = problem.noise.scenario(gap)
     means = np.full((1, *problem.shape), level)
     best = [place for place, arm in enumerate(problem.arms) if arm != problem.control][: problem.top]

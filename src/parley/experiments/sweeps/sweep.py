@@ -26,7 +26,7 @@ from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.rewards import KINDS, Gaussian
 from parley.settings import REQUIRED, SETTINGS, Key, check_section
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
-from parley.study import DEFAULT_POLICY, PLAYING_POLICY, REPEATED, SECTIONS, parse_study, read_toml_file
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, REPEATED, SECTIONS, meant, parse_study, read_toml_file
 from parley.weights import identity
 
 AxisValue = str | int | float | bool
@@ -199,7 +199,8 @@ def checked_axis(name: str, values: Any) -> list[Any]:
             "policy.<option>",
             *(f"{where}.{what}" for where in SECTIONS if where and where not in REPEATED for what in SECTIONS[where]),
         ]
-        raise UnknownName("axis", name, {*AXES, *(row.key for row in SETTINGS.values() if not row.section), *some})
+        known_axes = {*AXES, *(row.key for row in SETTINGS.values() if not row.section), *some}
+        raise UnknownName("axis", name, known_axes, meant("", key))
     if not isinstance(values, list):
         raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")
     if not values:
