@@ -20,14 +20,15 @@ from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
 from parley.system.once import once
-from parley.text.formatting import plural
+from parley.text.formatting import plural, size_text
+from parley.text.tabular import Columns, Picture, Tabular, cells
 from parley.validation.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 
 __all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Problem(StudySettings):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Problem(Tabular, StudySettings):
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
 
     `parley.settings` has a row for each setting: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
@@ -35,6 +36,10 @@ class Problem(StudySettings):
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]], delta=0.1)
     >>> problem.arm_count, problem.agent_count, problem.agents
     (3, 2, ('agent 1', 'agent 2'))
+    >>> problem
+    <Problem: 3 arms, 2 agents, delta = 0.1, top 1, gaussian rewards>
+
+    As a frame it is its weights: a row for every agent and mix.
     """
 
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
@@ -81,6 +86,24 @@ class Problem(StudySettings):
                 found=f"0 for {self.agents[stuck[0]]}, whose rewards have weight in some mix",
                 allowed="a rate above 0, or 0 for an agent without weight in any mix",
             )
+
+    @property
+    def headline(self) -> str:
+        size = size_text(self.shape)
+        return f"{size}, delta = {self.delta:g}, top {self.top}, {self.noise.kind} rewards"
+
+    @property
+    def row_count(self) -> int:
+        return self.agent_count**2
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="heat map", values="weight", rows="agent", across="mix_of")
+
+    def columns(self) -> Columns:
+        """`weight` is that of the `agent`'s reward in the mixed reward of `mix_of`."""
+        table = cells(self.agents, self.agents, weight=self.weights)
+        return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
         """Raise unless there is something to find out: a study begins with more open arms than an answer has.
@@ -253,8 +276,8 @@ class Drift:
         return np.asarray(np.clip(moved, low - means.min(axis=-2), high - means.max(axis=-2)))[:, None, :]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Instance:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Instance(Tabular):
     """A problem with its true local means `(arm, agent)`. Only the policy `oracle` may see them.
 
     >>> problem = Problem(arms=2, weights=[[1, 0.9], [0.9, 1]] / np.float64(1.9))
@@ -291,6 +314,23 @@ class Instance:
             raise InvalidInput("truth.drift", found="drift in a study with a horizon", allowed="one or the other")
         means.setflags(write=False)
         object.__setattr__(self, "means", means)
+
+    @property
+    def headline(self) -> str:
+        return f"{self.problem.headline}, smallest gap {self.smallest_gap:.3g}"
+
+    @property
+    def row_count(self) -> int:
+        return self.means.size
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="heat map", values="mixed_mean", rows="arm", across="agent")
+
+    def columns(self) -> Columns:
+        """Local and mixed means, the gaps, and who is best for whom."""
+        values = {"mean": self.means, "mixed_mean": self.mixed_means, "gap": self.gaps, "best": self.best}
+        return cells(self.problem.arms, self.problem.agents, **values)
 
     @once
     def mixed_means(self) -> FloatArray:

@@ -8,7 +8,7 @@ The relaxed values need no knowledge of the best arms. docs/paper.md lists the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -19,14 +19,15 @@ from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, Instance, Problem
 from parley.rewards import Gaussian
-from parley.settings import SETTINGS
+from parley.settings import SETTINGS, why_largest_gap
+from parley.text.tabular import Columns, Picture, Tabular, cells
 
 ACCURACY = 1e-9
 EXACT_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards and counts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bound:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bound(Tabular):
     """A complexity: `value` is attained by `allocation`, and provably within the relative `gap` of the optimum.
 
     >>> import parley
@@ -40,6 +41,24 @@ class Bound:
     value: float
     gap: float
     allocation: FloatArray  # (arm, agent)
+    arms: tuple[str, ...]
+    agents: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        return f"{self.value:,.5g}, proven to a relative error of {self.gap:.1g}"
+
+    @property
+    def row_count(self) -> int:
+        return self.allocation.size
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="heat map", values="allocation", rows="arm", across="agent")
+
+    def columns(self) -> Columns:
+        """The allocation that attains the value."""
+        return cells(self.arms, self.agents, allocation=self.allocation)
 
     @property
     def proven(self) -> float:
@@ -47,15 +66,16 @@ class Bound:
         return self.value * (1 - self.gap)
 
     @classmethod
-    def of(cls, solution: Solution, shape: tuple[int, int]) -> Bound:
+    def of(cls, solution: Solution, problem: Problem) -> Bound:
         """The sum over the programs of a solution."""
         value, lower = float(solution.value.sum()), float(solution.lower.sum())
         gap = (value - lower) / value if value > 0 else 0.0
-        return cls(value=value, gap=max(gap, 0.0), allocation=solution.allocation.reshape(shape))
+        allocation = solution.allocation.reshape(problem.shape)
+        return cls(value=value, gap=max(gap, 0.0), allocation=allocation, arms=problem.arms, agents=problem.agents)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bounds(Tabular):
     """The bounds of one instance, for its `top`; regret is None where two arms tie for an agent's very best.
 
     >>> import parley
@@ -64,12 +84,39 @@ class Bounds:
     >>> bounds = parley.lower_bounds(instance)
     >>> round(bounds.bai.value, 2), round(bounds.bai_relaxed.value, 2)
     (20.86, 10.43)
+    >>> bounds  # doctest: +ELLIPSIS
+    <Bounds: T* = 20.857, C* = 3.4314, proven to a relative error of ...>
     """
 
     bai: Bound
     bai_relaxed: Bound
     regret: Bound | None
     regret_relaxed: Bound | None
+
+    @property
+    def _known(self) -> dict[str, Bound]:
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: bound for name, bound in named.items() if bound is not None}
+
+    @property
+    def headline(self) -> str:
+        values = [f"T* = {self.bai.value:,.5g}", *([f"C* = {self.regret.value:,.5g}"] if self.regret else [])]
+        gap = max(bound.gap for bound in self._known.values())
+        return f"{', '.join(values)}, proven to a relative error of {gap:.1g}"
+
+    @property
+    def row_count(self) -> int:
+        return len(self._known)
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="bars", values="value", rows="bound")
+
+    def columns(self) -> Columns:
+        """`value` is attained by an allocation, `proven` is the lower bound that the multipliers prove."""
+        known = self._known
+        numbers = {key: np.array([getattr(one, key) for one in known.values()]) for key in ("value", "gap", "proven")}
+        return {"bound": list(known), **numbers}
 
 
 def oracle(problem: Problem, gaps: FloatArray, *, accuracy: float = ACCURACY) -> FloatArray:
@@ -112,8 +159,8 @@ def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     if bounds_are_exact(instance):
         instance.require_distinct()
         start = solve(identification(instance), accuracy=1e-3).allocation[0]
-        return _exactly(identified(instance), np.ones(start.shape), start, accuracy)
-    return Bound.of(solve(identification(instance), accuracy=accuracy), instance.problem.shape)
+        return _exactly(identified(instance), instance.problem, np.ones(start.shape), start, accuracy)
+    return Bound.of(solve(identification(instance), accuracy=accuracy), instance.problem)
 
 
 def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
@@ -124,13 +171,14 @@ def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
-    single = best_arm_only(instance)
+    single, problem = best_arm_only(instance), instance.problem
     costs = np.where(single.best, np.inf, single.gaps)
     if bounds_are_exact(instance):
         rows = regretted(single)
         if not len(rows.floors):  # nothing needs exploring
-            return Bound(value=0.0, gap=0.0, allocation=np.zeros(single.gaps.shape))
-        return _exactly(rows, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
+            free = np.zeros(single.gaps.shape)
+            return Bound(value=0.0, gap=0.0, allocation=free, arms=problem.arms, agents=problem.agents)
+        return _exactly(rows, problem, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
     return arm_by_arm(single, costs, accuracy)
 
 
@@ -139,10 +187,12 @@ def bounds_are_exact(instance: Instance) -> bool:
     return instance.problem.noise.divergence is not None and instance.means.size <= MOST_CELLS
 
 
-def _exactly(rows: MeanContrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
+def _exactly(rows: MeanContrasts, problem: Problem, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
     found = cheapest(rows, costs.ravel(), start.ravel(), accuracy=max(accuracy, EXACT_ACCURACY))
     gap = 1 - found.lower / found.value
-    return Bound(value=found.value, gap=max(gap, 0.0), allocation=found.allocation.reshape(start.shape))
+    allocation = found.allocation.reshape(start.shape)
+    names = {"arms": problem.arms, "agents": problem.agents}
+    return Bound(value=found.value, gap=max(gap, 0.0), allocation=allocation, **names)
 
 
 def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
@@ -254,7 +304,7 @@ def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) ->
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)
     programs = ArmPrograms.of(problem.squared_weights, rows, costs, own)
-    return Bound.of(solve(programs, accuracy=accuracy), problem.shape)
+    return Bound.of(solve(programs, accuracy=accuracy), problem)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +340,7 @@ class Guarantee:
                 "largest_gap",
                 found=f"{problem.largest_gap:g} with a gap of {instance.gaps.max():g}",
                 allowed="no gap above it: the guarantee of W-CPE relies on that",
+                hint=why_largest_gap(float(instance.gaps[np.isfinite(instance.gaps)].max())),
             )
         rounds = math.floor(math.log2(8 * problem.largest_gap / instance.smallest_gap)) + 1
         supposed = _as_intervals_suppose(instance)

@@ -16,7 +16,7 @@ from parley.problem import FloatArray, Instance
 def cost(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """The least money at the study's prices: T* with prices for costs."""
     programs = identification(instance, instance.problem.price)
-    return Bound.of(solve(programs, accuracy=accuracy), instance.problem.shape)
+    return Bound.of(solve(programs, accuracy=accuracy), instance.problem)
 
 
 def time(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
@@ -68,4 +68,4 @@ def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str
 
 def _paced(instance: Instance, prices: FloatArray, pace: Pace, accuracy: float) -> Bound:
     solution = solve(identification(instance, prices), accuracy=accuracy, pace=pace)
-    return Bound.of(solution, instance.problem.shape)
+    return Bound.of(solution, instance.problem)

@@ -59,7 +59,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     asked = horizons or ((stated,) if isinstance(stated, int) else ())
     played = [RegretUntil.of(instance, horizon, accuracy=max(accuracy, REGRET_ACCURACY)) for horizon in asked]
     # What the study is, and null for every bound: where arms tie they are infinite.
-    document = {"study": loaded.name, "top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
+    document: dict[str, Any] = {"study": loaded.name, "arms": problem.arms, "agents": problem.agents}
+    document |= {"top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
     document |= dict.fromkeys((*UNPRICED, "lower_bound", "wcpe_guarantee"))
     until = [_until(one) for one in played]
     if played and instance.tied:

@@ -37,6 +37,7 @@ PARTS = {
     "Experiments": {
         "sweep": "Run a policy over many settings, and keep the results.",
         "report": "Summarise a sweep: tables, figures, a page.",
+        "figures": "Draw the figures of a sweep for a paper: PDF, column width.",
         "audit-policy": "Measure error probabilities too small to count.",
     },
     "This machine": {
@@ -50,6 +51,7 @@ MODULES = {
     "agent": "site",
     "audit-policy": "simulate",
     "completion": "doctor",
+    "figures": "sweeps",
     "report": "sweeps",
     "schema": "doctor",
     "sweep": "sweeps",

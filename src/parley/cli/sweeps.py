@@ -1,4 +1,4 @@
-"""`parley sweep`: thousands of cells, interrupted and resumed at will; `parley report`: what they found."""
+"""`parley sweep`: thousands of cells, interrupted and resumed at will; what they found: `parley report`, `figures`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from parley.cli.console import errors, json_option, print_json, progress_bar, sa
 from parley.errors import need
 from parley.experiments.sweeps.engines import Engine, engines
 from parley.experiments.sweeps.sweep import load_sweep
+from parley.system.files import write_whole
 from parley.text.formatting import plural, real, typed
 from parley.validation.checks import share
 
@@ -193,3 +194,60 @@ def report_command(
     say(f"Report: {page} (open it in a browser)")
     if files:
         say(f"Figures: {plural(len(files), 'file')} in {figures}")
+
+
+@click.command()
+@click.argument("results", type=click.Path(file_okay=False, path_type=Path), metavar="RESULTS")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the figures; default: figures in RESULTS.",
+)
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["pdf", "svg", "png"]),
+    multiple=True,
+    default=["pdf"],
+    show_default=True,
+    help="Of the files; may be repeated.",
+)
+@click.option(
+    "--width",
+    type=click.FloatRange(min=40, max=1000),
+    help="Of a column of the page in mm, such as 85 or 178, with letters of 8 points; default: as each was designed.",
+)
+@click.option("--level", default=LEVEL, show_default=True, help="Of the confidence intervals.")
+@json_option
+def figures_command(
+    results: Path, out: Path | None, formats: tuple[str, ...], width: float | None, level: float, as_json: bool
+) -> None:
+    """Draw every figure of the RESULTS folder of a `parley sweep`, for a paper.
+
+    Fonts are embedded. Beside the figures, summary.csv has the numbers that they show.
+    """
+    for package in ("pandas", "pyarrow"):
+        need(package, extra="experiments", purpose="figures of a sweep")
+    from parley.experiments.report_kit.charts import column_width, save_figure
+    from parley.experiments.sweeps.figures import sweep_figures
+    from parley.experiments.sweeps.results import load_results, summary
+
+    share("--level", level)
+    loaded = load_results(results)
+    found = summary(loaded, level=level)
+    folder = out or results / "figures"
+    options = [word for kind in formats for word in ("--format", kind)]
+    options += [] if width is None else ["--width", f"{width:g}"]
+    options += ["--level", f"{level:g}"] * (level != LEVEL)
+    made = shlex.join(["parley", "figures", str(results), *options])
+    with column_width(None if width is None else width / 25.4):
+        files = [
+            file
+            for name, draw in sweep_figures(loaded, found, level=level).items()
+            for file in save_figure(draw, folder, name, title=made, formats=formats, themes={"light": ""})
+        ]
+    write_whole(folder / "summary.csv", found.to_csv(index=False).encode())
+    if as_json:
+        print_json({"sweep": loaded.name, "figures": list(map(str, files)), "summary": str(folder / "summary.csv")})
+        return
+    say(f"Figures: {plural(len(files), 'file')} in {folder}, and their numbers in summary.csv")

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.policies.base import Policy, State
-from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
+from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus
+from parley.text.tabular import Columns, Picture, Tabular, cells
 
 POINTS = 41  # of a curve
 
@@ -63,8 +65,8 @@ class Regret:
         self.realised[members] = pseudo - (state.sums - state.counts * means).sum(axis=-2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Outcome(Tabular):
     """The outcome of R replications, one entry each.
 
     >>> import parley
@@ -73,10 +75,13 @@ class Outcome:
     >>> outcome = parley.simulate(parley.make_policy("evidence", problem), instance, replications=50, seed=0)
     >>> outcome.costs.shape, outcome.error_rate, outcome.status_shares["decided"]
     ((50,), 0.0, 1.0)
+    >>> outcome
+    <Outcome: evidence, 50 replications, 319.7 samples, 2.28 rounds, 0 wrong>
     """
 
     policy: str
     seed: int
+    problem: Problem
     costs: IntArray  # (R,): samples drawn
     rounds: IntArray  # (R,): rounds of communication
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
@@ -90,6 +95,48 @@ class Outcome:
     days: FloatArray | None = None  # (R,): the duration at the problem's rates; None without rates
     regret: Regret | None = None  # with a horizon
     seconds: float
+
+    @property
+    def headline(self) -> str:
+        count = plural(len(self.costs), "replication")
+        cost = self.costs if self.regret is None else self.regret.totals
+        unit = "samples" if self.regret is None else "regret"
+        mean = f"{cost.mean():,.0f}" if cost.mean() >= 1000 else f"{cost.mean():.1f}"
+        wrong = f"{int(self.mistaken.sum()):,} wrong"
+        return f"{self.policy}, {count}, {mean} {unit}, {self.rounds.mean():.2f} rounds, {wrong}"
+
+    @property
+    def row_count(self) -> int:
+        return len(self.costs)
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="histogram", values="cost" if self.regret is None else "regret", rows="replications")
+
+    def columns(self) -> Columns:
+        """A row a replication, with the names that results of sweeps have too; answers of several arms are joined."""
+        parts = {name: values for name, values in self.study_costs.parts.items() if name != "samples"}
+        arms = np.array([*self.problem.arms, ""])  # -1 is the last: no answer
+        answers = {
+            f"answer of {agent}": [", ".join(filter(None, row)) for row in arms[self.chosen[..., place]].tolist()]
+            for place, agent in enumerate(self.problem.agents)
+        }
+        return {
+            "replication": np.arange(len(self.costs)),
+            "cost": self.costs,
+            "rounds": self.rounds,
+            "status": self.statuses,
+            "correct": self.correct,
+            "mistaken": self.mistaken,
+            "finished": self.finished,
+            **parts,
+            **answers,
+        }
+
+    @property
+    def mean_draws(self) -> MeanDraws:
+        """Who drew what: the mean draws of every arm by every agent, as a table of its own."""
+        return MeanDraws(problem=self.problem, draws=self.draws)
 
     @property
     def status_shares(self) -> dict[str, float]:
@@ -109,6 +156,30 @@ class Outcome:
         return float(self.mistaken.mean())
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeanDraws(Tabular):
+    """Mean draws of every arm by every agent."""
+
+    problem: Problem
+    draws: FloatArray  # (arm, agent)
+
+    @property
+    def headline(self) -> str:
+        return f"mean draws of an arm by an agent, {self.draws.sum():,.0f} in all"
+
+    @property
+    def row_count(self) -> int:
+        return self.draws.size
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="heat map", values="draws", rows="arm", across="agent")
+
+    def columns(self) -> Columns:
+        """The draws."""
+        return cells(self.problem.arms, self.problem.agents, draws=self.draws)
+
+
 class Tally:
     """Fills the arrays of an outcome while replications run."""
 
@@ -120,6 +191,7 @@ class Tally:
         self.outcome = Outcome(
             policy=policy.name,
             seed=seed,
+            problem=problem,
             costs=np.zeros(count, dtype=np.int64),
             rounds=np.zeros(count, dtype=np.int64),
             correct=np.zeros(count, dtype=np.bool_),

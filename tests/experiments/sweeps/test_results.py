@@ -204,6 +204,31 @@ def test_the_report_command_writes_the_page_and_figures(folder, tmp_path):
     assert "evidence" in shown.stdout
 
 
+def test_figures_for_a_paper_have_their_fonts_embedded_and_the_width_of_a_column(folder, tmp_path):
+    arguments = ["figures", str(folder), "--format", "pdf", "--width", "85", "--json"]
+    for out in ("first", "again"):
+        done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / out)])
+        assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert len(document["figures"]) == 5
+    for path in sorted((tmp_path / "first").glob("*.pdf")):
+        content = path.read_bytes()
+        assert b"/FontFile2" in content, "TrueType, embedded"
+        assert b"/Type3" not in content
+        left, bottom, right, top = map(float, re.search(rb"/MediaBox \[([\d. ]+)\]", content)[1].split())
+        assert right - left == pytest.approx(85 / 25.4 * 72, abs=0.1)
+        assert top - bottom > 0.4 * (right - left)
+        assert content == (tmp_path / "again" / path.name).read_bytes(), "the same numbers, the same file"
+    table = pd.read_csv(document["summary"])
+    assert table["cost"].tolist() == pytest.approx(summary(load_results(folder))["cost"].tolist())
+    # Beside a page for a screen nothing changes, and text stays text.
+    done = CliRunner().invoke(main, ["figures", str(folder), "--format", "svg", "--out", str(tmp_path / "svg")])
+    assert "5 files in" in " ".join(done.stdout.split())
+    drawing = (tmp_path / "svg" / "cost-against-alpha.svg").read_text(encoding="utf-8")
+    assert 'width="518.4pt"' in drawing
+    assert ">lower bound</text>" in drawing
+
+
 def test_the_report_names_the_level_of_its_intervals(folder, results, tmp_path):
     page = tmp_path / "page.html"
     options = ["--level", "0.8", "--bootstrap"]

@@ -25,6 +25,8 @@ from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, u
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.rewards.privacy import with_noise
+from parley.text.formatting import plural
+from parley.text.tabular import Columns, Picture, Tabular
 from parley.text.translation import Translatable
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
@@ -36,8 +38,8 @@ WIDTHS, LEAST_WIDTH = 60, 0.3  # how many widths of effects are weighed, and the
 S = TypeVar("S", bound=State)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Forecast:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Forecast(Tabular):
     """Totals at the end of every continuation, with what was spent before."""
 
     study_costs: StudyCosts  # samples and money in all; days and regret from now on
@@ -49,6 +51,23 @@ class Forecast:
     def samples(self) -> IntArray:
         """(continuation,): in all."""
         return self.study_costs.samples
+
+    @property
+    def headline(self) -> str:
+        low, middle, high = self.quantiles(0.1, 0.5, 0.9)
+        return f"{plural(self.row_count, 'continuation')}, {middle:,} samples in all (10% to 90%: {low:,} to {high:,})"
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rounds)
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(shape="histogram", values="samples", rows="continuations")
+
+    def columns(self) -> Columns:
+        """What every continuation costs."""
+        return {**self.study_costs.parts, "rounds": self.rounds}
 
     def quantiles(self, *levels: float) -> list[int]:
         """Quantiles of the totals, to whole samples."""

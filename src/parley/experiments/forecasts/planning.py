@@ -18,8 +18,9 @@ from parley.experiments.forecasts.scenarios import Scenario, along_weights, stan
 from parley.policies import Policy, State, make_policy, policy_class
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.simulation import phases, simulate_truths
-from parley.text.formatting import share_text
+from parley.text.formatting import plural, share_text
 from parley.text.status import ArmStatus
+from parley.text.tabular import Columns, Picture, Tabular
 from parley.totals import Totals
 from parley.weights import identity
 
@@ -204,8 +205,8 @@ class _Claims:
         return shown.ravel(), (proven & ~better).any(axis=-1).ravel()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CostPlan(Tabular):
     """What `parley plan` estimates."""
 
     scenarios: Sequence[ScenarioCost]
@@ -220,6 +221,31 @@ class CostPlan:
     def unit(self) -> str:
         """What counts: samples, or regret where there is a horizon."""
         return "samples" if self.scenarios[0].study_costs.regret is None else "regret"
+
+    @property
+    def headline(self) -> str:
+        most = max(estimate.quantiles(0.5)[0] for estimate in self.scenarios)
+        return f"{plural(len(self.scenarios), 'scenario')}, up to {most:,.0f} {self.unit} at the median"
+
+    @property
+    def row_count(self) -> int:
+        return len(self.scenarios)
+
+    @property
+    def picture(self) -> Picture:
+        low, middle, high = (f"{self.unit}_{level}" for level in ("p10", "p50", "p90"))
+        return Picture(shape="bars", values=middle, rows="scenario", low=low, high=high)
+
+    def columns(self) -> Columns:
+        """Costs, rounds, errors and power of every scenario, named as in the JSON of `parley plan`."""
+        rows = []
+        for together, alone in zip(self.scenarios, self.alone, strict=True):
+            row: dict[str, Any] = {"scenario": together.scenario, "studies": len(together.samples)}
+            summaries = together.summary() | {"rounds": together.rounds_summary()}
+            row |= {f"{cost}_{key}": value for cost, part in summaries.items() for key, value in part.items()}
+            row |= {"error_rate": together.error_rate, "power": together.power, **together.claims()}
+            rows.append(row | {f"alone_{self.unit}_p50": alone.quantiles(0.5)[0]})
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone

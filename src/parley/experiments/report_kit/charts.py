@@ -15,14 +15,16 @@ return matplotlib `Figure` objects: nothing is shown, saved or kept in a global;
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -30,7 +32,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from parley.errors import InvalidInput, UnknownName
 from parley.experiments.report_kit.prose import words_of_reader
-from parley.problem import Problem
+from parley.problem import FloatArray, Problem
 from parley.simulation import Phase
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -81,7 +83,6 @@ class Theme:
             "legend.frameon": False,
             "lines.linewidth": 1.8,
             "lines.markersize": 5,
-            "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
         }
         return rc_context(settings)
 
@@ -120,9 +121,51 @@ def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Th
     >>> line[0].get_color()
     '#56b4e9'
     """
-    style = theme_named(theme)
-    with style.context():
+    style, asked = theme_named(theme), _WIDTH.get()
+    if asked is not None:
+        # Letters stay as large as they are printed, so a narrower figure needs more height than in proportion.
+        width, height = asked, height * math.sqrt(asked / width)
+    with style.context(), rc_context({} if asked is None else PRINTED):
         yield Figure(figsize=(width, height), layout="constrained"), style
+
+
+_WIDTH: ContextVar[float | None] = ContextVar("width of the figures that are drawn, in inches", default=None)
+NARROW = 5.0  # inches
+PRINTED: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+}
+
+
+@contextmanager
+def column_width(inches: float | None) -> Iterator[None]:
+    """Draw figures as wide as the column of a page, with letters of 8 points; None: as wide as each was designed."""
+    token = _WIDTH.set(inches)
+    try:
+        yield
+    finally:
+        _WIDTH.reset(token)
+
+
+def side_by_side(count: int) -> int:
+    """How many of these panels stand beside each other: one in a narrow column of a page.
+
+    >>> with column_width(3.35):
+    ...     side_by_side(2)
+    1
+    """
+    asked = _WIDTH.get()
+    return count if asked is None or asked >= NARROW else 1
+
+
+def title_above(figure: Figure, text: str) -> None:
+    """A title above all panels, in as many lines as it needs."""
+    size = float(rcParams["axes.titlesize"])
+    letters = int(figure.get_figwidth() * 72 / (0.55 * size))
+    figure.suptitle(fill(text, letters), size=size)
 
 
 def draw_boxes(
@@ -144,15 +187,61 @@ def draw_boxes(
     panel.plot([], [], "s", color=colour, label=label)  # the legend shows a small square
 
 
-def save_figure(draw: Callable[..., Figure], folder: Path, name: str, *, title: str) -> list[Path]:
-    """Write a figure as PNG and SVG, light and dark; `draw` is given the theme. Returns the files."""
+MOST_NUMBERS = 60  # cells of a heat map that can be read
+
+
+def draw_heat_map(
+    panel: Axes,
+    values: FloatArray,
+    rows: Sequence[str],
+    across: Sequence[str],
+    *,
+    shades: FloatArray | None = None,
+    top: float | None = None,
+) -> Any:
+    """Cells in colour, with their values where these can be read; `shades` are coloured instead of the values."""
+    shown = values if shades is None else shades
+    low, high = (float(shown.min()), float(shown.max())) if top is None else (0.0, top)
+    panel.grid(visible=False)
+    image = panel.imshow(shown, aspect="auto", cmap="cividis", vmin=low, vmax=high)
+    panel.set_xticks(range(len(across)), across, rotation=30, ha="right")
+    panel.set_yticks(range(len(rows)), rows)
+    if values.size <= MOST_NUMBERS:
+        for (row, column), value in np.ndenumerate(values):
+            ink = "#ffffff" if shown[row, column] - low < 0.55 * (high - low) else "#14171c"
+            text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+            panel.text(column, row, text, ha="center", va="center", color=ink, size=8)
+    return image
+
+
+SCREEN = {"light": "", "dark": "-dark"}  # themes, and how the names of their files end
+# Matplotlib looks at these when a file is written. A PDF embeds its fonts as TrueType: journals refuse the Type 3 of
+# the default. In an SVG text stays text: it can be searched, edited and read aloud.
+FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
+
+
+def save_figure(
+    draw: Callable[..., Figure],
+    folder: Path,
+    name: str,
+    *,
+    title: str,
+    formats: Sequence[str] = ("png", "svg"),
+    themes: Mapping[str, str] = SCREEN,
+) -> list[Path]:
+    """Write a figure in every format and theme; `draw` is given the theme. Returns the files.
+
+    A PDF has no date, so that the same numbers give the same file.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for theme, suffix in {"light": "", "dark": "-dark"}.items():
+    for theme, suffix in themes.items():
         figure = draw(theme=theme)
-        for kind in ("png", "svg"):
+        for kind in formats:
             files.append(folder / f"{name}{suffix}.{kind}")
-            figure.savefig(files[-1], dpi=150, metadata={"Title": title})
+            undated = {"CreationDate": None} if kind == "pdf" else {}
+            with rc_context(FONTS):
+                figure.savefig(files[-1], dpi=150, metadata={"Title": title, **undated})
     return files
 
 

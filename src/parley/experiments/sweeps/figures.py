@@ -167,15 +167,16 @@ def cost_and_rounds(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
     """Mean samples and mean rounds along an axis, side by side."""
-    with charts.canvas(theme, 10.5, 4.6) as (figure, style):
-        costs, rounds = figure.subplots(1, 2)
+    columns = charts.side_by_side(2)
+    with charts.canvas(theme, 5.25 * columns, 9.2 / columns) as (figure, style):
+        costs, rounds = figure.subplots(2 // columns, columns)
         _costs(costs, results, summary, x, level, style)
         charts.sample_axis(costs)
         costs.set_title(results.unit.capitalize())
         _lines(rounds, curves(results, summary, x, "rounds", level=level), x, style)
         rounds.set(title="Rounds of communication", ylabel=f"mean rounds {_band(level)}", ylim=(0, None))
         charts.legend_below(figure, costs)
-        figure.suptitle(results.name, size=11)
+        charts.title_above(figure, results.name)
     return figure
 
 
@@ -210,7 +211,7 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
 def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, theme: str = "light") -> Figure:
     """Heat maps arm x agent, one for every (title, draws): colour is the share of all draws, numbers are draws."""
     shown = draws[:MOST_HEAT_MAPS]
-    columns = min(4, len(shown))
+    columns = charts.side_by_side(min(4, len(shown)))
     rows = -(-len(shown) // columns)
     arms, agents = problem.shape
     width, height = 1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16))
@@ -220,20 +221,14 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
         top = max(float(share.max()) for share in shares)
         image = None
         for panel, (title, values), share in zip(panels, shown, shares, strict=False):
-            panel.grid(visible=False)
-            image = panel.imshow(share, aspect="auto", cmap="cividis", vmin=0, vmax=top)
+            whole = np.rint(values)
+            image = charts.draw_heat_map(panel, whole, problem.arms, problem.agents, shades=share, top=top)
             panel.set_title(title)
-            panel.set_xticks(range(agents), problem.agents, rotation=30, ha="right")
-            panel.set_yticks(range(arms), problem.arms)
-            if values.size <= 60:
-                for (arm, agent), value in np.ndenumerate(values):
-                    ink = "#ffffff" if share[arm, agent] < 0.55 * top else "#14171c"
-                    panel.text(agent, arm, f"{value:,.0f}", ha="center", va="center", color=ink, size=8)
         for panel in panels[len(shown) :]:
             panel.set_axis_off()
         if image is not None:
             figure.colorbar(image, ax=list(panels), label="share of all draws (%)", shrink=0.9)
-        figure.suptitle("Who draws what: mean draws of an arm by an agent", size=11)
+        charts.title_above(figure, "Who draws what: mean draws of an arm by an agent")
     return figure
 
 

@@ -1,0 +1,147 @@
+"""Results as researchers take them: a frame, a table in a notebook, a short repr, a picture.
+
+A kind of result names its columns once (`columns`), and says which of them make its picture (`picture`). Frame, HTML
+and picture follow from these. Neither pandas nor Polars nor matplotlib is imported before somebody asks for one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import MissingPackage, UnknownName, need
+from parley.text.formatting import plural
+
+FRAMES = {"pandas": "experiments", "polars": "polars"}  # package -> the extra that has it, the preferred one first
+MOST_ROWS = 12  # of a table in a notebook
+LARGEST_TABLE = 100_000  # rows that are worth making to show a few of them
+DRAWING = "parley.experiments.report_kit.plots"  # a higher room: numeric rooms must not know matplotlib
+
+Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Which columns are drawn, and as what: a histogram, bars by a name, or a heat map of rows and across."""
+
+    shape: str
+    values: str  # the column that is drawn
+    rows: str = ""  # names of the bars or of the rows of a heat map; what a histogram counts
+    across: str = ""  # names of the columns of a heat map
+    low: str = ""  # bars: the ends of a range around the values
+    high: str = ""
+
+
+class Tabular(ABC):
+    """A result with a table of columns; what is shown of it follows from that.
+
+    >>> class Draws(Tabular):
+    ...     headline = "draws of two arms"
+    ...     row_count = 2
+    ...     picture = Picture(shape="bars", values="draws", rows="arm")
+    ...     def columns(self):
+    ...         return {"arm": ["A", "<B>"], "draws": np.array([1200, 3])}
+    >>> Draws()
+    <Draws: draws of two arms>
+    >>> "<td>&lt;B&gt;</td><td>3</td>" in Draws()._repr_html_()
+    True
+    """
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """One line about the result: its repr, and the caption of its table."""
+
+    @property
+    @abstractmethod
+    def row_count(self) -> int:
+        """How many rows the table has, known before it is made."""
+
+    @property
+    @abstractmethod
+    def picture(self) -> Picture:
+        """What `plot` draws."""
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """The table: name of a column -> its values, one a row."""
+
+    def to_frame(self, package: str | None = None) -> Any:
+        """The table as a frame of pandas or Polars: the one that is asked for, or else the one that is installed."""
+        if package is not None and package not in FRAMES:
+            raise UnknownName("package", package, FRAMES)
+        found = [name for name in FRAMES if package in (None, name) and find_spec(name)]
+        if not found:
+            wanted = package or " or ".join(FRAMES)
+            raise MissingPackage(wanted, extra=FRAMES[package or "pandas"], purpose="to_frame()")
+        # Text as a list: NumPy's has a fixed width, which neither package keeps.
+        table = {name: _plain(values) for name, values in self.columns().items()}
+        return need(found[0], extra=FRAMES[found[0]], purpose="to_frame()").DataFrame(table)
+
+    def plot(self, values: str | None = None, *, axes: Any = None) -> Any:
+        """Draw the table on matplotlib axes, new ones unless given; returns them.
+
+        `values` names another column of numbers than the usual one.
+        """
+        return importlib.import_module(DRAWING).draw(self, values, axes)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, as notebooks show them."""
+        from html import escape
+
+        caption = f"<caption>{escape(self.headline)}</caption>"
+        if self.row_count > LARGEST_TABLE:
+            return f'<table class="dataframe">{caption}</table>'
+        table = {name: _plain(values[:MOST_ROWS]) for name, values in self.columns().items()}
+        head = "".join(f"<th>{escape(name)}</th>" for name in table)
+        rows = (
+            "".join(f"<td>{escape(_shown(value))}</td>" for value in row) for row in zip(*table.values(), strict=True)
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        hidden = self.row_count - MOST_ROWS
+        more = f"<p>... and {plural(hidden, 'more row', 'more rows')}</p>" if hidden > 0 else ""
+        return f'<table class="dataframe">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}'
+
+
+def cells(arms: Sequence[str], agents: Sequence[str], **values: NDArray[Any]) -> dict[str, Any]:
+    """A row for every arm and agent, from arrays `(arm, agent)`.
+
+    >>> table = cells(["A", "B"], ["Paris"], draws=np.array([[3], [5]]))
+    >>> {name: list(map(str, column)) for name, column in table.items()}
+    {'arm': ['A', 'B'], 'agent': ['Paris', 'Paris'], 'draws': ['3', '5']}
+    """
+    names = {"arm": [arm for arm in arms for _ in agents], "agent": list(agents) * len(arms)}
+    shape = (len(arms), len(agents))
+    return names | {name: np.broadcast_to(array, shape).ravel() for name, array in values.items()}
+
+
+def _plain(values: Sequence[Any] | NDArray[Any]) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind != "U":
+        return values
+    return [str(value) for value in values]
+
+
+def _shown(value: Any) -> str:
+    """A value of a table as people read it.
+
+    >>> _shown(np.int64(1200)), _shown(0.123456), _shown(np.True_), _shown("A"), _shown(1e-12)
+    ('1,200', '0.1235', 'yes', 'A', '1e-12')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    if isinstance(value, float | np.floating):
+        size = abs(float(value))
+        return f"{value:,.1f}" if 1000 <= size < 1e15 else f"{value:.4g}"
+    return str(value)
