@@ -173,5 +173,5 @@ links: setup     ## every address of another host in the pages, asked once
 	$(BIN)/python -m tools.links
 
 clean:           ## remove what was made
-	rm -rf $(VENV) build dist docs/_build docs/more.md docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/more.md docs/notebooks docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
@@ -12,7 +14,15 @@ from parley.problem import Instance
 from parley.study import Study, parse_study
 from parley.testing.conformance import random_instance, random_weights
 
-__all__ = ["awaited", "first_quick", "instances", "paper_study", "random_instance", "random_weights"]
+__all__ = ["awaited", "code_of_page", "first_quick", "instances", "paper_study", "random_instance", "random_weights"]
+
+
+def code_of_page(page: str, containing: str) -> str:
+    """The one code block of a page of the repository that contains these words: what its readers copy."""
+    text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:\{code-cell\}|python)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (found,) = [block for block in blocks if containing in block]
+    return found
 
 
 def paper_study(alpha: float = 0.5, **changes: object) -> Study:

@@ -1,10 +1,13 @@
 """What the docs say is there, is there, and what they show runs."""
 
+import ast
 import doctest
+import json
 import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import parley
@@ -55,6 +58,35 @@ def test_the_python_examples_of_the_pages_run(tmp_path, monkeypatch, capsys):
             ran += 1
     assert ran
     assert capsys.readouterr().out
+
+
+@pytest.mark.simulations
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_run_and_show_frames_a_picture_and_a_certificate(path, monkeypatch, capsys):
+    """Without a kernel: `make docs` runs them in one. What a cell shows is the value of its last line."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    names, shown = {}, []
+    for cell in notebook["cells"]:
+        assert not cell.get("outputs"), "outputs are made by the build"
+        if cell["cell_type"] == "code":
+            body = ast.parse("".join(cell["source"]))
+            last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
+            exec(compile(body, path.name, "exec"), names)
+            if last is not None:
+                shown.append(eval(compile(ast.Expression(last.value), path.name, "eval"), names))
+    kinds = {type(value).__name__ for value in shown}
+    assert {"DataFrame", "Problem", "Outcome"} <= kinds
+    assert all(hasattr(value, "_repr_html_") for value in shown if type(value).__name__ in ("Problem", "Outcome"))
+    assert len(pyplot.get_fignums()) >= 2
+    pyplot.close("all")
+    assert {"status", "gap_at_least"} <= set(shown[-1].columns), "the certificate of the answers"
+    assert "all answers right with probability at least 0.9" in capsys.readouterr().out
+    assert any(np.size(value) == 1 and np.max(value) < 1e-9 for value in shown if isinstance(value, np.ndarray)), (
+        "the certificate of the bound"
+    )
 
 
 def _results_of_a_sweep(path):

@@ -1,4 +1,4 @@
-"""The pages that the build writes: commands, HTTP API, Python API, and a list of pages that no part names yet."""
+"""The pages that the build writes: commands, HTTP API, Python API, notebooks, and pages that no part names yet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def write_generated(source: Path) -> None:
         "reference/commands.md": commands.page(),
         "reference/http-api.md": http_api.page(),
         **{f"reference/python/{name}.md": text for name, text in python_api.pages().items()},
+        **notebooks(source.parent / "examples"),
         "more.md": _more(source),
     }
     for name, text in pages.items():
@@ -23,6 +24,12 @@ def write_generated(source: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+
+
+def notebooks(examples: Path) -> dict[str, str]:
+    """The notebooks among the examples, with links as they are from the site."""
+    found = sorted(examples.glob("*.ipynb"))
+    return {f"notebooks/{path.name}": path.read_text("utf-8").replace("](../docs/", "](../") for path in found}
 
 
 def _more(source: Path) -> str:

@@ -40,6 +40,27 @@ parley_simulate <- function(study, policy = NULL, ...) {
   frame(rows)
 }
 
+parley_bounds <- function(study, ..., allocation = FALSE) {
+  document <- run_parley(c("bounds", study), list(...))
+  # What has a value and a proof is a bound; null where arms tie, and infinite.
+  bounds <- document[vapply(document, function(part) is.list(part) && all(c("value", "gap") %in% names(part)), TRUE)]
+  rows <- lapply(names(bounds), function(name) {
+    bound <- bounds[[name]]
+    row <- list(bound = name, value = bound$value, gap = bound$gap, proven = bound$value * (1 - bound$gap))
+    if (!allocation) {
+      return(list(row))
+    }
+    cells <- expand.grid(agent = seq_along(document$agents), arm = seq_along(document$arms))
+    Map(function(arm, agent) {
+      drawn <- list(arm = document$arms[[arm]], agent = document$agents[[agent]])
+      c(row["bound"], drawn, allocation = bound$allocation[[arm]][[agent]])
+    }, cells$arm, cells$agent)
+  })
+  found <- frame(do.call(c, rows))
+  attr(found, "lower_bound") <- document$lower_bound
+  found
+}
+
 # `parley plan` writes a page beside its answer: into a temporary file, unless `output` names one.
 plan_document <- function(study, options) {
   if (is.null(options$output)) {

@@ -26,6 +26,19 @@ if (nzchar(Sys.which(Sys.getenv("PARLEY_COMMAND", "parley")))) {
     !identical(again$cost_mean, parley_simulate(true, "uniform", replications = 100, seed = 8)$cost_mean)
   )
 
+  exact <- tempfile(fileext = ".toml")
+  writeLines(grep("^tolerance", readLines(true), invert = TRUE, value = TRUE), exact)
+  bounds <- parley_bounds(exact)
+  cells <- parley_bounds(exact, allocation = TRUE)
+  stopifnot(
+    identical(bounds$bound, c("bai", "bai_relaxed", "regret", "regret_relaxed", "time")),
+    all(bounds$gap < 1e-9), all(bounds$proven <= bounds$value),
+    nrow(cells) == 5 * 4 * 3, identical(unique(cells$agent), c("Paris", "Lille", "Lyon")),
+    isTRUE(all.equal(sum(cells$allocation[cells$bound == "bai"]), bounds$value[1])),
+    attr(bounds, "lower_bound") > 0,
+    grepl("^truth: found a study without a \\[truth\\] section", refused(parley_bounds(study)))
+  )
+
   options(parley.command = "no-such-command")
   stopifnot(grepl("the command 'no-such-command' is not there", refused(parley_plan(study))))
 }

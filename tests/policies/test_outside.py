@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_commands import parley
 from tests.recipes.test_policy import DOUBLING
+from tests.support import code_of_page
 
 from parley.dashboard.render import error_bound
 from parley.policies import make_policy
@@ -92,13 +93,20 @@ def test_a_rule_that_inherits_claims_nothing_unless_it_says_so(name):
     assert Proven(**options).guarantee == ours.guarantee
 
 
+def test_the_tutorial_keeps_to_its_forty_lines():
+    assert len(DOUBLING.strip().splitlines()) <= 40
+
+
 @pytest.mark.servers
 def test_the_conformance_suite_runs_over_it(tmp_path):
+    """As a reader of the tutorial does it: the policy and the test, both as the page has them."""
     beside = installed(tmp_path, "doubling = ours:Doubling")
-    suite = ("--pyargs", "parley.testing.conformance.installed", "-q", "-p", "no:cacheprovider", "-k", "doubling")
-    done = run(beside, "pytest", *suite)
-    assert done.returncode == 0, done.stdout
-    assert "19 passed" in done.stdout
+    test = tmp_path / "test_doubling.py"
+    test.write_text(code_of_page("docs/tutorials/own-policy.md", "class TestDoubling"), encoding="utf-8")
+    for suite in (("--pyargs", "parley.testing.conformance.installed", "-k", "doubling"), (str(test),)):
+        done = run(beside, "pytest", *suite, "-q", "-p", "no:cacheprovider")
+        assert done.returncode == 0, done.stdout
+        assert "19 passed" in done.stdout
 
 
 @pytest.mark.parametrize(

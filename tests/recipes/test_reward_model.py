@@ -1,41 +1,9 @@
 """A new reward model is its file, its name in the registry and a row of the test list; all else asks the model."""
 
-COIN = '''"""Rewards that lie a known distance above or below their mean, either as likely."""
+from tests.support import code_of_page
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-
-from parley.validation.checks import FloatArray
-from parley.rewards import sampling
-from parley.rewards.gaussian import Scaled
-from parley.rewards.sampling import Sampler, TiltedLaw
-from parley.rewards.scales import SCALE, Scale
-from parley.settings import Key
-
-__all__ = ["Coin"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Coin(Scaled):
-    """A coin decides whether a reward is above or below its mean, by `scale`."""
-
-    kind: ClassVar[str] = "coin"
-    description: ClassVar[str] = "above or below the mean by that scale, either as likely"
-    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}
-
-    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        true = np.array(self.scale if scale is None else scale)
-        return {"coin": lambda: sampling.two_valued(means, means - true, means + true)}
-
-    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        true = np.array(self.scale if scale is None else scale)
-        return sampling.tilted_two_valued(means, means - true, means + true)
-'''
+# The model of the tutorial.
+COIN = code_of_page("docs/tutorials/own-reward-model.md", "class Coin")
 
 
 def test_a_reward_model_is_three_files(product):

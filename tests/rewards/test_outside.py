@@ -7,6 +7,7 @@ import pytest
 from tests.policies.test_outside import installed as package
 from tests.policies.test_outside import run
 from tests.recipes.test_reward_model import COIN
+from tests.support import code_of_page
 
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import make_model
@@ -52,20 +53,14 @@ def test_a_study_may_ask_for_the_model_of_an_installed_package(beside):
 
 @pytest.mark.servers
 def test_the_conformance_suite_runs_over_it(tmp_path):
+    """As a reader of the tutorial does it: the model and the test, both as the page has them."""
     beside = installed(tmp_path, "coin = ours:Coin", module=COIN)
-    done = run(
-        beside,
-        "pytest",
-        "--pyargs",
-        "parley.testing.conformance.installed",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "coin",
-    )
-    assert done.returncode == 0, done.stdout
-    assert "11 passed" in done.stdout
+    test = tmp_path / "test_coin.py"
+    test.write_text(code_of_page("docs/tutorials/own-reward-model.md", "class TestCoin"), encoding="utf-8")
+    for suite in (("--pyargs", "parley.testing.conformance.installed", "-k", "coin"), (str(test),)):
+        done = run(beside, "pytest", *suite, "-q", "-p", "no:cacheprovider")
+        assert done.returncode == 0, done.stdout
+        assert "11 passed" in done.stdout
 
 
 @pytest.mark.parametrize(
