@@ -49,7 +49,7 @@ def test_per_agent_random_alphas_are_reproducible():
         ({"delta": True}, "delta: found True; allowed: a number"),
         ({"top": 1.5}, "top: found 1.5; allowed: a whole number"),
         ({"truth": {"generate": "magic"}}, "truth.generate: found 'magic'; allowed: one of paper"),
-        ({"truth": {"seed": 1}}, "truth: found seed; allowed: means or generate"),
+        ({"truth": {"seed": 1}}, "truth: found seed; allowed: means, generate or data"),
         ({"truth": {"means": [[0, 1]], "seed": 1}}, "either means or generate"),
         ({"truth": {"generate": "paper", "min_gap": 5.0}}, "which none of 10,000 random instances"),
         ({"agents": 0}, "agents: found 0"),

@@ -37,7 +37,7 @@ NOT_SAID = {
 }
 KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
 # Files whose messages are on the page of a site, and so in every language.
-OF_SITES = ("site/", "agent/", "dashboard/templates/base.html")
+OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base.html")
 
 
 # Rows of tables that are shown to people, marked by being there.

@@ -17,6 +17,7 @@ import numpy as np
 from parley.errors import InvalidInput, TiedArms
 from parley.outcomes import Outcome, checked_outcomes
 from parley.rewards import Gaussian, RewardModel
+from parley.rewards.history import History
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
 from parley.system.once import once
@@ -294,6 +295,9 @@ class Instance(Tabular):
         default_factory=dict
     )  # arm -> the phase in which it is opened, drawn from the next
     withdraws: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it is withdrawn
+    history: History | None = (
+        None  # rows of a table that are drawn, moved to the means; the model's own law unless given
+    )
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape

@@ -17,8 +17,11 @@ from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, section_keys, study_model
+from parley.rewards.history import History, history_of
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section, full_name, rounded_up, why_largest_gap
-from parley.validation.checks import LARGEST_SCALE, FloatArray, above_zero, number, whole
+from parley.text.formatting import plural
+from parley.validation.checks import LARGEST_SCALE, FloatArray, above_zero, number, real_array, whole
+from parley.validation.tables import AGENT, ARM, COVARIATE, OUTCOME, columns_of, draws_of, load_table
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
 DEFAULT_POLICY = "evidence"
@@ -41,12 +44,30 @@ POLICY = {  # every other key is an option of that policy, checked by the policy
 }
 TRUTH = {
     "means": Key(
-        kinds=(list,), meaning="the true local means, a row per arm, a column per agent", default="this or `generate`"
+        kinds=(list,),
+        meaning="the true local means, a row per arm, a column per agent",
+        default="this, `generate` or `data`",
     ),
     "generate": Key(
         kinds=(str,),
         meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 it gives the instance of its tables',
         limits={"enum": list(GENERATORS)},
+    ),
+    "data": Key(
+        kinds=(str,),
+        meaning="a [table of past draws](planning.md#plans-from-a-table), relative to the study file: CSV, TSV, "
+        "Parquet or Excel. Its rows are drawn again, per agent, and per arm where there is such a column",
+    ),
+    "columns": Key(
+        kinds=(dict,),
+        meaning='data: the columns, as in `{ agent = "site", arm = "treatment", outcome = "y" }`; `arm = "none"`: '
+        "every row may be of any arm",
+        default="columns with usual names, such as `site`, `arm`, `outcome`",
+    ),
+    "effects": Key(
+        kinds=(list,),
+        meaning="data: added to the mean of the rows, a number per arm, or a row per arm with a column per agent",
+        default="0; required where the table has no arms",
     ),
     "scale": Key(
         kinds=(int, float, list),
@@ -192,7 +213,7 @@ class Study:
             raise InvalidInput(
                 "truth",
                 found="a study without a [truth] section",
-                allowed='means = [[...], ...] (a row per arm, a column per agent) or generate = "paper"',
+                allowed='means = [[...], ...] (a row per arm, a column per agent), generate = "paper" or data = "FILE"',
                 hint="Bounds and simulations need true means",
             )
         return self.instance
@@ -277,7 +298,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         **{"largest_gap": noise.usual_gap} | settings,
     )
     problem.require_question()
-    instance = truth_of(inner["truth"], problem) if "truth" in document else None
+    instance = truth_of(inner["truth"], problem, folder) if "truth" in document else None
     if instance is not None:
         instance = _within(instance, stated="largest_gap" in settings)
         problem = instance.problem
@@ -311,17 +332,23 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
     )
 
 
-def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
-    """The instance that a [truth] section describes."""
+FORMS = {"means": (), "generate": ("seed", "min_gap"), "data": ("columns", "effects")}  # of a truth -> keys of its own
+
+
+def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()) -> Instance:
+    """The instance that a [truth] section describes; relative paths in it start at `folder`."""
+    stated = [form for form, own in FORMS.items() if set(section) & {form, *own}]
+    if len(stated) > 1:
+        raise InvalidInput("truth", found=", ".join(section), allowed=f"either {' or '.join(FORMS)}, not both")
+    if "data" in section:
+        return _resampled(section, problem, folder)
     if "means" in section:
-        if set(section) & {"generate", "seed", "min_gap"}:
-            raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
         return _instance(section, problem, section["means"])
     generate = section.get("generate")
     if generate not in GENERATORS:
         if generate is None:
             found = ", ".join(section) or "an empty section"
-            raise InvalidInput("truth", found=found, allowed="means or generate")
+            raise InvalidInput("truth", found=found, allowed="means, generate or data")
         raise UnknownName("truth.generate", generate, GENERATORS)
     recipe = {key: section[key] for key in ("seed", "min_gap") if key in section}
     means = paper_means(problem, **recipe)
@@ -336,9 +363,47 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
     return _instance(section, problem, means)
 
 
-def _instance(section: Mapping[str, Any], problem: Problem, means: Any) -> Instance:
+def _instance(
+    section: Mapping[str, Any], problem: Problem, means: Any, scale: Any = None, history: History | None = None
+) -> Instance:
     acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
-    return Instance(problem=problem, means=means, scale=section.get("scale"), drift=_drift(section), **acts)
+    stated = section.get("scale", scale)
+    return Instance(problem=problem, means=means, scale=stated, drift=_drift(section), history=history, **acts)
+
+
+def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
+    """The truth that a table of past draws makes: its means, moved by the effects, and its scatter."""
+    if "scale" in section:
+        raise InvalidInput(
+            "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"
+        )
+    given = section.get("columns", {})
+    for role, name in given.items():
+        if role not in (ARM, AGENT, OUTCOME, COVARIATE):
+            raise UnknownName("truth.columns", role, (ARM, AGENT, OUTCOME, COVARIATE))
+        if not isinstance(name, str):
+            raise InvalidInput(f"truth.columns.{role}", found=repr(name)[:60], allowed="the name of a column")
+    table = load_table(folder / section["data"])
+    one = (AGENT,) if problem.agent_count == 1 else ()
+    columns = columns_of(table, given, optional=(ARM, *one), option="truth.columns.{}")
+    draws = draws_of(table, columns, arms=problem.arms, agents=problem.agents)
+    if draws.arm is None and "effects" not in section:
+        allowed = f"effects = [...], {plural(problem.arm_count, 'number')}, or a column of arms"
+        raise InvalidInput("truth.effects", found=f"none, and {draws.source} has no arms", allowed=allowed)
+    effects = real_array("truth.effects", section.get("effects", [0.0] * problem.arm_count), "numbers")
+    if effects.shape not in ((problem.arm_count,), problem.shape) or not np.isfinite(effects).all():
+        allowed = f"{problem.arm_count} numbers (one per arm), or as many rows of {problem.agent_count} (one per agent)"
+        raise InvalidInput("truth.effects", found=f"numbers of shape {effects.shape}", allowed=allowed)
+    history = history_of(draws, problem.arm_count, problem.noise)
+    means = history.means + effects.reshape(problem.arm_count, -1)
+    if not problem.noise.free_scale:
+        return _instance(section, problem, means, history=history)
+    if not (history.scales > 0).all():
+        arm, agent = np.argwhere(history.scales <= 0)[0]
+        of_arm = f" of {problem.arms[arm]}" if history.by_arm else ""
+        found = f"only {history.pool(arm, agent)[0]:g}{of_arm} at {problem.agents[agent]}"
+        raise InvalidInput(draws.source, found=found, allowed="outcomes that scatter")
+    return _instance(section, problem, means, scale=history.scales, history=history)
 
 
 def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, int]:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from tests.agent.test_worker import make, plan
 
-from parley.agent.tables import per_unit, read_table, rewards_by_arm
+from parley.agent.tables import per_unit, rewards_by_arm
 from parley.errors import InvalidInput
 from parley.rewards.plausibility import log_evidence_of_overdispersion, shared_draws
 from parley.totals import Totals
+from parley.validation.tables import read_table
 
 ROWS = "arm,reward,exposure\nx,7,3\ny,2,2\nx,0,1\n"
 

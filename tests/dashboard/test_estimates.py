@@ -9,7 +9,7 @@ import pytest
 from markupsafe import escape
 from tests.dashboard.site import TWO
 
-from parley.dashboard.charts import MOST, forest_chart
+from parley.experiments.report_kit.forest import MOST, forest_chart
 from parley.experiments.report_kit.svg import breadth
 from parley.text.formatting import KINDS, estimate_text
 

@@ -159,6 +159,8 @@ def test_the_margin_of_an_answer_is_the_smallest_bound(here, done):
 def test_a_study_file_that_names_another_file_is_refused(here):
     with pytest.raises(InvalidInput, match=r"weights\.file"):
         uploaded_study('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"')
+    # A truth is left at home, and so is its table.
+    assert uploaded_study('arms = 2\nagents = 2\n[truth]\ndata = "/etc/passwd"\neffects = [0, 1]').arms
     with here.browser() as browser:
         data = {"do": "estimate"}
         text = 'arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"'

@@ -7,7 +7,7 @@ import pytest
 from tests.dashboard.site import TWO, exactly
 
 from parley.agent.plans import AgentPlan, Delivery
-from parley.dashboard.charts import forest_chart
+from parley.experiments.report_kit.forest import forest_chart
 from parley.protocol import Report
 
 TRIAL = TWO.replace(

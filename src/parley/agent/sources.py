@@ -22,13 +22,14 @@ import numpy as np
 from parley.agent.outbox import Outbox
 from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import AgentPlan, Delivery, NotYet
-from parley.agent.tables import NEVER, Row, Table, Warehouse, arm_in, is_gone, number_in, per_unit, read_table
+from parley.agent.tables import NEVER, Warehouse, arm_in, is_gone, per_unit
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
 from parley.simulation import phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
+from parley.validation.tables import Row, Table, number_in, read_table
 
 FORMS = (
     "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, parquet:FILE, sql:WAREHOUSE.toml, or "

@@ -1,10 +1,8 @@
-"""Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
-commas, header names in any case; and what a query to a database gives. An error names the file, the line, the column
-and the value.
+"""Rewards in the tables of a site: rows by arm, rows of several units of exposure, and answers of a database.
+
+`parley.validation.tables` reads the files. An error names the file, the line, the column and the value.
 """
 
-import csv
-import io
 import math
 import os
 import random
@@ -16,147 +14,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import NotYet
 from parley.errors import InvalidInput, UnknownName, need, needs
-from parley.text.translation import Translatable, joined
 from parley.validation.checks import IN_WORDS, above_zero
+from parley.validation.tables import Row, Table, cell_text, number_in, read_table, wrong_cell
 
-SEPARATORS = ",;\t"
 EXPOSURE = "exposure"
 NEVER = ("missing", "na", "n/a")  # in a cell of a further outcome: it will not come
 MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # of a row, which becomes a row for each unit
-COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
-THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A line of a table (the header is line 1) and its values by column."""
-
-    line: int
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """The rows of a file; `unfinished` if a last line without its end was left out."""
-
-    source: str
-    separator: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    unfinished: bool = False
-
-    def require(self, *names: str) -> None:
-        """Refuse a table without these columns."""
-        for name in names:
-            if name not in self.columns:
-                found = f"the columns {', '.join(self.columns)}"[:200]
-                raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
-
-    def require_one_of(self, names: Sequence[str]) -> None:
-        """Refuse a table that has none of these columns, in any case. One without a header says nothing at all."""
-        if self.columns and not {name.lower() for name in names} & set(self.columns):
-            found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
-            allowed = Translatable("also one of {names}", names=joined(", ", names))
-            raise _wrong(self.source, 1, "", found, allowed)
-
-
-def read_table(
-    data: bytes,
-    source: str,
-    *,
-    needed: Sequence[str],
-    growing: bool = False,
-    called: Mapping[str, str] = MappingProxyType({}),
-) -> Table:
-    r"""The table in a file's bytes, with columns by their names in small letters.
-
-    A `growing` file's last line may still be being written: without its end it is not read. `called` has other names
-    of columns.
-
-    >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
-    >>> table.rows[0].line, dict(table.rows[0].values), table.separator
-    (2, {'arm': 'A', 'reward': '0,5'}, ';')
-    """
-    text = _decoded(data, source)
-    whole = text[: text.rfind("\n") + 1] if growing else text
-    header = whole.partition("\n")[0]
-    separator = max(SEPARATORS, key=header.count) if any(map(header.count, SEPARATORS)) else ","
-    reader = csv.reader(io.StringIO(whole, newline=""), delimiter=separator, strict=True)
-    rows: list[Row] = []
-    columns: tuple[str, ...] = ()
-    before = 0
-    try:
-        for cells in reader:
-            line, before = before + 1, reader.line_num
-            clean = [cell.strip() for cell in cells]
-            if not any(clean):
-                continue
-            if not columns:
-                columns = _header(clean, called, source, line, needed)
-                continue
-            values = dict(zip(columns, clean, strict=False))
-            lacking = [name for name in needed if name not in values]
-            if lacking or (len(clean) > len(columns) and any(clean[len(columns) :])):
-                found = Translatable("{count} values in this line", count=len(clean))
-                allowed = Translatable("{count}, as in the header", count=len(columns))
-                raise _wrong(source, line, lacking[0] if lacking else columns[-1], found, allowed)
-            rows.append(Row(line=line, values=values))
-    except csv.Error as error:
-        found = Translatable("quotes that do not match, or a cell that is too long")
-        raise _wrong(source, reader.line_num, "", found, Translatable("a CSV line")) from error
-    return Table(
-        source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
-    )
-
-
-def number_in(table: Table, row: Row, column: str) -> float:
-    r"""A finite number in a cell, with a point or a comma; an error names the place.
-
-    >>> table = read_table(b"arm,reward\nA,\"0,5\"\n", "x.csv", needed=("arm", "reward"))
-    >>> number_in(table, table.rows[0], "reward")
-    0.5
-    """
-    text = row.values[column]
-    try:
-        # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
-        return typed_number(text, thousands="," if table.separator == "," else "")
-    except InvalidInput as error:
-        raise _wrong(table.source, row.line, column, repr(text)[:60], error.allowed) from None
-
-
-def typed_number(text: str, *, thousands: str) -> float:
-    """A finite number with a point or a comma. What looks like `thousands` by that sign is refused: it may be meant.
-
-    >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
-    (0.5, 1.25)
-    >>> typed_number("1,250", thousands=",")
-    Traceback (most recent call last):
-    parley.errors.InvalidInput: number: found '1,250'; allowed: a number without separators of thousands
-    """
-    doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
-    plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
-    try:
-        value = float(plain) if plain.isascii() and "_" not in plain and not doubtful else math.nan
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        separated = Translatable("a number without separators of thousands")
-        finite = Translatable("a finite number such as 0.5")
-        raise InvalidInput("number", found=repr(text)[:60], allowed=separated if doubtful else finite)
-    return value
 
 
 def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
     """The arm that a row names; an error names the place."""
     arm = row.values["arm"]
     if arm not in arms:
-        raise _wrong(table.source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
+        raise wrong_cell(table.source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
     return arm
 
 
@@ -241,48 +116,12 @@ def _whole_in(table: Table, row: Row, column: str, *, least: int, most: int) -> 
     number = number_in(table, row, column) if row.values.get(column) else math.nan
     if not least <= number <= most or not number.is_integer():
         found = repr(row.values.get(column, ""))[:60]
-        raise _wrong(table.source, row.line, column, found, f"a whole number from {least} to {most}")
+        raise wrong_cell(table.source, row.line, column, found, f"a whole number from {least} to {most}")
     return int(number)
-
-
-def _decoded(data: bytes, source: str) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InvalidInput(source, found="UTF-16 text", allowed="UTF-8", hint="Save it as `CSV UTF-8`")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise InvalidInput(
-            f"{source}, line {line}",
-            found=f"the byte 0x{data[error.start]:02x}, which is not UTF-8",
-            allowed="UTF-8",
-            hint="Save it as `CSV UTF-8`",
-        ) from None
-
-
-def _header(
-    cells: list[str], called: Mapping[str, str], source: str, line: int, needed: Sequence[str]
-) -> tuple[str, ...]:
-    columns = tuple(called.get(cell.lower(), cell.lower()) for cell in cells)
-    for name in needed:
-        if columns.count(name) != 1:
-            names = ", ".join(cells)[:160]
-            found = Translatable("{count} columns of that name in: {names}", count=columns.count(name), names=names)
-            allowed = Translatable("the columns {names} once each", names=joined(", ", needed))
-            raise _wrong(source, line, name, found, allowed)
-    return columns
-
-
-def _wrong(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
-    place = Translatable("{source}, line {line}", source=source, line=line)
-    if column:
-        place = Translatable("{source}, line {line}, column {column}", source=source, line=line, column=column)
-    return InvalidInput(place, found=found, allowed=allowed)
 
 
 PASSWORD, ADDRESS = "PARLEY_SQL_PASSWORD", "PARLEY_SQL_URL"
 ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
-UNITS = {True: "1", False: "0", None: ""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +178,7 @@ class Warehouse:
             with engine.connect() as connection, _stopped_after(self.timeout, connection, late):
                 answer = connection.execute(statement, parameters)
                 columns = tuple(map(str.lower, answer.keys()))
-                rows = [[_cell(value) for value in row] for row in answer]
+                rows = [[cell_text(value) for value in row] for row in answer]
         except sql.exc.NoSuchModuleError as error:
             raise self._wrong(f"{url.drivername} ({error})", "a database that SQLAlchemy knows", "url") from None
         except (sql.exc.SQLAlchemyError, OSError) as error:
@@ -404,10 +243,3 @@ def _stopped_after(seconds: float, connection: Any, late: threading.Event) -> It
         yield
     finally:
         timer.cancel()
-
-
-def _cell(value: object) -> str:
-    """A value as a CSV file would have it: a float with all its digits, nothing for NULL."""
-    if isinstance(value, bool) or value is None:
-        return UNITS[value]
-    return str(value).strip()

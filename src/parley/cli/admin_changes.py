@@ -184,8 +184,9 @@ def _corrected(
 ) -> dict[str, Any]:
     """The report as it should have been: from a file, or what counts now with some other cells."""
     whose = {"agent": agent, "phase": phase}
-    from parley.agent.tables import arm_in, number_in, read_table
+    from parley.agent.tables import arm_in
     from parley.protocol.corrections import with_cells
+    from parley.validation.tables import number_in, read_table
 
     if (file is None) is (arm is None):
         raise click.UsageError("give either --file, or --arm with --sum")

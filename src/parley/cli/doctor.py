@@ -22,11 +22,11 @@ from parley.text.formatting import plural
 # What a user may add, and what for; edges add theirs. Those for developers (test, lint, docs, judge) are the
 # Makefile's business.
 EXTRAS = {
-    "": "bounds, simulate, plan, demo, audit-policy, verify FILE",
+    "": "bounds, simulate, plan, analyze, demo, audit-policy, verify FILE",
     "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
     "agent": "agent, the rest of admin, verify --server",
     "site": "site",
-    "sql": "agent --source sql: and parquet:",
+    "sql": "agent --source sql: and parquet:; analyze and [truth] data with Parquet or Excel",
     "privacy": "agent and site, in a study with private reports",
     "experiments": "sweep, report",
     "polars": "results as polars frames",

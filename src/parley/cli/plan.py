@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -179,10 +180,14 @@ def plan_command(
     wide = spread if spread is not None else problem.noise.usual_spread(problem.largest_gap)
     least = min_gap if min_gap is not None else wide / 20
     wanted = gaps or usual_gaps(problem)
-    scenarios = [gap_scenario(problem, gap) for gap in wanted]
-    prior = {"spread": wide, "heterogeneity": heterogeneity, "min_gap": least}
-    scenarios.append(prior_scenario(problem, **prior, instances=instances, seed=seed))
-    truths = operating_scenarios(problem, wanted) | {None: scenarios[-1]} if operating else {}
+    own, prior = _past(loaded, problem), {"spread": wide, "heterogeneity": heterogeneity, "min_gap": least}
+    drawn = prior_scenario(problem, **prior, instances=instances, seed=seed)
+    scenarios = [truth.shaped(loaded.instance) for truth in (*(gap_scenario(problem, gap) for gap in wanted), drawn)]
+    truths: dict[float | None, Scenario] = {}
+    if operating:
+        truths = {gap: truth.shaped(loaded.instance) for gap, truth in operating_scenarios(problem, wanted).items()}
+        truths = {gap: truth for gap, truth in own if gap not in truths} | truths | {None: scenarios[-1]}
+    scenarios = [*(truth for _, truth in own), *scenarios]
     few = replications is not None and not operating
     made = _run(planner, problem, scenarios, truths, few=few, quiet=as_json)
     command = (
@@ -204,17 +209,43 @@ def plan_command(
         characteristics=made.known,
         comparison=made.beside,
         warning=made.warning,
+        history=loaded.instance.history if loaded.instance else None,
     )
     path = write_page(output, page)
     if as_json:
         document = problem.settings() | _document(made) | {"versus": problem.control if versus else None}
         document |= {"largest_size": chosen.largest_size, "planned_looks": chosen.planned_looks}
-        document |= {"warning": made.warning}
+        document |= {"warning": made.warning} | _history_document(loaded)
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
     _show(made, heading, chosen)
+    if loaded.instance is not None and loaded.instance.history is not None:
+        screen.print(
+            plan_page.shapes_table(f"Rows of {loaded.instance.history.source}", problem, loaded.instance.history)
+        )
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
+
+
+def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
+    """The truth of a study that has a table of past draws, with its smallest gap; nothing where it would never end."""
+    truth = study.instance
+    if truth is None or truth.history is None or (truth.tied and problem.asks_exactly):
+        return []
+    named = Scenario(name=f"the rows of {Path(truth.history.source).name}", means=truth.means[None], drift=truth.drift)
+    return [(truth.smallest_gap, named.shaped(truth))]
+
+
+def _history_document(study: Study) -> dict[str, Any]:
+    """The shapes of the rows that were drawn again; nothing without a table."""
+    if study.instance is None or study.instance.history is None:
+        return {}
+    history, problem = study.instance.history, study.problem
+    shapes = [
+        {"agent": problem.agents[agent], "arm": None if arm is None else problem.arms[arm]} | shape.document()
+        for arm, agent, shape in history.shapes()
+    ]
+    return {"history": {"source": history.source, "shapes": shapes}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,9 +348,11 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
     if problem.horizon is not None:
         raise InvalidInput("--power", found="a horizon", allowed="a study that ends with answers")
     if study.instance is not None and not gaps:
-        truths = [Scenario(name="the study's truth", means=study.instance.means[None], scale=study.instance.scale)]
+        truth = Scenario(name="the study's truth", means=study.instance.means[None], scale=study.instance.scale)
+        truths = [truth.shaped(study.instance)]
     else:
-        truths = [gap_scenario(problem, gap) if gap else tie_scenario(problem) for gap in gaps or usual_gaps(problem)]
+        plain = [gap_scenario(problem, gap) if gap else tie_scenario(problem) for gap in gaps or usual_gaps(problem)]
+        truths = [truth.shaped(study.instance) for truth in plain]
     if planner.versus_control:
         _require_better(problem, truths)
     planner = replace(planner, replications=max(planner.replications, POWER_STUDIES))

@@ -27,12 +27,14 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
-    """An environment by name. The default is the reward model's own: Gaussian rewards, or two-valued ones in a range.
+    """An environment by name. The default is the rows of a truth that has some, or else the reward model's own law.
 
     `shifts` move the means, `(..., 1, agent)`: how far each replication has drifted.
     """
     model = instance.problem.noise
     means = instance.means if shifts is None else instance.means + shifts
+    if name is None and instance.history is not None:
+        return instance.history.sampler(means, model)
     known = model.samplers(means, instance.scale)
     if name is None:
         return next(iter(known.values()))()

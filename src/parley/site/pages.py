@@ -21,7 +21,6 @@ from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
 from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Entered, Site, checked_key
-from parley.agent.tables import Row, Table, number_in, read_table, typed_number
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
@@ -37,6 +36,7 @@ from parley.text.translation import (
     reading,
     translated,
 )
+from parley.validation.tables import Row, Table, number_in, read_table, typed_number
 
 HERE = Path(__file__).parent
 SHOWN = 50  # people on one page of the list

@@ -116,6 +116,8 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         ({"study": STUDY, "axes": {"epsilon": [1]}}, "axis: found 'epsilon'; allowed: one of K, M, N, alpha"),
         ({"study": STUDY, "axes": {"truth": [1]}}, "axis: found 'truth'"),
         ({"study": STUDY, "axes": {"weights.file": ["w.csv"]}}, "axis: found 'weights.file'"),
+        ({"study": STUDY, "axes": {"truth.data": ["past.csv"]}}, "axis: found 'truth.data'"),
+        ({"study": STUDY | {"truth": {"data": "past.csv"}}, "axes": {"delta": [0.1]}}, "truth.data: found 'past.csv'"),
         ({"study": STUDY, "axes": {"truth.colour": [1]}}, "axis: found 'truth.colour'"),
         ({"study": STUDY, "axes": {"policy.gain": [1]}}, "option of the policy wcpe: found 'gain'"),
         ({"study": STUDY, "axes": {"policy": ["best"]}}, "policy: found 'best'"),

@@ -13,11 +13,12 @@ from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, list_signatures
 from parley.coordinator.problems import Refusal
-from parley.dashboard.charts import forest_chart, standing_chart
+from parley.dashboard.charts import standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.dashboard.sign_in import provider_of
 from parley.errors import InvalidInput
+from parley.experiments.report_kit.forest import forest_chart
 from parley.protocol import Certificate
 from parley.protocol.acts import ConfirmedSignBody
 from parley.protocol.codec import read_json

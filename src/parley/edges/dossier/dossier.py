@@ -349,7 +349,8 @@ def _planned_truth(study: Study, gaps: Sequence[float]) -> Scenario:
         raise InvalidInput("--report", found="a horizon", allowed="a study that ends with answers")
     if found is None:
         return gap_scenario(study.problem, gaps[0])
-    return Scenario(name="the study's truth", means=found.means[None], scale=found.scale, drift=found.drift)
+    named = Scenario(name="the study's truth", means=found.means[None], scale=found.scale, drift=found.drift)
+    return named.shaped(found)
 
 
 def _gap(truth: Scenario, problem: Problem) -> float:

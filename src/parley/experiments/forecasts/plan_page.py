@@ -21,8 +21,9 @@ from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.problem import Problem
+from parley.rewards.history import History
 from parley.rewards.privacy import epsilon
-from parley.text.formatting import DASH, number, share_text
+from parley.text.formatting import DASH, number, real, share_text
 from parley.text.translation import gettext, translated
 
 LABEL = 14  # letters in a line below a box
@@ -205,6 +206,26 @@ def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
     return Table.of_text(title, ("truth", "max_samples", "power", "samples, mean", "rounds", "fixed size"), rows)
 
 
+def shapes_table(title: str, problem: Problem, history: History) -> Table:
+    """How the rows of a truth scatter: skew, tails and zeros by their names, a row per agent (and arm)."""
+    rows = [
+        (
+            problem.agents[agent],
+            *(() if arm is None else (problem.arms[arm],)),
+            f"{shape.rows:,}",
+            real(shape.mean),
+            real(shape.deviation),
+            f"{shape.skewness:.1f}",
+            f"{100 * shape.tail:.0f} %",
+            shape.words,
+        )
+        for arm, agent, shape in history.shapes()
+    ]
+    named = (gettext("agent"), gettext("arm")) if history.by_arm else (gettext("agent"),)
+    head = (*named, "rows", "mean", "standard deviation", "skewness", "variance due to 1 % of the rows", "in words")
+    return Table.of_text(title, head, rows)
+
+
 def largest_fixed_size(found: Sequence[Characteristic]) -> str:
     """What a fixed size costs that must do for all of these truths: it is the same under each."""
     sizes = [one.fixed.samples for one in found if one.fixed is not None]
@@ -236,6 +257,7 @@ def plan_page(
     characteristics: Sequence[Characteristic] = (),
     comparison: Comparison | None = None,
     warning: str = "",
+    history: History | None = None,
 ) -> str:
     """The whole plan on one page; `timed` is about time, where rates are stated."""
     operating = trade_off = calendar = per_agent = None
@@ -278,6 +300,7 @@ def plan_page(
         per_agent=per_agent,
         reference=plan.scenarios[-1].scenario,
         sensitivity=sensitivity_table("", plan),
+        past=None if history is None else {"source": history.source, "shapes": shapes_table("", problem, history)},
     )
 
 

@@ -5,7 +5,9 @@ the top N is worse by just that gap, for every agent. A prior scenario draws loc
 common to all agents, and each agent differs from it by a share `heterogeneity` of the spread.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy.special import betaincinv
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
+from parley.rewards.history import History
 from parley.settings import why_largest_gap
 from parley.text.translation import Translatable
 from parley.validation import checks
@@ -32,10 +35,18 @@ class Scenario:
     means: FloatArray
     scale: Any = None  # the true scale of rewards; the problem's unless given
     drift: Drift | None = None  # how the means move between phases
+    history: History | None = None  # rows that are drawn, moved to the means
 
     def instances(self, problem: Problem) -> list[Instance]:
         """The same means asked another question: another delta, other weights."""
-        return [Instance(problem=problem, means=means, scale=self.scale, drift=self.drift) for means in self.means]
+        like = {"scale": self.scale, "drift": self.drift, "history": self.history}
+        return [Instance(problem=problem, means=means, **like) for means in self.means]
+
+    def shaped(self, truth: Instance | None) -> Scenario:
+        """The same means, with the rows of a truth that has some: its skew, tails and zeros."""
+        if truth is None or truth.history is None:
+            return self
+        return replace(self, scale=truth.scale, history=truth.history)
 
 
 def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:

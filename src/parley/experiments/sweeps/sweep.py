@@ -146,6 +146,10 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
     else:
         study = copy.deepcopy(dict(value))
     _inline_weights(study.get("weights"), folder)
+    truth = study.get("truth")
+    if isinstance(truth, dict) and "data" in truth:
+        allowed = "means or generate: the hash of a cell must see all that its numbers depend on"
+        raise InvalidInput("truth.data", found=repr(truth["data"])[:60], allowed=allowed)
     return study
 
 
@@ -194,7 +198,8 @@ def checked_axis(name: str, values: Any) -> list[Any]:
     section, _, key = target(name).rpartition(".")
     single = section in SECTIONS and section not in REPEATED
     known = single and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
-    if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
+    # A file of weights is given in a table of the axis weights, and one of data not at all.
+    if not known or (section, key) in (("weights", "file"), ("truth", "data")):
         some = [
             "policy.<option>",
             *(f"{where}.{what}" for where in SECTIONS if where and where not in REPEATED for what in SECTIONS[where]),

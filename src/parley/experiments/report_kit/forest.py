@@ -1,0 +1,101 @@
+"""A forest: the estimates of one agent's arms with their intervals, on the dashboard and on the page of an analysis."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from parley.experiments.report_kit.svg import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
+from parley.text.formatting import estimate_text, number, real, unit_of
+from parley.text.status import ArmStatus
+
+MOST = 24  # arms in one forest; the table has them all
+CAP = 4.0  # half the height of an interval's ends
+WORDS_ROOM, EDGE = 24.0, 28.0  # of a row for its words; from either end within which a number would be cut off
+FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
+Found = Mapping[str, Any]
+
+
+def forest_chart(
+    arms: Sequence[Found],
+    kind: str,
+    label: str,
+    *,
+    to: str | None = None,
+    rates: bool = False,
+    tolerance: float = 0.0,
+) -> Markup:
+    """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
+
+    Differences within the `tolerance` are shaded: there an arm counts as good as that one.
+    """
+    shown = _shown(arms)
+    ends = [
+        float(value)
+        for arm in shown
+        for name in ("estimate", "low", "high", "fixed_low", "fixed_high")
+        if (value := arm[kind][name]) is not None
+    ]
+    within = 0.0 if to is None else tolerance
+    ends = (ends if to is None else [*ends, -within, within]) or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    margin = (high - low) * 0.04 or 0.5
+    x, bottom = Scale(low - margin, high + margin, 0.0, FOREST), TOP + ROW * len(shown)
+    height = bottom + (44.0 if len(shown) == len(arms) else 62.0)
+    marks = ticks(x.low, x.high, 4)
+    lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
+    words = zip(marks, tick_words(marks, rates=rates), strict=True)
+    band = {"x": x(-within), "width": x(within) - x(-within), "height": ROW - WORDS_ROOM, "class_": "equivalent"}
+    drawn = [_tick(x(value), bottom + 18, shown_as) for value, shown_as in words]
+    for place in range(len(shown)):  # behind the intervals, not behind the words
+        begin = TOP + ROW * place + 20
+        drawn += [element("rect", y=begin, **band)] if within else []
+        drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
+    drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
+    what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
+    what += f"; shaded: within {real(within)}" if within else ""
+    drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
+    if len(shown) < len(arms):
+        drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
+    return svg(FOREST, height, label, *drawn, kind="figure forest")
+
+
+def _tick(across: float, y: float, words: str) -> Markup:
+    """A number of the axis; at either end it stands within the picture."""
+    if across < EDGE:
+        return text(0, y, words, "soft")
+    return text(FOREST, y, words, "soft", "end") if across > FOREST - EDGE else text(across, y, words, "soft", "middle")
+
+
+def _shown(arms: Sequence[Found]) -> list[Found]:
+    """The arms by their estimates, the best first; of many those that are best."""
+
+    def rank(arm: Found) -> float:
+        value = arm["mean"]["estimate"]
+        return -value if value is not None else float("inf")
+
+    return sorted(arms, key=rank)[:MOST]
+
+
+def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: bool) -> Markup:
+    """An arm: its name and its numbers, and below them the interval."""
+    found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
+    past = "" if soft == "ink" else " past"
+    chosen, words = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
+    # An arm that few drew may have an interval and no estimate yet, or the other way round.
+    known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
+    if not known:
+        words = "0, by definition" if arm["arm"] == to else "no data"
+    drawn = [
+        text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else ""), soft),
+        text(FOREST, top + 16, words, soft, "end"),
+    ]
+    if known:
+        low, high, middle = x(found["low"]), x(found["high"]), top + 30
+        drawn += [
+            line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
+            line(low, middle, high, middle, f"s0 whole{past}"),
+            *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
+            mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
+        ]
+    return element("g", element("title", f"{arm['arm']}: {words}"), *drawn)

@@ -1,0 +1,298 @@
+"""A truth from a table of past draws: rows are drawn again, with replacement, so that skew, tails and zeros stay.
+
+Every arm of every agent has a *pool* of rows: its own, or those of the agent where the table has no arms. A truth
+states means, and rows are moved to them. Where rewards have no range, all rows of a pool move by the same step. In a
+range they move towards its end, each by the same share of its distance: none leaves the range. Rewards of 0 and 1 stay
+so: a share of the zeros becomes 1, or of the ones 0. Counts of events stay whole: Poisson events are added, or events
+are lost at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.rewards.base import RewardModel
+from parley.rewards.sampling import Sampler, two_valued
+from parley.system.once import once
+from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
+from parley.validation.tables import OUTCOME, Draws
+
+REPEATS = 4  # draws a row of a pool beyond which they are drawn by how often each row comes
+PIECE = 2**18  # draws in memory at once
+SKEWED, VERY_SKEWED = 0.5, 1.0  # skewness, of either sign, from which on a shape is called so
+HEAVY = 3.0  # excess kurtosis, as that of a double exponential law
+MANY_ZEROS = 0.2
+LARGEST_SHARE = 0.01  # the rows furthest from the mean, whose share of the variance is told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """How the rows of a pool scatter."""
+
+    rows: int
+    mean: float
+    deviation: float
+    skewness: float
+    kurtosis: float  # excess: 0 for a Gaussian
+    zeros: float  # share of the rows
+    tail: float  # share of the variance that is due to the hundredth of the rows furthest from the mean
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Shape:
+        """
+        >>> Shape.of(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0])).words
+        'strongly skewed to the right, heavy tails, 90 % zeros'
+        """
+        around = values - values.mean()
+        variance = float(np.square(around).mean())
+        standard = around / np.sqrt(variance) if variance > 0 else np.zeros(len(values))
+        furthest = np.sort(np.square(standard))[::-1][: max(1, round(LARGEST_SHARE * len(values)))]
+        return cls(
+            rows=len(values),
+            mean=float(values.mean()),
+            deviation=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
+            skewness=float(np.power(standard, 3).mean()),
+            kurtosis=float(np.power(standard, 4).mean()) - 3.0 if variance > 0 else 0.0,
+            zeros=float((values == 0).mean()),
+            tail=float(furthest.sum()) / len(values),
+        )
+
+    @property
+    def words(self) -> str:
+        """The shape by its names."""
+        found = []
+        if abs(self.skewness) > SKEWED:
+            how = "strongly" if abs(self.skewness) > VERY_SKEWED else "moderately"
+            found.append(f"{how} skewed to the {'right' if self.skewness > 0 else 'left'}")
+        if self.kurtosis > HEAVY:
+            found.append("heavy tails")
+        if self.zeros >= MANY_ZEROS:
+            found.append(f"{100 * self.zeros:.0f} % zeros")
+        return ", ".join(found) or "about symmetric, no heavy tails"
+
+    def document(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return vars(self) | {"words": self.words}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class History:
+    """The pools of a table: rows in one array, and where those of every arm and agent begin and how many there are.
+
+    >>> from parley.validation.tables import columns_of, draws_of, read_table
+    >>> table = read_table(b"site,y,age\\nP,1,50\\nP,3,60\\nQ,5,40\\n", "past.csv", needed=())
+    >>> history = History.of(draws_of(table, columns_of(table, {"covariate": "age"}, optional=("arm",))), arms=2)
+    >>> history.means.tolist(), history.pool(0, 0).tolist()
+    ([[2.0, 5.0], [2.0, 5.0]], [1.0, 3.0])
+    """
+
+    source: str
+    outcomes: FloatArray  # (row,)
+    covariates: FloatArray | None  # (row,): what was known of the same people before
+    starts: IntArray  # (arm, agent)
+    sizes: IntArray  # (arm, agent)
+
+    @classmethod
+    def of(cls, draws: Draws, arms: int) -> History:
+        """The pools of every arm and agent, or of every agent for all arms alike."""
+        agents = len(draws.agents)
+        own = draws.arm is not None
+        cell = draws.agent + (agents * draws.arm if draws.arm is not None else 0)
+        order = np.argsort(cell, kind="stable")
+        sizes = np.bincount(cell, minlength=(arms if own else 1) * agents).reshape(-1, agents)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(-1, agents)
+        if (sizes == 0).any():
+            arm, agent = np.argwhere(sizes == 0)[0]
+            of_arm = f" of {draws.arms[arm]}" if own else ""
+            raise InvalidInput(draws.source, found=f"no row{of_arm} at {draws.agents[agent]}", allowed="one at least")
+        return cls(
+            source=draws.source,
+            outcomes=draws.outcome[order],
+            covariates=None if draws.covariate is None else draws.covariate[order],
+            starts=np.broadcast_to(starts, (arms, agents)),
+            sizes=np.broadcast_to(sizes, (arms, agents)),
+        )
+
+    def pool(self, arm: int, agent: int) -> FloatArray:
+        """`(row,)`: the outcomes of an arm at an agent."""
+        start = self.starts[arm, agent]
+        return self.outcomes[start : start + self.sizes[arm, agent]]
+
+    @once
+    def means(self) -> FloatArray:
+        """`(arm, agent)`: of every pool."""
+        return np.array([[self.pool(arm, agent).mean() for agent in range(self._agents)] for arm in range(self._arms)])
+
+    @once
+    def scales(self) -> FloatArray:
+        """`(arm, agent)`: the standard deviation of a row drawn from every pool."""
+        return np.array([[self.pool(arm, agent).std() for agent in range(self._agents)] for arm in range(self._arms)])
+
+    @property
+    def _arms(self) -> int:
+        return len(self.starts)
+
+    @property
+    def _agents(self) -> int:
+        return len(self.starts[0])
+
+    @property
+    def by_arm(self) -> bool:
+        """Whether arms have rows of their own."""
+        return bool((self.starts != self.starts[:1]).any())
+
+    def shapes(self) -> list[tuple[int | None, int, Shape]]:
+        """The shape of every pool, with its arm (None where all arms share it) and its agent."""
+        arms: range | list[None] = range(self._arms) if self.by_arm else [None]
+        return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for agent in range(self._agents) for arm in arms]
+
+    def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
+        """Rows of the pools, moved to `means (..., arm, agent)`, as the totals of their outcomes."""
+        if model.values:
+            return two_valued(means, *model.values)  # exactly their law
+
+        def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+            first, second = self.deviations(generator, counts, means, model)[:2]
+            number = np.maximum(counts, 1)
+            sums, scatter = counts * means + first, np.maximum(second - np.square(first) / number, 0.0)
+            squares = np.square(sums) / number + scatter
+            if model.whole:
+                sums, squares = np.rint(sums), np.rint(squares)
+            return Totals(counts=counts, sums=sums, squares=squares)
+
+        return draw
+
+    def deviations(
+        self, generator: np.random.Generator, counts: IntArray, means: FloatArray, model: RewardModel
+    ) -> list[FloatArray]:
+        """`(..., arm, agent)` each: sums of y and y^2 over the rows drawn; with covariates also of x, x^2 and xy.
+
+        y is around the mean to which a pool is moved, x around that of its pool. Replication i gets the same rows
+        however many follow it.
+        """
+        flat, shape = counts.ravel(), counts.shape
+        cell = np.broadcast_to(np.arange(self.starts.size).reshape(self.starts.shape), shape).ravel()
+        goal = np.broadcast_to(means, shape).ravel()
+        found = np.zeros((5 if self.covariates is not None else 2, flat.size))
+        rows, moves, *pools = generator.spawn(2 + self.starts.size)
+        discrete = bool(model.values) or model.whole
+        often = (flat > REPEATS * self.sizes.ravel()[cell]) & (not discrete)
+        for piece, drawn in _pieces(np.flatnonzero(~often & (flat > 0)), flat):
+            each = np.repeat(cell[piece], drawn)
+            place = self.starts.ravel()[each] + (rows.random(len(each)) * self.sizes.ravel()[each]).astype(np.int64)
+            y = self._around[place]
+            if discrete:
+                to = np.repeat(goal[piece], drawn)
+                y = self._moved(moves, self.outcomes[place], self.means.ravel()[each], to, model) - to
+            begins = np.concatenate([[0], np.cumsum(drawn)[:-1]])
+            for column, values in enumerate(self._columns(y, place)):
+                np.add.at(found[column], piece, np.add.reduceat(values, begins))
+        for number in np.unique(cell[often]):
+            some = np.flatnonzero(often & (cell == number))
+            start, size = int(self.starts.ravel()[number]), int(self.sizes.ravel()[number])
+            columns = np.stack(list(self._columns(self._around[start : start + size], slice(start, start + size))))
+            for part in np.array_split(some, -(-len(some) * size // PIECE)):
+                times = pools[number].multinomial(flat[part], np.full(size, 1 / size))
+                found[:, part] = columns @ times.T
+        if not discrete:  # a pool is moved as a whole: its rows keep their order, and shrink alike towards an end
+            shrunk = self._shrunk(goal, self.means.ravel()[cell], model)
+            found[0] *= shrunk
+            found[1] *= np.square(shrunk)
+            if self.covariates is not None:
+                found[4] *= shrunk
+        return [column.reshape(shape) for column in found]
+
+    @once
+    def _around(self) -> FloatArray:
+        """`(row,)`: outcomes around the mean of their pool. Sums of them keep their digits."""
+        return self.outcomes - self._of_pools(self.outcomes)
+
+    @once
+    def _covariates_around(self) -> FloatArray | None:
+        return None if self.covariates is None else self.covariates - self._of_pools(self.covariates)
+
+    def _of_pools(self, values: FloatArray) -> FloatArray:
+        """`(row,)`: the mean of each row's pool."""
+        means = np.empty(len(values))
+        for start, size in set(zip(self.starts.ravel().tolist(), self.sizes.ravel().tolist(), strict=True)):
+            means[start : start + size] = values[start : start + size].mean()
+        return means
+
+    def _columns(self, y: FloatArray, place: IntArray | slice) -> Iterator[FloatArray]:
+        yield y
+        yield np.square(y)
+        if self._covariates_around is not None:
+            x = self._covariates_around[place]
+            yield from (x, np.square(x), x * y)
+
+    @staticmethod
+    def _shrunk(goal: FloatArray, mean: FloatArray, model: RewardModel) -> FloatArray:
+        """By what deviations are multiplied when a pool moves from its mean to another: 1 where there is no range."""
+        low, high = model.ends
+        if not model.in_range:
+            return np.ones(goal.shape)
+        room = np.where(goal > mean, high - mean, mean - low)
+        left = np.where(goal > mean, high - goal, goal - low)
+        return np.divide(left, room, out=np.ones(goal.shape), where=goal != mean)
+
+    @staticmethod
+    def _moved(
+        generator: np.random.Generator, y: FloatArray, mean: FloatArray, goal: FloatArray, model: RewardModel
+    ) -> FloatArray:
+        """Single rows that stay whole numbers."""
+        kept = np.divide(goal, mean, out=np.ones(goal.shape), where=mean > goal)
+        if model.values:
+            raised = np.divide(goal - mean, 1 - mean, out=np.zeros(goal.shape), where=goal > mean)
+            chance = generator.random(len(y))
+            return np.where(y > 0, (chance < kept).astype(np.float64), (chance < raised).astype(np.float64))
+        lost = generator.binomial(y.astype(np.int64), kept)
+        return np.asarray(lost + generator.poisson(np.maximum(goal - mean, 0.0)), dtype=np.float64)
+
+
+def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """The draws of some cells, in their order, some at a time: cells, and how many draws of each. A large cell comes in
+    several pieces."""
+    number = -(-counts[cells] // PIECE)
+    piece = np.repeat(cells, number)
+    drawn = np.full(len(piece), PIECE, dtype=np.int64)
+    if len(piece):
+        drawn[np.cumsum(number) - 1] = counts[cells] - (number - 1) * PIECE
+    ends = np.cumsum(drawn)
+    start = 0
+    while start < len(piece):
+        before = ends[start - 1] if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + PIECE, side="right")))
+        yield piece[start:end], drawn[start:end]
+        start = end
+
+
+def history_of(draws: Draws, arms: int, model: RewardModel) -> History:
+    """The pools of a table whose outcomes are what the model says: within its range, whole, or of two values.
+
+    Two values that are not 0 and 1 are taken for these, the smaller for 0.
+    """
+    outcome = draws.outcome
+    if model.values:
+        low, high = model.values
+        found = np.unique(outcome)
+        if len(found) == 2:
+            outcome = np.where(outcome == found[1], high, low)
+        wrong = ~np.isin(outcome, model.values)
+        allowed = f"{low:g} or {high:g}, or two values in the whole table"
+    else:
+        least, most = model.ends
+        wrong = (outcome < least) | (outcome > most)
+        allowed = f"numbers from {least:g} to {most:g}"
+        if model.whole:
+            wrong |= outcome != np.rint(outcome)
+            allowed = "whole numbers from 0 on"
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise draws.wrong(place, OUTCOME, f"{draws.outcome[place]:g}", allowed)
+    return History.of(Draws(**vars(draws) | {"outcome": outcome}), arms)

@@ -1,0 +1,383 @@
+"""Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
+commas, header names in any case; Parquet and Excel files. An error names the file, the line, the column and the value.
+"""
+
+import csv
+import io
+import math
+import re
+import zipfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from parley.errors import InvalidInput, need
+from parley.text.translation import Translatable, joined
+from parley.validation.checks import FloatArray, IntArray
+
+SEPARATORS = ",;\t"
+COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
+UNITS = {True: "1", False: "0", None: ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of a table (the header is line 1) and its values by column."""
+
+    line: int
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The rows of a file; `unfinished` if a last line without its end was left out."""
+
+    source: str
+    separator: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    unfinished: bool = False
+
+    def require(self, *names: str) -> None:
+        """Refuse a table without these columns."""
+        for name in names:
+            if name not in self.columns:
+                found = f"the columns {', '.join(self.columns)}"[:200]
+                raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
+
+    def require_one_of(self, names: Sequence[str]) -> None:
+        """Refuse a table that has none of these columns, in any case. One without a header says nothing at all."""
+        if self.columns and not {name.lower() for name in names} & set(self.columns):
+            found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
+            allowed = Translatable("also one of {names}", names=joined(", ", names))
+            raise wrong_cell(self.source, 1, "", found, allowed)
+
+
+def read_table(
+    data: bytes,
+    source: str,
+    *,
+    needed: Sequence[str],
+    growing: bool = False,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
+    r"""The table in a file's bytes, with columns by their names in small letters.
+
+    A `growing` file's last line may still be being written: without its end it is not read. `called` has other names
+    of columns.
+
+    >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
+    >>> table.rows[0].line, dict(table.rows[0].values), table.separator
+    (2, {'arm': 'A', 'reward': '0,5'}, ';')
+    """
+    text = _decoded(data, source)
+    whole = text[: text.rfind("\n") + 1] if growing else text
+    header = whole.partition("\n")[0]
+    separator = max(SEPARATORS, key=header.count) if any(map(header.count, SEPARATORS)) else ","
+    reader = csv.reader(io.StringIO(whole, newline=""), delimiter=separator, strict=True)
+    rows: list[Row] = []
+    columns: tuple[str, ...] = ()
+    before = 0
+    try:
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            clean = [cell.strip() for cell in cells]
+            if not any(clean):
+                continue
+            if not columns:
+                columns = _header(clean, called, source, line, needed)
+                continue
+            values = dict(zip(columns, clean, strict=False))
+            lacking = [name for name in needed if name not in values]
+            if lacking or (len(clean) > len(columns) and any(clean[len(columns) :])):
+                found = Translatable("{count} values in this line", count=len(clean))
+                allowed = Translatable("{count}, as in the header", count=len(columns))
+                raise wrong_cell(source, line, lacking[0] if lacking else columns[-1], found, allowed)
+            rows.append(Row(line=line, values=values))
+    except csv.Error as error:
+        found = Translatable("quotes that do not match, or a cell that is too long")
+        raise wrong_cell(source, reader.line_num, "", found, Translatable("a CSV line")) from error
+    return Table(
+        source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
+    )
+
+
+PARQUET, EXCEL, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how such files begin
+FORMATS = "a CSV, TSV, Parquet or Excel (.xlsx) file"
+
+
+def load_table(path: str | Path) -> Table:
+    """The table in a file of any of `FORMATS`, told by its first bytes; of Excel the first sheet."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidInput("table", found=f"no file at {path}", allowed=FORMATS) from None
+    except OSError as error:
+        raise InvalidInput("table", found=f"{path}: {error.strerror}", allowed=f"{FORMATS} that can be read") from None
+    if data.startswith(PARQUET):
+        return _parquet(path)
+    if data.startswith(EXCEL):
+        return _excel(data, str(path))
+    if data.startswith(OLD_EXCEL):
+        raise InvalidInput(str(path), found="an Excel file of the old kind (.xls)", allowed=FORMATS)
+    return read_table(data, str(path), needed=())
+
+
+def _parquet(path: Path) -> Table:
+    duckdb = need("duckdb", extra="sql", purpose=f"{path}, a Parquet file")
+    try:
+        with duckdb.connect() as connection:
+            answer = connection.execute("SELECT * FROM read_parquet(?)", [str(path)])
+            columns = [column[0] for column in answer.description]
+            rows = answer.fetchall()
+    except duckdb.Error as error:
+        raise InvalidInput(str(path), found=" ".join(str(error).split())[:200], allowed=FORMATS) from None
+    return _of_cells(str(path), [columns, *rows], first=0)  # its first row is 1: the names are in no row
+
+
+def _excel(data: bytes, source: str) -> Table:
+    openpyxl = need("openpyxl", extra="sql", purpose=f"{source}, an Excel file")
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        return _of_cells(source, book.worksheets[0].iter_rows(values_only=True), first=1)
+    except (zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(source, found=f"no sheet that can be read ({error})"[:200], allowed=FORMATS) from None
+
+
+def _of_cells(source: str, lines: Iterable[Iterable[object]], *, first: int) -> Table:
+    """A table of typed cells under their names, which stand in the line `first`; empty lines are left out."""
+    columns: tuple[str, ...] = ()
+    rows: list[Row] = []
+    for line, cells in enumerate(lines, start=first):
+        texts = [cell_text(cell) for cell in cells]
+        if not any(texts):
+            continue
+        if not columns:
+            columns = tuple(text.lower() for text in texts)
+        else:
+            rows.append(Row(line=line, values=dict(zip(columns, texts, strict=False))))
+    return Table(source=source, separator=",", columns=columns, rows=tuple(rows))
+
+
+def number_in(table: Table, row: Row, column: str) -> float:
+    r"""A finite number in a cell, with a point or a comma; an error names the place.
+
+    >>> table = read_table(b"arm,reward\nA,\"0,5\"\n", "x.csv", needed=("arm", "reward"))
+    >>> number_in(table, table.rows[0], "reward")
+    0.5
+    """
+    text = row.values.get(column, "")  # a short line of a table whose columns were chosen later
+    try:
+        # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
+        return typed_number(text, thousands="," if table.separator == "," else "")
+    except InvalidInput as error:
+        raise wrong_cell(table.source, row.line, column, repr(text)[:60], error.allowed) from None
+
+
+def typed_number(text: str, *, thousands: str) -> float:
+    """A finite number with a point or a comma. What looks like `thousands` by that sign is refused: it may be meant.
+
+    >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
+    (0.5, 1.25)
+    >>> typed_number("1,250", thousands=",")
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: number: found '1,250'; allowed: a number without separators of thousands
+    """
+    doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
+    plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
+    try:
+        value = float(plain) if plain.isascii() and "_" not in plain and not doubtful else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        separated = Translatable("a number without separators of thousands")
+        finite = Translatable("a finite number such as 0.5")
+        raise InvalidInput("number", found=repr(text)[:60], allowed=separated if doubtful else finite)
+    return value
+
+
+def _decoded(data: bytes, source: str) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidInput(source, found="UTF-16 text", allowed="UTF-8", hint="Save it as `CSV UTF-8`")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            f"{source}, line {line}",
+            found=f"the byte 0x{data[error.start]:02x}, which is not UTF-8",
+            allowed="UTF-8",
+            hint="Save it as `CSV UTF-8`",
+        ) from None
+
+
+def _header(
+    cells: list[str], called: Mapping[str, str], source: str, line: int, needed: Sequence[str]
+) -> tuple[str, ...]:
+    columns = tuple(called.get(cell.lower(), cell.lower()) for cell in cells)
+    for name in needed:
+        if columns.count(name) != 1:
+            names = ", ".join(cells)[:160]
+            found = Translatable("{count} columns of that name in: {names}", count=columns.count(name), names=names)
+            allowed = Translatable("the columns {names} once each", names=joined(", ", needed))
+            raise wrong_cell(source, line, name, found, allowed)
+    return columns
+
+
+def wrong_cell(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
+    """The error that names a place of a table."""
+    place = Translatable("{source}, line {line}", source=source, line=line)
+    if column:
+        place = Translatable("{source}, line {line}, column {column}", source=source, line=line, column=column)
+    return InvalidInput(place, found=found, allowed=allowed)
+
+
+def cell_text(value: object) -> str:
+    """A value as a CSV file would have it: a float with all its digits, nothing for NULL."""
+    if isinstance(value, bool) or value is None:
+        return UNITS[value]
+    return str(value).strip()
+
+
+ARM, AGENT, OUTCOME, COVARIATE = "arm", "agent", "outcome", "covariate"
+USUAL_NAMES = {  # of the columns of a table with a row for every draw
+    ARM: ("arm", "treatment", "variant", "variety", "option"),
+    AGENT: ("agent", "site", "centre", "center", "hospital", "clinic", "market", "country", "location"),
+    OUTCOME: ("outcome", "reward", "y", "value", "response", "result"),
+}
+NO_COLUMN = "none"
+
+
+def columns_of(
+    table: Table, given: Mapping[str, str | None], *, optional: Collection[str] = (), option: str = "--{}"
+) -> dict[str, str | None]:
+    r"""Role -> its column, for arm, agent, outcome and covariate: as `given`, else by a usual name.
+
+    None where `optional` roles have no column, or `none` is given for them; a covariate is never guessed. `option` says
+    how a reader names the column of a role.
+
+    >>> table = read_table(b"Site,Treatment,y\nParis,A,1\n", "x.csv", needed=())
+    >>> columns_of(table, {})
+    {'arm': 'treatment', 'agent': 'site', 'outcome': 'y', 'covariate': None}
+    """
+    found: dict[str, str | None] = {}
+    for role in (ARM, AGENT, OUTCOME, COVARIATE):
+        name, usual = given.get(role), USUAL_NAMES.get(role, ())
+        key = option.format(role)
+        if name is not None:
+            if name == NO_COLUMN and role in optional and NO_COLUMN not in table.columns:
+                found[role] = None
+                continue
+            if table.columns.count(name.lower()) != 1:
+                allowed = "one of " + ", ".join(table.columns)[:300] if table.columns else "a table with columns"
+                raise InvalidInput(
+                    key, found=f"{name!r}, {table.columns.count(name.lower())} times in {table.source}", allowed=allowed
+                )
+            found[role] = name.lower()
+            continue
+        known = [column for column in table.columns if column in usual]
+        if len(known) == 1:
+            found[role] = known[0]
+        elif role == COVARIATE or (not known and role in optional):
+            found[role] = None
+        else:
+            which = ", ".join(known or table.columns)[:300]
+            none = f", or {NO_COLUMN}" if role in optional else ""
+            raise InvalidInput(
+                f"{table.source}, column of the {role}s",
+                found=which or "no columns",
+                allowed=f"one that is called {' or '.join(usual[:3])}, or named by {key}{none}",
+            )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """A row for every draw: places of its arm and agent among the names, its outcome, and what was known before.
+
+    Without a column of arms `arm` is None; without one of agents every row is the first agent's.
+    """
+
+    source: str
+    arms: tuple[str, ...]
+    agents: tuple[str, ...]
+    arm: IntArray | None
+    agent: IntArray
+    outcome: FloatArray
+    covariate: FloatArray | None
+    line: IntArray  # of the table, for errors
+    columns: Mapping[str, str | None]
+
+    def wrong(self, place: int, role: str, found: str, allowed: str) -> InvalidInput:
+        """The error about a row's value."""
+        return wrong_cell(self.source, int(self.line[place]), self.columns[role] or role, found, allowed)
+
+
+def draws_of(
+    table: Table,
+    columns: Mapping[str, str | None],
+    *,
+    arms: Sequence[str] | None = None,
+    agents: Sequence[str] | None = None,
+) -> Draws:
+    """The rows of a table as numbers. Names are the table's own, in alphabetical order, unless they are given."""
+    if not table.rows:
+        raise InvalidInput(table.source, found="no rows below its names", allowed="a row for every draw")
+    for column in columns.values():
+        if column is not None and table.columns.count(column) != 1:
+            raise InvalidInput(
+                f"{table.source}, column {column}", found=f"{table.columns.count(column)} of that name", allowed="one"
+            )
+    placed = {ARM: _places(table, columns[ARM], arms), AGENT: _places(table, columns[AGENT], agents)}
+    numbers = {
+        role: None
+        if (column := columns[role]) is None
+        else np.array([number_in(table, row, column) for row in table.rows])
+        for role in (OUTCOME, COVARIATE)
+    }
+    (arm_names, arm), (agent_names, agent) = placed[ARM], placed[AGENT]
+    outcome = numbers[OUTCOME]
+    assert outcome is not None
+    return Draws(
+        source=table.source,
+        arms=arm_names,
+        agents=agent_names or tuple(agents or ("all",)),
+        arm=arm,
+        agent=np.zeros(len(table.rows), dtype=np.int64) if agent is None else agent,
+        outcome=outcome,
+        covariate=numbers[COVARIATE],
+        line=np.array([row.line for row in table.rows]),
+        columns=columns,
+    )
+
+
+def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tuple[tuple[str, ...], IntArray | None]:
+    """The names of a column, and every row's place among them; None without a column."""
+    if column is None:
+        return tuple(names or ()), None
+    if names is None:
+        own = {row.values.get(column, "") for row in table.rows}
+        names = sorted(own - {""}, key=lambda name: [int(part) if part.isdecimal() else part for part in _split(name)])
+        allowed = "a name"
+    else:
+        allowed = ", ".join(names)[:300]
+    known = {name: place for place, name in enumerate(names)}
+    places = np.empty(len(table.rows), dtype=np.int64)
+    for place, row in enumerate(table.rows):
+        name = row.values.get(column, "")
+        if name not in known:
+            raise wrong_cell(table.source, row.line, column, repr(name)[:60], allowed)
+        places[place] = known[name]
+    return tuple(names), places
+
+
+def _split(name: str) -> list[str]:
+    """Letters and digits by turns, so that arm 10 comes after arm 2: every second part is a number."""
+    return re.split(r"([0-9]+)", name.lower())
