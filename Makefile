@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ laws: setup  ## errors where rewards are skewed or heavy-tailed (minutes); rewri
 
 counts: setup  ## counts of events: errors at ties, cost, over-dispersion (an hour; goes on where it stopped); rewrites part of docs/rewards.md
 	$(BIN)/python -m tools.correctness counts
+
+tables: setup    ## tables of people: errors on skewed money and many zeros, intervals of analyses (minutes); rewrites part of docs/rewards.md and docs/analysis.md
+	$(BIN)/python -m tools.correctness skewed
+	$(BIN)/python -m tools.correctness analyses
 
 drift: setup     ## errors when means move between phases (an hour); rewrites part of docs/drift.md
 	$(BIN)/python -m tools.correctness drift

@@ -202,10 +202,14 @@ def fixed_quantile(delta: float) -> float:
     return float(-ndtri(delta / 2))
 
 
+def joint_count(problem: Problem) -> int:
+    """How many intervals share delta: those of all means and all pairs of arms, for every distinct question."""
+    return problem.question_count * (problem.arm_count * (problem.arm_count + 1) // 2)
+
+
 def joint_line(problem: Problem) -> float:
-    """log(1 / level) of a single interval: all means and all pairs of arms share delta."""
-    pairs = problem.arm_count * (problem.arm_count + 1) // 2
-    return math.log(pairs * problem.question_count) - math.log(problem.delta)
+    """log(1 / level) of a single interval."""
+    return math.log(joint_count(problem)) - math.log(problem.delta)
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:

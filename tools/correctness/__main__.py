@@ -2,7 +2,7 @@
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
-`... normal-drift`, `... powers`, `... closed` (make closed).
+`... normal-drift`, `... powers`, `... closed` (make closed), `... skewed` and `... analyses` (make tables).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -37,6 +37,7 @@ from tools.correctness.privacy import privacy
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
 from tools.correctness.stated import stated
+from tools.correctness.tables import analyses, skewed
 from tools.correctness.theorem import theorem
 from tools.correctness.together import together
 from tools.correctness.tolerance import tolerance
@@ -75,6 +76,10 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     events.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
+    money = work.add_parser("skewed", help="errors on skewed money and many zeros; rewrites part of docs/rewards.md")
+    money.add_argument("--replications", type=int, default=2000, help="of every study")
+    finished = work.add_parser("analyses", help="how often intervals of an analysis hold; part of docs/analysis.md")
+    finished.add_argument("--replications", type=int, default=2000, help="tables of every law and size")
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
     moving.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     moving.add_argument("--only", choices=("policies", "ties"))
@@ -135,6 +140,8 @@ def _run(arguments: argparse.Namespace) -> bool:
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
         "counts": lambda: counts(runs, workers),
+        "skewed": lambda: skewed(runs, workers),
+        "analyses": lambda: analyses(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),
         "arms": lambda: arms(runs, workers),
         "rewards": lambda: rewards(runs, workers),

@@ -26,6 +26,7 @@ PARTS = {
         "bounds": "Compute what no algorithm can beat on a study, with proof.",
         "simulate": "Run a policy many times: samples, rounds, errors, regret.",
         "plan": "Estimate what a study will cost, before anything is known.",
+        "analyze": "Analyse a finished table: every agent's best arm, and how sure.",
     },
     "A live study": {
         "serve": "Run the coordinator, and a dashboard at the same address.",

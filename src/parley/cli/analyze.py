@@ -1,0 +1,201 @@
+"""`parley analyze`: a finished table of fixed size, analysed at once."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from parley.cli.console import (
+    checked_output,
+    json_option,
+    output_option,
+    print_json,
+    progress_bar,
+    say,
+    screen,
+    seed_option,
+    write_page,
+)
+from parley.errors import InvalidInput
+from parley.experiments.analysis import analysis_page as pages
+from parley.experiments.analysis.fixed_size import Analysis, analysed, usual_model
+from parley.experiments.analysis.sequential import MOST, Sequential, sequential
+from parley.problem import Problem
+from parley.study import DEFAULT_POLICY, load_study
+from parley.text.translation import reading
+from parley.validation.checks import FloatArray
+from parley.validation.tables import AGENT, ARM, COVARIATE, NO_COLUMN, OUTCOME, Draws, columns_of, draws_of, load_table
+from parley.weights import from_file, identity, personalized, population
+
+MOST_DRAWS = 60_000_000  # of all simulated studies: fewer are simulated of a large table
+LEAST_STUDIES = 20
+USUAL_DELTA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of the table: names, weights, delta, and the policy of a sequential study."""
+
+    problem: Problem
+    weights: str  # where they come from, in a sentence
+    policy: str = DEFAULT_POLICY
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stated: bool = False  # by a study file, which also says how large a gap may be
+
+
+@click.command()
+@click.argument("table", type=click.Path(dir_okay=False), metavar="TABLE")
+@click.option("--arm", metavar="COLUMN", help="Column of the arms. Default: `arm`, `treatment`, `variant`, ...")
+@click.option(
+    "--agent",
+    metavar="COLUMN",
+    help=f"Column of the agents (sites). Default: `agent`, `site`, `market`, ...; `{NO_COLUMN}`: all rows are of one.",
+)
+@click.option("--outcome", metavar="COLUMN", help="Column of the outcomes. Default: `outcome`, `reward`, `y`, ...")
+@click.option("--covariate", metavar="COLUMN", help="Adjust for this column, known before the arm was assigned.")
+@click.option("--study", "file", type=click.Path(dir_okay=False), help="Arms, agents, weights, delta of a study file.")
+@click.option("--alpha", type=float, help="Weights: this share of an agent's own mean, the rest the average of all.")
+@click.option("--weights", "matrix", type=click.Path(dir_okay=False), help="Weights: a matrix in a .csv or .npy file.")
+@click.option("--pooled", is_flag=True, help="Weights: every agent wants what is best for all rows together.")
+@click.option("--delta", type=float, help=f"Probability that any statement is wrong. Default: {USUAL_DELTA:g}.")
+@click.option("--control", metavar="ARM", help="Also compare every arm with this one.")
+@click.option("--tolerance", type=float, help="An arm within it of the best is good enough.")
+@click.option(
+    "--replications",
+    default=200,
+    show_default=True,
+    help="Sequential studies to simulate on the rows; fewer of a large table, 0 for none.",
+)
+@seed_option
+@output_option("parley-analysis.html")
+@json_option
+def analyze_command(
+    table: str,
+    arm: str | None,
+    agent: str | None,
+    outcome: str | None,
+    covariate: str | None,
+    file: str | None,
+    alpha: float | None,
+    matrix: str | None,
+    pooled: bool,
+    delta: float | None,
+    control: str | None,
+    tolerance: float | None,
+    replications: int,
+    seed: int,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Analyse a finished TABLE: a row for every draw, its arm, agent and outcome in columns (CSV, TSV, Parquet, Excel).
+
+    Every agent's mean is a mix of everybody's, by stated weights. Shown: mixed means and differences with intervals
+    that hold together, what may be said of every agent's best arm, and what a sequential study would have needed. The
+    size of the table must have been fixed in advance.
+    """
+    checked_output(output)
+    if replications < 0:
+        raise InvalidInput("--replications", found=replications, allowed="at least 0")
+    given = {"--study": file, "--alpha": alpha, "--weights": matrix, "--pooled": pooled or None}
+    stated = [option for option, value in given.items() if value is not None]
+    if len(stated) > 1:
+        raise InvalidInput(" and ".join(stated), found="both", allowed="one of them: each states the weights")
+    loaded, named = load_table(table), {ARM: arm, AGENT: agent, OUTCOME: outcome, COVARIATE: covariate}
+    columns = columns_of(loaded, named, optional=(AGENT,) if agent == NO_COLUMN else ())
+    chosen = {"delta": delta, "control": control, "tolerance": tolerance}
+    changes = {key: value for key, value in chosen.items() if value is not None}
+    if file is not None:
+        study = load_study(file)
+        problem, weights = study.problem.with_(**changes), f"Weights are those of {file}."
+        draws = draws_of(loaded, columns, arms=problem.arms, agents=problem.agents)
+        asked = Question(problem=problem, weights=weights, policy=study.policy, options=study.options, stated=True)
+    else:
+        draws = draws_of(loaded, columns)
+        asked = _question(draws, alpha, matrix, pooled, changes)
+    typed = named | given | chosen | {"replications": replications, "seed": seed}
+    command = " ".join(["parley analyze", shlex.quote(table), *_typed(typed)])
+    with reading(asked.problem.audience):
+        found = analysed(asked.problem, draws)
+        beside = _simulated(asked, found, replications, seed, quiet=as_json)
+        title = f"Analysis: {Path(table).name}"
+        page = pages.analysis_page(found, title=title, command=command, weights=asked.weights, beside=beside)
+        path = write_page(output, page)
+        if as_json:
+            document = {"table": table, "rows": len(draws.outcome), "columns": columns, "delta": found.problem.delta}
+            document |= {"control": found.problem.control, "weights": found.problem.weights.tolist()} | found.document()
+            print_json(document | {"sequential": beside and beside.document(), "report": str(path)})
+            return
+        _show(Path(table).name, found, asked, beside)
+        screen.print(f"Pictures, and the rows by site: {path.resolve()}", soft_wrap=True)
+
+
+def _typed(options: Mapping[str, Any]) -> Iterator[str]:
+    """Options as they are typed, without those that were not."""
+    for name, value in options.items():
+        if value is not None:
+            option = name if name.startswith("--") else f"--{name}"
+            yield option if value is True else f"{option} {shlex.quote(str(value))}"
+
+
+def _question(
+    draws: Draws, alpha: float | None, matrix: str | None, pooled: bool, changes: Mapping[str, Any]
+) -> Question:
+    """What a table asks by itself: its own arms and agents, and weights by the options."""
+    if len(draws.arms) < 2:
+        raise InvalidInput(draws.source, found=f"one arm, {draws.arms[0]}", allowed="at least 2 arms")
+    agents = len(draws.agents)
+    weights: FloatArray
+    if alpha is not None:
+        weights = personalized(agents, alpha)
+        words = f"Everybody's mix is {alpha:g} of the own mean, and for the rest the average of all."
+    elif matrix is not None:
+        weights, words = from_file(Path(matrix)), f"Weights are those of {matrix}."
+    elif pooled:
+        weights = population(np.bincount(draws.agent, minlength=agents).tolist())
+        words = "Everybody asks for all rows together."
+    else:
+        weights, words = identity(agents), "Everybody asks for the own rows alone: no other weights were stated."
+    settings = {"delta": USUAL_DELTA} | changes
+    noise = usual_model(draws.outcome)
+    problem = Problem(arms=draws.arms, agents=draws.agents, weights=weights, noise=noise, **settings)
+    return Question(problem=problem, weights=words)
+
+
+def _simulated(asked: Question, found: Analysis, replications: int, seed: int, *, quiet: bool) -> Sequential | None:
+    """Sequential studies on the rows as analysed; None where none are wanted, or the study plays to a horizon."""
+    problem, own = found.problem, found.adjustment is None and asked.policy != "oracle"
+    if not replications or problem.horizon is not None:
+        return None
+    widest = float(np.ptp(found.found.mean.value, axis=0).max())
+    if not asked.stated and not problem.noise.in_range:
+        problem = problem.with_(largest_gap=2 * widest or 1.0)
+    elif widest > problem.largest_gap:
+        problem = problem.with_(largest_gap=widest)
+    fewer = max(LEAST_STUDIES, MOST_DRAWS // (MOST * len(found.draws.outcome)))
+    count = min(replications, fewer)
+    with progress_bar("sequential studies", count, hidden=quiet) as advance:
+        return sequential(
+            problem,
+            found.draws,
+            policy=asked.policy if own else DEFAULT_POLICY,
+            options=asked.options if own else {},
+            replications=count,
+            seed=seed,
+            progress=advance,
+        )
+
+
+def _show(name: str, found: Analysis, asked: Question, beside: Sequential | None) -> None:
+    screen.print(pages.verdict_table(f"{name}: {100 * (1 - found.problem.delta):g} % together", found))
+    document = found.document() | {"control": found.problem.control}
+    for agent in document["agents"][: pages.MOST_FORESTS]:
+        screen.print(pages.estimates_table(agent["agent"], document, agent, rates=found.rates))
+    say(asked.weights)
+    if found.adjustment is not None:
+        screen.print(pages.slopes_table(f"Adjusted for {found.adjustment.name}", found))
+    if beside is not None:
+        say(pages.sequential_words(beside))

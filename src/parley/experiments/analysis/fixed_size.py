@@ -1,0 +1,380 @@
+"""The analysis of a finished table: mixed means and differences of every agent, with intervals that hold together.
+
+Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
+correction: every mean and every pair of arms of every distinct question has an equal share of delta, so whatever is
+looked at, the best arm among it, all statements are right together with probability 1 - delta. Standard errors are
+Welch's: each arm of each agent has a scale of its own. An end is moved outwards where the mean is skewed (Hall 1992,
+*On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, 221-228), never inwards. Shares of 0 and 1
+have the intervals of Price and Bonett (2004, *An improved confidence interval for a linear function of binomial
+proportions*, Comput. Stat. Data Anal. 45, 449-456): they do not collapse where an arm has no success.
+
+A covariate's slope is pooled within the arms of each agent, as in an analysis of covariance; its own error is part of
+every standard error. docs/analysis.md has the formulas, and how often such intervals hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from parley.errors import InvalidInput
+from parley.estimates import Estimate, Estimates, estimates, fixed_quantile, joint_count
+from parley.problem import Problem
+from parley.rewards import Binary, RewardModel, UnknownScale
+from parley.system.once import once
+from parley.text.formatting import plural
+from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
+from parley.validation.tables import COVARIATE, Draws
+
+METHOD = "Bonferroni t"
+Both = Callable[..., FloatArray]
+Ends = tuple[FloatArray, FloatArray, FloatArray]  # low, high, and the usual standard error
+LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
+CONSTANT = 1e-12  # of the squares of a covariate: scatter below is rounding
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Adjustment:
+    """The slope of the outcome in a covariate at every agent, `(agent,)` each, pooled within its arms."""
+
+    name: str
+    slope: FloatArray
+    error: FloatArray  # standard error of the slope
+    center: FloatArray  # the covariate's mean, at which means are told
+    correlation: FloatArray  # of outcome and covariate within arms
+    offset: FloatArray  # (arm, agent): mean of the covariate minus the center
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """What every arm of every agent shows, `(arm, agent)` each."""
+
+    counts: IntArray
+    variances: FloatArray  # of a single outcome, unbiased
+    thirds: FloatArray  # third central moments
+
+    @classmethod
+    def of(cls, draws: Draws, shape: tuple[int, int]) -> Cells:
+        """From the rows of a table with arms."""
+        cell, size = _cell(draws), shape[0] * shape[1]
+        counts = np.bincount(cell, minlength=size)
+        means = np.bincount(cell, draws.outcome, size) / np.maximum(counts, 1)
+        around = draws.outcome - means[cell]
+        squares, cubes = (np.bincount(cell, np.power(around, power), size) for power in (2, 3))
+        return cls(
+            counts=counts.reshape(shape),
+            variances=(squares / np.maximum(counts - 1, 1)).reshape(shape),
+            thirds=(cubes / np.maximum(counts, 1)).reshape(shape),
+        )
+
+
+def _cell(draws: Draws) -> IntArray:
+    assert draws.arm is not None
+    return np.asarray(draws.arm * len(draws.agents) + draws.agent)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verdict:
+    """What may be said of one agent's best arms, all agents together with probability 1 - delta."""
+
+    agent: str
+    chosen: tuple[str, ...]  # the arms with the best estimates, as many as the study asks for
+    proven: bool  # that no other arm is better than any of them
+    contenders: tuple[str, ...]  # other arms that may be better than one of them
+    behind: float  # no other arm is better than any of them by more
+    tolerance: float
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether every chosen arm is within the tolerance of any other."""
+        return self.tolerance > 0 and self.behind <= self.tolerance
+
+    def words(self, arm: str, arms: str, shown: str) -> str:
+        """For people; `shown` is the number of `behind`."""
+        named = ", ".join(self.chosen)
+        best = f"the best {arm}" if len(self.chosen) == 1 else f"the best {len(self.chosen)} {arms}"
+        if self.proven:
+            return f"{named} is proven to be {best}." if len(self.chosen) == 1 else f"{named} are proven to be {best}."
+        verb = "has" if len(self.chosen) == 1 else "have"
+        first = (
+            f"{named} {verb} the best estimate, but {' or '.join(self.contenders)} may be better, by {shown} at most."
+        )
+        return first + (" That is within the tolerance." if self.good_enough else "")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Analysis:
+    """A table under stated weights: `found` has the estimates of a live study with one phase."""
+
+    problem: Problem
+    draws: Draws  # the rows, adjusted where there is a covariate
+    found: Estimates
+    totals: Totals
+    cells: Cells
+    adjustment: Adjustment | None
+
+    @property
+    def comparisons(self) -> int:
+        """How many intervals share delta."""
+        return joint_count(self.problem)
+
+    @property
+    def _level(self) -> float:
+        """Of one end of one interval."""
+        return self.problem.delta / (2 * self.comparisons)
+
+    @property
+    def rates(self) -> bool:
+        """Whether outcomes are 0 or 1, so that means are shares."""
+        return self.problem.noise.means_are_rates
+
+    @once
+    def mean(self) -> Estimate:
+        """Mixed means."""
+        return self._contrasts(None)
+
+    @once
+    def lead(self) -> Estimate:
+        """Differences to the best estimate."""
+        return self.differences(self.found.leader)
+
+    @once
+    def control(self) -> Estimate | None:
+        """Differences to the control, if there is one."""
+        named = self.problem.control
+        if named is None:
+            return None
+        return self.differences(np.full_like(self.found.leader, self.problem.arms.index(named)))
+
+    def differences(self, reference: IntArray) -> Estimate:
+        """Differences to one arm of each agent, `reference (agent,)`."""
+        return self._contrasts(reference)
+
+    def _contrasts(self, reference: IntArray | None) -> Estimate:
+        """Mixed means, or their differences to the `reference`."""
+
+        def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
+            """Of an arm and of the one that it is compared with, `(arm, agent)`."""
+            return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
+
+        value = both(self.found.mean.value, -1.0)
+        low, high, error = (self._of_shares if self.rates else self._of_numbers)(value, both, reference)
+        itself = False if reference is None else np.arange(self.problem.arm_count)[:, None] == reference
+        mean = self.found.mean
+        ends = (mean.least, mean.most) if reference is None else (mean.least - mean.most, mean.most - mean.least)
+        return Estimate(
+            value=value,
+            low=np.where(itself, 0.0, np.minimum(low, value)),
+            high=np.where(itself, 0.0, np.maximum(high, value)),
+            error=np.where(itself, 0.0, error),
+            least=ends[0],
+            most=ends[1],
+        )
+
+    def _of_numbers(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:
+        """Welch's t at Bonferroni's level, its ends moved outwards where the contrast is skewed."""
+        counts, squared = self.cells.counts, self.problem.squared_weights
+        each = self.cells.variances / counts
+        variance = both(each @ squared) + self._slope_variance(reference)
+        share = both(np.square(each) / (counts - 1) @ np.square(squared))
+        degrees = np.square(variance) / np.maximum(share, np.finfo(np.float64).tiny)
+        third = both((self.cells.thirds / np.square(counts)) @ np.power(self.problem.weights, 3), -1.0)
+        error = np.sqrt(variance)
+        skewness = np.divide(third, error**3, out=np.zeros(error.shape), where=error > 0)
+        reach: FloatArray = np.asarray(-stdtrit(np.maximum(degrees, 1.0), self._level), dtype=np.float64)
+        low = value - error * np.maximum(reach, unskewed(reach, skewness))
+        high = value + error * np.maximum(reach, -unskewed(-reach, skewness))
+        return low, high, error
+
+    def _slope_variance(self, reference: IntArray | None) -> FloatArray | float:
+        """What the error of the slopes adds where the covariate's means differ between arms."""
+        if self.adjustment is None:
+            return 0.0
+        offset = self.adjustment.offset  # (arm, agent n)
+        apart = offset[:, :, None]
+        if reference is not None:
+            apart = apart - offset[reference].T[None]
+        weighed = np.square(self.problem.weights * self.adjustment.error[:, None])
+        return np.asarray((np.square(apart) * weighed[None]).sum(axis=1))
+
+    def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
+        """Price and Bonett: z^2 borrowed draws, half of them successes, shared by the cells of a contrast."""
+        weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
+        z = fixed_quantile(2 * self._level)
+        borrowed = z**2 / ((weights > 0).sum(axis=0) * (1 if reference is None else 2))  # (agent,)
+        number = counts[:, :, None] + borrowed
+        rates = (hits[:, :, None] + borrowed / 2) / number  # (arm, agent n, agent m): of n in a contrast of m
+        centre = both((rates * weights).sum(axis=1), -1.0)
+        spread = z * np.sqrt(both((rates * (1 - rates) / number * self.problem.squared_weights).sum(axis=1)))
+        means = self.totals.means
+        usual = both(means * (1 - means) / counts @ self.problem.squared_weights)
+        return centre - spread, centre + spread, np.sqrt(usual)
+
+    @once
+    def verdicts(self) -> list[Verdict]:
+        """What may be said of every agent's best arms."""
+        problem = self.problem
+        order = np.argsort(-self.found.mean.value, axis=0, kind="stable")
+        inside = np.zeros(problem.shape, dtype=np.bool_)
+        np.put_along_axis(inside, order[: problem.top], values=True, axis=0)
+        high = np.full(problem.shape, -np.inf)
+        for place in range(problem.top):
+            high = np.maximum(high, self.differences(order[place]).high)
+        return [
+            Verdict(
+                agent=agent,
+                chosen=tuple(problem.arms[k] for k in order[: problem.top, m]),
+                proven=bool((high[~inside[:, m], m] < 0).all()),
+                contenders=tuple(problem.arms[k] for k in order[problem.top :, m] if high[k, m] >= 0),
+                behind=float(np.maximum(high[~inside[:, m], m].max(), 0.0)),
+                tolerance=problem.tolerance,
+            )
+            for m, agent in enumerate(problem.agents)
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """All that was found, ready for JSON; cells as those of a live study's estimates."""
+        problem, quantile = self.problem, fixed_quantile(self.problem.delta)
+        kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
+        cells = {name: kind.cells(quantile) for name, kind in kinds.items()}
+        adjustment = self.adjustment
+        return {
+            "level": 1 - problem.delta,
+            "method": METHOD,
+            "comparisons": self.comparisons,
+            "adjusted_for": None if adjustment is None else adjustment.name,
+            "sites": [
+                {
+                    "agent": agent,
+                    "rows": self.totals.counts[:, m].tolist(),
+                    "means": self.totals.means[:, m].tolist(),
+                    "deviations": np.sqrt(self.cells.variances[:, m]).tolist(),
+                }
+                | ({} if adjustment is None else _slope_document(adjustment, m))
+                for m, agent in enumerate(problem.agents)
+            ],
+            "agents": [
+                {
+                    "agent": agent,
+                    "leader": problem.arms[int(self.found.leader[m])],
+                    "chosen": list(verdict.chosen),
+                    "proven": verdict.proven,
+                    "contenders": list(verdict.contenders),
+                    "behind_at_most": verdict.behind,
+                    "good_enough": verdict.good_enough,
+                    "arms": [
+                        {"arm": arm} | {name: found[k][m] for name, found in cells.items()}
+                        for k, arm in enumerate(problem.arms)
+                    ],
+                }
+                for m, (agent, verdict) in enumerate(zip(problem.agents, self.verdicts, strict=True))
+            ],
+        }
+
+
+def _slope_document(found: Adjustment, agent: int) -> dict[str, float]:
+    names = ("slope", "error", "center", "correlation")
+    return {name: float(getattr(found, name)[agent]) for name in names}
+
+
+def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
+    """The t of a skewed mean whose normal score is `reach`, by Hall's cubic transformation: it bends, and is monotone.
+
+    >>> unskewed(np.array([3.0, -3.0, 3.0]), np.array([0.3, 0.3, 0.0])).round(2).tolist()
+    [2.35, -5.6, 3.0]
+    """
+    small = np.abs(skewness) < LEAST_SKEWNESS
+    g = np.where(small, 1.0, skewness)
+    return np.where(small, reach, 3 / g * (np.cbrt(1 + g * (reach - g / 6)) - 1))
+
+
+def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
+    """The outcomes at each agent's mean of the covariate, by its slope pooled within arms."""
+    assert draws.covariate is not None
+    cell, size, agents = _cell(draws), shape[0] * shape[1], shape[1]
+    counts = np.maximum(np.bincount(cell, minlength=size), 1)
+    x, y = (values - (np.bincount(cell, values, size) / counts)[cell] for values in (draws.covariate, draws.outcome))
+    xx, xy, yy = (np.bincount(draws.agent, product, agents) for product in (x * x, x * y, y * y))
+    large = np.bincount(draws.agent, np.square(draws.covariate), agents)
+    if (constant := xx <= CONSTANT * large).any():
+        where = draws.agents[int(np.argmax(constant))]
+        name = draws.columns[COVARIATE]
+        found = f"{name} is constant within the arms of {where}"
+        raise InvalidInput(f"{draws.source}, column {name}", found=found, allowed="a covariate that differs")
+    slope = xy / xx
+    center = np.bincount(draws.agent, draws.covariate, agents) / np.bincount(draws.agent, minlength=agents)
+    residual = y - slope[draws.agent] * x
+    degrees = np.maximum(np.bincount(draws.agent, minlength=agents) - shape[0] - 1, 1)
+    # Each arm has a scale of its own: the error of the slope sums theirs (White's).
+    error = np.sqrt(np.bincount(draws.agent, np.square(residual * x), agents)) / xx
+    error *= np.sqrt((degrees + shape[0] + 1) / degrees)
+    means = (np.bincount(cell, draws.covariate, size) / counts).reshape(shape)
+    made = Adjustment(
+        name=str(draws.columns[COVARIATE]),
+        slope=slope,
+        error=error,
+        center=center,
+        correlation=xy / np.sqrt(xx * np.where(yy > 0, yy, 1.0)),
+        offset=means - center,
+    )
+    moved = draws.outcome - slope[draws.agent] * (draws.covariate - center[draws.agent])
+    return replace(draws, outcome=moved), made
+
+
+def usual_model(outcome: FloatArray) -> RewardModel:
+    """What outcomes are, where nobody says: 0 or 1, or numbers of unknown scale."""
+    if np.isin(outcome, (0.0, 1.0)).all():
+        return Binary()
+    spread = float(outcome.std())
+    return UnknownScale(guess=spread if spread > 0 else 1.0)
+
+
+def analysed(problem: Problem, draws: Draws) -> Analysis:
+    """The analysis of a table's rows, whose arms and agents are the problem's; adjusted where it has a covariate."""
+    if draws.arm is None:
+        raise InvalidInput(draws.source, found="no column of arms", allowed="the arm of every row")
+    counts = np.bincount(_cell(draws), minlength=problem.arm_count * problem.agent_count).reshape(problem.shape)
+    _require_rows(problem, counts, draws.source)
+    adjustment = None
+    if draws.covariate is not None:
+        draws, adjustment = adjusted(draws, problem.shape)
+        problem = problem.with_(noise=usual_model(draws.outcome))  # what is adjusted is no share any more
+    totals = _totals(draws, problem.shape)
+    cells = Cells.of(draws, problem.shape)
+    if adjustment is not None:
+        number = counts.sum(axis=0) - problem.arm_count
+        cells = replace(cells, variances=cells.variances * (number / np.maximum(number - 1, 1)))
+    return Analysis(
+        problem=problem,
+        draws=draws,
+        found=estimates(problem, [totals]),
+        totals=totals,
+        cells=cells,
+        adjustment=adjustment,
+    )
+
+
+def _totals(draws: Draws, shape: tuple[int, int]) -> Totals:
+    """`(arm, agent)`: added up as a site adds up, so that estimates are those of a live study to the last bit."""
+    cell = _cell(draws)
+    order = np.argsort(cell, kind="stable")
+    ends = np.cumsum(np.bincount(cell, minlength=shape[0] * shape[1]))
+    parts: Sequence[FloatArray] = np.split(draws.outcome[order], ends[:-1])
+    made = Totals.of([part.tolist() for part in parts])
+    squares = made.require_squares().reshape(shape)
+    return Totals(counts=made.counts.reshape(shape), sums=made.sums.reshape(shape), squares=squares)
+
+
+def _require_rows(problem: Problem, counts: IntArray, source: str) -> None:
+    """Raise where an arm of an agent that has weight has no rows, or one alone."""
+    weighed = np.asarray(problem.weights.any(axis=1))
+    few = (counts < 2) & weighed
+    if few.any():
+        arm, agent = np.argwhere(few)[0]
+        found = f"{plural(int(counts[arm, agent]), 'row')} of {problem.arms[arm]} at {problem.agents[agent]}"
+        raise InvalidInput(source, found=found, allowed="2 rows at least of every arm at every site")
