@@ -159,7 +159,7 @@ def _question(
         words = "Everybody asks for all rows together."
     else:
         weights, words = identity(agents), "Everybody asks for the own rows alone: no other weights were stated."
-    settings = {"delta": USUAL_DELTA} | changes
+    settings = {"delta": USUAL_DELTA, **changes}
     noise = usual_model(draws.outcome)
     problem = Problem(arms=draws.arms, agents=draws.agents, weights=weights, noise=noise, **settings)
     return Question(problem=problem, weights=words)
