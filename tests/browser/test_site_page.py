@@ -123,6 +123,70 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     window.wrong = [wrong for wrong in window.wrong if "422" not in wrong]
 
 
+SEVERAL = (
+    LARGER.replace('kind = "bounded"\nlow = 0.0\nhigh = 1.0', 'kind = "binary"').replace(
+        "[noise]", 'control = "placebo"\n\n[noise]'
+    )
+    + """
+[sampling]
+rate = 9
+delay = 21
+
+[[outcomes]]
+name = "bleeding"
+question = "Did the participant bleed?"
+kind = "binary"
+role = "guardrail"
+better = "lower"
+margin = 0.3
+delta = 0.05
+delay = 7
+
+[[outcomes]]
+name = "pain"
+question = "Pain today, from 0 to 10"
+kind = "bounded"
+low = 0
+high = 10
+role = "secondary"
+better = "lower"
+"""
+)
+
+
+@pytest.mark.parametrize(("language", "size"), [("en-GB", TABLET), ("fr-CH", PHONE)], ids=["tablet", "phone"])
+def test_a_nurse_enters_several_outcomes_of_a_person(visit, coordinator, tmp_path, language, size):
+    study = coordinator.create(SEVERAL, f"several-{language[:2]}")
+    made = Ward(coordinator, tmp_path, study=study, agent="Lyon")
+    try:
+        made.wait(lambda found: found["to_assign"] > 0)
+        for number in range(1, 4):
+            made.assign(f"p-{number}")
+        window = visit(made, viewport=size, has_touch=True, locale=language, bypass_csp=True)
+        page = window.page
+        page.goto("/")
+        yes, none, gone, save = {
+            "en-GB": ("Yes", "None will come", "Nothing more will come", "Save"),
+            "fr-CH": ("Oui", "Ne viendra pas", "Plus rien ne viendra", "Enregistrer"),
+        }[language]
+        page.get_by_role("button", name=f"{yes} p-1, Did the participant bleed?").click()
+        expect(page.get_by_role("status").first).to_contain_text("p-1, Did the participant bleed?")
+        page.get_by_label("p-1, Pain today, from 0 to 10").first.fill("2,5")
+        page.get_by_role("button", name=f"{save} p-1, Pain today").click()
+        page.get_by_role("button", name=f"{none} p-2, Pain today").click()
+        page.get_by_role("button", name=f"{gone} p-3").click()
+        assert made.status()["outcomes"] == {"bleeding": 1, "pain": 0}
+        assert _serious(Axe(), page) == []
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"]
+        if folder := os.environ.get("PARLEY_SCREENSHOTS"):
+            made.assign("p-4")
+            page.goto("/")
+            name = f"site-outcomes-{'phone' if size is PHONE else 'tablet'}.png"
+            page.screenshot(path=Path(folder) / name, full_page=True)
+    finally:
+        made.stop()
+
+
 @pytest.mark.parametrize(("theme", "size"), [("light", TABLET), ("dark", PHONE)], ids=["tablet", "phone"])
 def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     visit, ward, theme, size
