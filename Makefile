@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -173,9 +173,15 @@ docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+paper: $(QUICK)  ## the preprint: its figure, and paper/paper.pdf where pandoc and LaTeX or a browser are
+	$(BIN)/python -m tools.paper
+
+figures: $(LIGHT) ## the data behind all figures and tables of the docs in one versioned archive, into dist
+	$(BIN)/python -m tools.figures
+
 links: setup     ## every address of another host in the pages, asked once
 	$(BIN)/python -m tools.links
 
 clean:           ## remove what was made
-	rm -rf $(VENV) build dist docs/_build docs/more.md docs/notebooks docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/more.md docs/notebooks docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md paper/figures paper/paper.pdf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

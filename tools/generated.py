@@ -214,6 +214,13 @@ def promises(_: str) -> str:
     return promises.text()
 
 
+def paper(page: str) -> str:
+    """paper/paper.md: its tables, from the files that `make reproduction` and `make correctness` wrote."""
+    from tools.paper import costs, errors
+
+    return between(between(page, "costs", costs()), "errors", errors())
+
+
 # A page with generated parts -> what makes its text anew.
 PAGES: dict[str, Callable[[str], str]] = {
     "docs/study-file.md": study_file,
@@ -223,6 +230,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "docs/api.md": api,
     "docs/production.md": production,
     "docs/mutants.md": mutants,
+    "paper/paper.md": paper,
     "src/parley/edges/qualification/promises.json": promises,
 }
 
