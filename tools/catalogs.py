@@ -18,7 +18,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.protocol import EVENTS
-from parley.protocol.certificate import WITHDRAWN
+from parley.protocol.certificate import ADJUSTED, WITHDRAWN
 from parley.protocol.report_checks import CLOSING_REASONS, WARNED
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
@@ -45,7 +45,7 @@ REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
     "text/status.py": [status.description for status in OutcomeStatus],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
-    "protocol/certificate.py": [WITHDRAWN],
+    "protocol/certificate.py": [WITHDRAWN, ADJUSTED],
     "protocol/report_checks.py": list(WARNED),
     "site/pages.py": list(CLOSING_REASONS.values()),
 }

@@ -14,16 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from parley.errors import InvalidInput, TiedArms
+from parley.covariates import LAWS, Covariate, CovariateTruth
+from parley.errors import InvalidInput, TiedArms, UnknownName
 from parley.outcomes import Outcome, checked_outcomes
 from parley.rewards import Gaussian, RewardModel
+from parley.rewards.adjusted import adjusted_model
 from parley.rewards.history import History
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
 from parley.system.once import once
 from parley.text.formatting import plural, size_text
 from parley.text.tabular import Columns, Picture, Tabular, cells
-from parley.validation.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
+from parley.validation.checks import (
+    LARGEST_SCALE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    mixing_weights,
+    names,
+    real_array,
+    real_matrix,
+)
 
 __all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
@@ -46,8 +57,9 @@ class Problem(Tabular, StudySettings):
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
     weights: FloatArray  # may be given as any nested sequence of numbers
     agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
-    noise: RewardModel = field(default_factory=Gaussian)  # of the primary outcome
+    noise: RewardModel = field(default_factory=Gaussian)  # of the primary outcome, as reports hold it
     outcomes: tuple[Outcome, ...] = ()  # beside it; a person's privacy is divided over all
+    adjustment: Covariate | None = field(default=None, init=False)  # what a covariate does to the primary outcome
 
     def __post_init__(self) -> None:
         weights = mixing_weights(self.weights)
@@ -66,7 +78,7 @@ class Problem(Tabular, StudySettings):
             object.__setattr__(self, name, value)
         self._check_settings(arms, agents)
         self._check_outcomes()
-        self.noise.check_shape(self.shape)
+        (self.noise.outcome or self.noise).check_shape(self.shape)
         self._check_rates()
 
     def _check_outcomes(self) -> None:
@@ -76,7 +88,45 @@ class Problem(Tabular, StudySettings):
         each = self.rho_each
         private = tuple(replace(outcome, noise=outcome.noise.private(each)) for outcome in outcomes)
         object.__setattr__(self, "outcomes", private)
-        object.__setattr__(self, "noise", self.noise.private(each))
+        stated = self.noise.outcome or self.noise
+        rule = self._covariate_rule(stated)
+        object.__setattr__(self, "adjustment", rule)
+        adjusted = stated if rule is None else self._adjusted(stated, rule)
+        object.__setattr__(self, "noise", adjusted.private(each))
+
+    def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
+        """What sites do with the covariate, where there is one; raise where it does not fit these outcomes."""
+        if self.covariate is None:
+            return None
+        ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
+        if outcomes.in_range and ends is None and outcomes.adjusted_form != "normal":
+            allowed = "[low, high], since rewards are in a range: an adjusted one is in a wider range then"
+            raise InvalidInput("covariate.range", found="nothing", allowed=allowed)
+        if self.rho is not None and theta is None:
+            allowed = "a number from history, with privacy.rho: a slope from outcomes would be a second release of them"
+            raise InvalidInput("covariate.theta", found="nothing", allowed=allowed)
+        if theta is not None and ends is None and center is None:
+            allowed = "a number beside covariate.theta, or covariate.range"
+            raise InvalidInput("covariate.center", found="nothing", allowed=allowed)
+        if ends is not None and center is not None and not ends[0] <= center <= ends[1]:
+            raise InvalidInput("covariate.center", found=center, allowed=f"a number from {ends[0]:g} to {ends[1]:g}")
+        largest = self.covariate_largest_theta
+        if largest is None:
+            low, high = outcomes.ends
+            largest = (high - low) / (ends[1] - ends[0]) if outcomes.in_range and ends is not None else math.inf
+        return Covariate(
+            name=self.covariate,
+            center=center,
+            range=None if ends is None else (ends[0], ends[1]),
+            theta=theta,
+            largest=largest,
+        )
+
+    def _adjusted(self, outcomes: RewardModel, rule: Covariate) -> RewardModel:
+        """The model of what reports hold of outcomes; a stated slope adjusts the first phase already."""
+        left = 1 - self.covariate_correlation**2
+        first, later = (1.0, left) if rule.learns else (left, 1.0)
+        return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=first, later_left=later)
 
     def _check_rates(self) -> None:
         """Only an agent without weight in any mix may have a rate of 0: otherwise the study could never end."""
@@ -298,9 +348,11 @@ class Instance(Tabular):
     history: History | None = (
         None  # rows of a table that are drawn, moved to the means; the model's own law unless given
     )
+    covariate: CovariateTruth | None = None  # by the correlation that the problem states, unless given
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
+        object.__setattr__(self, "covariate", self._covariate())
         if self.scale is not None:
             object.__setattr__(self, "scale", checked_scale("truth.scale", self.scale))
             fitting("truth.scale", self.scale, self.problem.shape)
@@ -336,6 +388,24 @@ class Instance(Tabular):
         values = {"mean": self.means, "mixed_mean": self.mixed_means, "gap": self.gaps, "best": self.best}
         return cells(self.problem.arms, self.problem.agents, **values)
 
+    def _covariate(self) -> CovariateTruth | None:
+        if self.problem.covariate is None:
+            if self.covariate is not None:
+                raise InvalidInput("truth.covariate", found="one", allowed="none: the study has no [covariate]")
+            return None
+        truth = self.covariate or CovariateTruth(correlation=np.array(self.problem.covariate_correlation))
+        if truth.law not in LAWS:
+            raise UnknownName("truth.covariate.law", truth.law, LAWS)
+        each = real_array("truth.covariate.correlation", truth.correlation, "numbers between -1 and 1")
+        if each.shape not in ((), self.problem.shape[1:], self.problem.shape) or not (np.abs(each) < 1).all():
+            allowed = "numbers between -1 and 1: one, a row per agent, or a row per arm with a column per agent"
+            raise InvalidInput("truth.covariate.correlation", found=f"{each.tolist()!r:.60}", allowed=allowed)
+        return replace(truth, correlation=np.broadcast_to(each, self.problem.shape))
+
+    def _unexplained(self, variances: FloatArray | float) -> FloatArray | float:
+        """What a covariate leaves of variances, to whoever knows its slope."""
+        return variances if self.covariate is None else variances * (1 - np.square(self.covariate.correlation))
+
     @once
     def mixed_means(self) -> FloatArray:
         """mu' = mu W."""
@@ -344,7 +414,7 @@ class Instance(Tabular):
     @once
     def cell_variances(self) -> FloatArray:
         """`(arm, agent)`: the true variance of a reward."""
-        return self.problem.noise.true_variances(self.means, self.scale)
+        return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
         """The problem with the arms that are open at the end of a phase."""
@@ -378,7 +448,7 @@ class Instance(Tabular):
     @property
     def variances(self) -> FloatArray | float:
         """Variances of single rewards, as bounds use them: one number, or what broadcasts to `(arm, agent)`."""
-        return self.problem.noise.bound_variances(self.means, self.scale)
+        return self._unexplained(self.problem.noise.bound_variances(self.means, self.scale))
 
     @property
     def smallest_gap(self) -> float:

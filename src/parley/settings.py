@@ -301,6 +301,56 @@ def or_none(check: Check) -> Check:
     return Limited(checked, _limits(check))
 
 
+COLUMNS = (
+    "arm",
+    "reward",
+    "id",
+    "exposure",
+    "count",
+    "sum",
+    "squares",
+    "draw",
+    "participant",
+    "agent",
+)  # others' names
+
+
+def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
+    """The name of a column of a table that no other column has."""
+    name: str = text(60)(key, value, arms, agents)
+    if not name.strip() or name != name.strip() or name.lower() in COLUMNS or "," in name:
+        allowed = f"a name without outer spaces and commas, and none of {', '.join(COLUMNS)}"
+        raise InvalidInput(key, found=repr(name), allowed=allowed)
+    return name
+
+
+def any_number(key: str, value: Any, _arms: Names, _agents: Names) -> float:
+    """A finite number."""
+    return checks.within(key, value, -LARGEST_SCALE, LARGEST_SCALE, "a finite number")
+
+
+def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]:
+    """[low, high]."""
+    allowed = "[low, high]: two numbers with low < high"
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed=allowed)
+    low, high = (any_number(key, end, arms, agents) for end in value)
+    if not low < high:
+        raise InvalidInput(key, found=f"[{low:g}, {high:g}]", allowed=allowed)
+    return [low, high]
+
+
+def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
+    """Finite numbers, `(agent,)`, from one number or one per agent."""
+    words = f"a finite number or {len(agents)} of them (one per agent)"
+    array = real_array(key, value, words)
+    if array.shape not in ((), (len(agents),)):
+        raise InvalidInput(key, found=f"numbers of shape {array.shape}", allowed=words)
+    for each in array.ravel().tolist():
+        any_number(key, each, arms, agents)
+    return np.broadcast_to(np.array(plain(array)), (len(agents),))
+
+
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
     """Numbers of at least 0, `(arm, agent)`, from one number, one per agent, or a row per arm."""
     shape = (len(arms), len(agents))
@@ -411,6 +461,46 @@ class StudySettings:
         "person in it ([private reports](privacy.md)); rewards are binary, bounded, or gaussian with `clip`",
         default="none: sums are exact", section="privacy", sentence="reports are private: {value:g}-zCDP a person",
         affects_decisions=True,
+    )
+    covariate: str | None = setting(
+        None, (str,), or_none(column_name),
+        "a number that is known of a person before the arm is assigned, such as age, a baseline value or a prognostic "
+        "score: sites report outcomes [adjusted for it](covariates.md). The name of its column or field",
+        default="none", section="covariate", key="name", sentence="outcomes are adjusted for {value}",
+        affects_decisions=True,
+    )
+    covariate_range: list[float] | None = setting(
+        None, (list,), or_none(two_numbers),
+        "[low, high]: sites clip the covariate to it. Needed where rewards are in a range, and good for one that is "
+        "skewed",
+        default="not clipped", section="covariate", key="range", sentence="the covariate is clipped to {value}",
+        needs="covariate",
+    )
+    covariate_center: float | None = setting(
+        None, NUMBER, or_none(any_number),
+        "x0: estimates are about people with this covariate, and it stands for one that is not known",
+        default="each site's mean in its first phase; the middle of the range where `theta` is stated",
+        section="covariate", key="center", sentence="outcomes are those at a covariate of {value:g}",
+        needs="covariate",
+    )
+    covariate_theta: FloatArray | None = setting(
+        None, NUMBERS, or_none(any_per_agent),
+        "by how much an outcome rises with the covariate, from history: a number, or one per agent. No value breaks "
+        "the guarantee. Needs `center` or `range`",
+        default="each site learns it from its own earlier phases", section="covariate", key="theta",
+        sentence="the slope in the covariate is stated: {span}", needs="covariate",
+    )
+    covariate_largest_theta: float | None = setting(
+        None, NUMBER, or_none(above_zero), "no learned theta is further from 0 than this",
+        default="where rewards are in a range: its width over that of `range`", section="covariate",
+        key="largest_theta", sentence="no slope in the covariate is further from 0 than {value:g}", needs="covariate",
+    )
+    covariate_correlation: float = setting(
+        0.0, NUMBER, within(-0.999, 0.999),
+        "about the correlation of covariate and outcome within an arm: sizes phases, and plans and simulations count "
+        "on it; no answer rests on it",
+        section="covariate", key="correlation", sentence="the covariate's correlation is expected to be {value:g}",
+        needs="covariate",
     )
     price: FloatArray = setting(
         1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent; "

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.covariates import LAWS, CovariateTruth
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
@@ -28,6 +29,7 @@ DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
 
 GENERATORS = ("paper",)
+COVARIATE_TRUTH = ("correlation", "drift", "law")
 SOME = {"minimum": 1, "minItems": 1}
 
 QUESTION = {
@@ -89,6 +91,13 @@ TRUTH = {
         default="none",
     ),
     "withdraws": Key(kinds=(dict,), meaning="the phase in which an arm is [withdrawn](arms.md)", default="none"),
+    "covariate": Key(
+        kinds=(dict,),
+        meaning="how [covariate](covariates.md) and outcomes go together: `correlation` within arms (a number, a row "
+        "per agent or a matrix), `drift` of each site's mean between phases (in standard deviations), `law` "
+        '(`"gaussian"` or `"lognormal"`), as in `{ correlation = 0.5, drift = 1 }`',
+        default="`covariate.correlation`, Gaussian, no drift",
+    ),
     "seed": Key(kinds=(int,), meaning="generate: the seed", default="0"),
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
@@ -368,7 +377,21 @@ def _instance(
 ) -> Instance:
     acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
     stated = section.get("scale", scale)
-    return Instance(problem=problem, means=means, scale=stated, drift=_drift(section), history=history, **acts)
+    covariate = None if "covariate" not in section else _covariate(section["covariate"], problem)
+    more = {"drift": _drift(section), "history": history, "covariate": covariate}
+    return Instance(problem=problem, means=means, scale=stated, **more, **acts)
+
+
+def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
+    """How x and outcomes go together."""
+    for key in section:
+        if key not in COVARIATE_TRUTH:
+            raise UnknownName("key in truth.covariate", key, COVARIATE_TRUTH)
+    drift = _step("truth.covariate.drift", section.get("drift", 0.0))
+    if drift < 0:
+        raise InvalidInput("truth.covariate.drift", found=drift, allowed="a standard deviation of at least 0")
+    correlation = section.get("correlation", problem.covariate_correlation)
+    return CovariateTruth(correlation=correlation, drift=drift, law=section.get("law", LAWS[0]))
 
 
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:

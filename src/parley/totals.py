@@ -74,6 +74,15 @@ class Totals:
             squares=np.stack([part.require_squares() for part in parts], axis=-1),
         )
 
+    @classmethod
+    def concatenated(cls, parts: Sequence[Totals]) -> Totals:
+        """Batches of studies one after the other."""
+        return cls(
+            counts=np.concatenate([part.counts for part in parts]),
+            sums=np.concatenate([part.sums for part in parts]),
+            squares=np.concatenate([part.require_squares() for part in parts]),
+        )
+
     def __add__(self, other: Totals) -> Totals:
         kept = None if self.squares is None or other.squares is None else self.squares + other.squares
         return Totals(counts=self.counts + other.counts, sums=self.sums + other.sums, squares=kept)

@@ -16,7 +16,19 @@ def test_the_map_has_every_room():
 
 
 # The question, the errors of all, and where edges are attached, as other packages import it.
-AT_THE_ROOT = {"problem", "outcomes", "weights", "study", "settings", "costs", "totals", "estimates", "errors", "hooks"}
+AT_THE_ROOT = {
+    "problem",
+    "covariates",
+    "outcomes",
+    "weights",
+    "study",
+    "settings",
+    "costs",
+    "totals",
+    "estimates",
+    "errors",
+    "hooks",
+}
 
 
 def test_the_root_shows_the_question():

@@ -7,6 +7,7 @@ one journal: each takes its turn under a lock and first reads what the others wr
 """
 
 import hashlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
+import numpy as np
+
 from parley.agent.outcomes import PRIMARY, OutcomeRules
+from parley.covariates import Covariate
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
 from parley.protocol.messages import OutcomeTotals
@@ -54,6 +58,26 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     contact: str = ""  # whom people at the site ask
     key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
     outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
+    covariate: str = ""  # the name of what is asked of people before they are assigned; empty: nothing
+    covariate_range: tuple[float, float] | None = None
+    covariate_center: float | None = None
+    covariate_theta: float | None = None  # of this agent, where the study states it
+    covariate_largest: float | None = None  # no learned theta is further from 0
+    report_low: float | None = None  # bounds of what a report adds up, once rewards are adjusted for the covariate
+    report_high: float | None = None
+
+    @property
+    def adjustment(self) -> Covariate | None:
+        """What becomes of the covariate, `(1,)`; None without one."""
+        if not self.covariate:
+            return None
+        return Covariate(
+            name=self.covariate,
+            center=self.covariate_center,
+            range=self.covariate_range,
+            theta=None if self.covariate_theta is None else np.array([self.covariate_theta]),
+            largest=math.inf if self.covariate_largest is None else self.covariate_largest,
+        )
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
@@ -63,6 +87,14 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
     plan: str  # digest
     arms: tuple[str, ...]
     draws: tuple[int, ...]
+    # How outcomes of the phase are adjusted for a covariate: by what earlier phases say, so here, before the first.
+    theta: float | None = None
+    x0: float | None = None
+
+    @property
+    def asks(self) -> tuple[Any, ...]:
+        """What the coordinator said; the rest is the site's own."""
+        return (self.phase, self.plan, self.arms, self.draws)
 
 
 class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
@@ -86,6 +118,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     phase: int
     arm: int
     probability: str
+    x: float | None = None  # the covariate, where the study has one and it is known
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
@@ -129,6 +162,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     reason: str = ""  # why the counts are not the plan's
     outside: int = 0  # people since the report before who are not counted
     outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
+    missing_x: int = 0  # people whose covariate is not known
 
 
 Entry: TypeAlias = (

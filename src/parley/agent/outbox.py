@@ -5,6 +5,8 @@ a kill at any moment leaves either the state before or the state after.
 
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
+    slopes/<phase>.json     of a study with a covariate: how the phase is adjusted, written before it is drawn
+    pairs/<phase>.json      sums of covariates and rewards, from which later phases learn how to adjust
     rows/<phase>.json       which rows of a file it took, if it came from one
     noise/<phase>.json      of a private study: the exact sums, and the same with noise; written before the report
     pinned.json             what the study may learn of people, and the site's policy, as at the first start
@@ -27,7 +29,7 @@ from parley.system.files import ASIDE, SECRET, FileLock, Locked, put_in_place, s
 from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
-KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
+KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released", "slopes", "pairs")
 DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file
 PINNED = "pinned.json"
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
@@ -95,6 +97,24 @@ class Outbox:
         drawn = [known for known in self._phases("draws") if known < phase]
         path = self.folder / "rows" / f"{max(drawn, default=0)}.json"
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
+
+    def fixed_slope(self, phase: int, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """How a phase is adjusted for a covariate: made once and kept before the phase is drawn."""
+        path = self.folder / "slopes" / f"{phase}.json"
+        if not path.exists():
+            write_whole(path, canonical(dict(make())), mode=SECRET)
+            reached("slope-fixed")
+        found: dict[str, Any] = read_json(path.read_text(encoding="utf-8"), "slope")
+        return found
+
+    def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
+        """Remember what a phase says of the slope in a covariate, before its report is kept."""
+        write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
+
+    def pairs_before(self, phase: int) -> list[dict[str, Any]]:
+        """What all earlier phases say of it, in their order."""
+        known = (self.folder / "pairs" / f"{one}.json" for one in self._phases("pairs") if one < phase)
+        return [read_json(path.read_text(encoding="utf-8"), "pairs") for path in known]
 
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
         """What `draw` gives for a phase's exact sums, drawn once and kept before it is told; and its releases."""

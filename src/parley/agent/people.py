@@ -35,6 +35,7 @@ class Person:
     others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None: it will not come
     marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
     at: datetime | None = None  # when the person came
+    x: float | None = None  # the covariate, where it is asked for and known
 
     @property
     def counted(self) -> bool:
@@ -150,7 +151,7 @@ class People:
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True
-        if known is None or known.plan != plan:
+        if known is None or known.plan.asks != plan.asks:
             raise WrongPlan(
                 f"the plan of phase {plan.phase} is not the one by which people were assigned here (the journal is in "
                 f"phase {max(self.phases)}): the coordinator has an old backup, or another study of the same name. "
@@ -177,12 +178,18 @@ class People:
 
     def rewards(self, phase: int) -> list[list[float]]:
         """Per arm the outcomes of a phase, in the order in which their people came."""
-        book = self.phases[phase]
-        found: list[list[float]] = [[] for _ in book.plan.arms]
+        return self.pairs(phase)[0]
+
+    def pairs(self, phase: int) -> tuple[list[list[float]], list[list[float | None]]]:
+        """The same, and beside every outcome the covariate of the same person, clipped; None where it is not known."""
+        book, rule = self.phases[phase], self.rules.adjustment
+        rewards: list[list[float]] = [[] for _ in book.plan.arms]
+        xs: list[list[float | None]] = [[] for _ in book.plan.arms]
         for person in self._with_a_place(book):
             if person.reward is not None and person.arm is not None:
-                found[person.arm].append(person.reward)
-        return found
+                rewards[person.arm].append(person.reward)
+                xs[person.arm].append(None if rule is None or person.x is None else rule.clipped(person.x))
+        return rewards, xs
 
     def others(self, phase: int, outcome: str) -> list[list[float | None]]:
         """Per arm the values of a further outcome, None for a missing one, of all whom the report tells of.
@@ -235,7 +242,7 @@ class People:
                 self._close_arms(frozenset(arms))
             case journal.Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
-                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at))
+                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at, x=entry.x))
                 book = self.phases[phase]
                 book.keys.append(key)
                 book.assigned[arm] += 1

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.agent.outcomes import DrawnOutcome
+from parley.covariates import Pairs
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import Count, Model
@@ -39,6 +40,11 @@ class Delivery:
     outside: int = 0
     reason: str = ""
     final: bool = False
+    covariates: Sequence[Sequence[float | None]] = ()  # of the people of `rewards`, where the study has a covariate
+    pairs: Pairs | None = None  # (arm, 1): the same summed up, of a source without single people
+    theta: float | None = None  # how totals and rewards are adjusted
+    x0: float | None = None
+    missing_x: int = 0
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
@@ -109,6 +115,9 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             releases=delivery.releases,
             reason=delivery.reason,
             final=delivery.final,
+            theta=delivery.theta,
+            x0=delivery.x0,
+            missing_x=delivery.missing_x or None,
         )
 
 

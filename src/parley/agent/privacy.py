@@ -131,7 +131,18 @@ def exact_sum(values: Iterable[float]) -> Fraction:
 
 
 # What of a study's rules says how much anybody may learn of a person. A study never changes them.
-TERMS = ("rho", "minimum_cell", "low", "high", "clip", "grid", "sensitivity", "outcomes")
+TERMS = (
+    "rho",
+    "minimum_cell",
+    "low",
+    "high",
+    "clip",
+    "grid",
+    "sensitivity",
+    "outcomes",
+    "covariate",
+    "covariate_theta",
+)
 
 
 def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
@@ -247,6 +258,9 @@ class Disclosure:
             outside=earlier.outside or 0,
             reason=earlier.reason,
             final=earlier.final,
+            theta=earlier.theta,
+            x0=earlier.x0,
+            missing_x=earlier.missing_x or 0,
         )
         report = self.report(plan, delivery, outbox)
         if report == earlier:
@@ -256,6 +270,8 @@ class Disclosure:
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
         """Raise if sums are those of no rewards in the range: the noise would not hide them. It names no sum."""
         low, high = rules.clip or (rules.low, rules.high)
+        if isinstance(rules, RulesSeen) and rules.covariate:
+            low, high = rules.report_low, rules.report_high
         if low is None or high is None:
             return
         slack = 1e-9 * max(abs(low), abs(high)) * totals.counts

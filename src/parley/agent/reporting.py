@@ -1,5 +1,6 @@
 """Between a site's journal and the coordinator: fetch plans, send reports, once or in a thread."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -24,13 +25,26 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
 
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
-    problem = study.problem
-    clip: tuple[float, float] | None = getattr(problem.noise, "clip", None)
+    problem, place = study.problem, study.agents.index(agent) if agent in study.agents else 0
+    rewards, rule = problem.noise.outcome or problem.noise, problem.adjustment
+    clip: tuple[float, float] | None = getattr(rewards, "clip", None)
+    adjusted: dict[str, Any] = {}
+    if rule is not None:
+        adjusted = {
+            "covariate": rule.name,
+            "covariate_range": rule.range,
+            "covariate_center": rule.center,
+            "covariate_theta": None if rule.theta is None else float(rule.theta[place]),
+            "covariate_largest": rule.largest if math.isfinite(rule.largest) else None,
+            "report_low": problem.noise.low,
+            "report_high": problem.noise.high,
+        }
     return RulesSeen(
-        low=None if clip else problem.noise.low,
-        high=None if clip else problem.noise.high,
-        values=problem.noise.values,
-        whole=problem.noise.whole,
+        **adjusted,
+        low=None if clip else rewards.low,
+        high=None if clip else rewards.high,
+        values=rewards.values,
+        whole=rewards.whole,
         between=problem.between,
         flexible=study.flexible,
         minimum_cell=problem.minimum_cell,

@@ -12,14 +12,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 
 from parley.agent import journal
 from parley.agent.outbox import agent_folder
 from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, outcome_named
-from parley.agent.people import People, PhaseBook, as_pattern, drawn_arm, fits
+from parley.agent.people import People, Person, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
+from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for
 from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
 from parley.protocol.messages import OutcomeTotals
@@ -89,7 +91,16 @@ class Site:
         with self._journal.turn() as write:
             entry = journal.PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws)
             if self.people.is_new(entry):
-                write(entry)
+                write(msgspec.structs.replace(entry, **self._slope()))
+
+    def _slope(self) -> dict[str, float | None]:
+        """How a phase is adjusted for a covariate: by all earlier phases, and so fixed before its first outcome."""
+        rule = self.people.rules.adjustment
+        if rule is None:
+            return {}
+        known = [Pairs.of(*self.people.pairs(phase)) for phase in sorted(self.people.phases)]
+        theta, x0 = fixed_for(rule, known)
+        return {"theta": theta, "x0": x0}
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
         """Note where the coordinator says the study is, and what was found if it tells."""
@@ -104,15 +115,24 @@ class Site:
             if self.people.closed_arms != frozenset(arms):
                 write(journal.ArmsClosed(arms=tuple(sorted(arms))))
 
-    def assign(self, participant: str, *, somebody_else: bool = False) -> Assignment:
+    def assign(
+        self,
+        participant: str,
+        *,
+        somebody_else: bool = False,
+        covariate: float | None = None,
+        without_covariate: bool = False,
+    ) -> Assignment:
         """The arm of a person: drawn if it is the first time, and for ever the same.
 
-        A new key that reads like a known one is `SimilarKey`, unless it is said that this is `somebody_else`.
+        A new key that reads like a known one is `SimilarKey`, unless it is said that this is `somebody_else`. Where the
+        study has a `covariate`, it is told here, before the arm is known, or that it is not known; never later.
         """
         key = checked_key(participant)
         with self._journal.turn() as write:
             person = self.people.persons.get(key)
             again = person is not None
+            x = self._checked_covariate(person, covariate, without=without_covariate)
             if person is None:
                 self._require_running()
                 self._require_pattern(key)
@@ -120,14 +140,47 @@ class Site:
                     raise SimilarKey(key, similar)
                 book = self._book()
                 if book.to_assign(replace_missing=self._replaces):
+                    self._require_covariate(x, without=without_covariate)
                     arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
-                    write(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))
+                    phase, odds = book.plan.phase, str(share)
+                    write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x))
                 else:
                     write(journal.Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
                 person = self.people[key]
             arms = self.people.phases[person.phase].plan.arms
             arm_name = None if person.arm is None else arms[person.arm]
             return Assignment(participant=key, phase=person.phase, arm=arm_name, counted=person.counted, again=again)
+
+    def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
+        """The covariate that is told when an arm is asked for. Of who has an arm it is fixed."""
+        name = self.people.rules.covariate
+        if covariate is None and not without:
+            return None
+        if not name or (covariate is not None and without):
+            allowed = (
+                Translatable("a number, or that it is not known") if name else Translatable("nothing: none is asked")
+            )
+            raise InvalidInput("covariate", found=_shown(covariate), allowed=allowed)
+        try:
+            x = None if covariate is None else checked_x("covariate", covariate)
+        except InvalidInput:
+            allowed = Translatable("a finite number")
+            raise InvalidInput("covariate", found=_shown(covariate), allowed=allowed) from None
+        if person is not None and person.counted and person.x != x:
+            late = Translatable(
+                "{key!r} was assigned before: {name} is noted before the assignment, and never changed after it",
+                key=person.key,
+                name=name,
+            )
+            raise NotNow(late)
+        return x
+
+    def _require_covariate(self, x: float | None, *, without: bool) -> None:
+        """Whether it is known is said before the arm is: nobody may leave it out by mistake."""
+        name = self.people.rules.covariate
+        if name and x is None and not without:
+            allowed = Translatable("a number, or that it is not known, before the assignment")
+            raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
         """What came of a person; may be corrected until the phase is reported. The reward, or the outcome named."""
@@ -243,12 +296,26 @@ class Site:
                 outcomes=self._others(book),
                 reason=closed.reason,
                 final=bool(closed.reason) and bool((counts < plan.draws).any()),
+                theta=book.plan.theta,
+                x0=book.plan.x0,
+                missing_x=closed.missing_x,
             )
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
-        """By arm, as the study counts them. A cell below its minimum, or the site's own, is reported as none."""
-        rewards = self.people.rewards(book.plan.phase)
-        return clipped(self.people.rules.clip, [values if len(values) >= self._least else [] for values in rewards])
+        """By arm, as the study counts them: clipped, or adjusted for the covariate."""
+        rewards, xs = self._kept_pairs(book)
+        if book.plan.theta is not None:
+            return adjusted_rewards(rewards, xs, book.plan.theta, book.plan.x0)
+        return clipped(self.people.rules.clip, rewards)
+
+    def _kept_pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
+        """By arm, with the covariates. A cell below the study's minimum, or the site's own, is reported as none."""
+        rewards, xs = self.people.pairs(book.plan.phase)
+        large = [len(values) >= self._least for values in rewards]
+        return (
+            [values if kept else [] for values, kept in zip(rewards, large, strict=True)],
+            [values if kept else [] for values, kept in zip(xs, large, strict=True)],
+        )
 
     def _others(self, book: PhaseBook) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them. A cell that is too small is missing as a whole,
@@ -286,11 +353,16 @@ class Site:
                     outcomes=tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in self._others(book)),
                     reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
                     outside=self._outside(book),
+                    missing_x=self._missing_x(book),
                 )
             )
             reached("site-phase-closed")
         assert book.reported is not None
         return book.reported
+
+    def _missing_x(self, book: PhaseBook) -> int:
+        """How many of those who are counted have no covariate, where one is asked for."""
+        return 0 if book.plan.theta is None else sum(x is None for xs in self._kept_pairs(book)[1] for x in xs)
 
     def _outside(self, book: PhaseBook) -> int:
         """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""

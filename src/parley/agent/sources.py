@@ -23,10 +23,11 @@ from parley.agent.outbox import Outbox
 from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.tables import NEVER, Warehouse, arm_in, is_gone, per_unit
+from parley.covariates import Covariate
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
-from parley.simulation import phase_totals
+from parley.simulation import phase_pairs, phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
 from parley.validation.tables import Row, Table, number_in, read_table
@@ -46,7 +47,8 @@ class Source(Protocol):
         """The totals of exactly `plan.draws` rewards, or others with their reason."""
 
 
-# Of a draw: the reward, and every further outcome in the order of the study, None where it will not come.
+# Of a draw: the reward, every further outcome in the order of the study, None where it will not come, and the covariate
+# of a study that has one, None where it is not known.
 Drawn = tuple[float | None, ...]
 
 
@@ -86,27 +88,33 @@ def _asked(plan: AgentPlan) -> Iterator[tuple[str, int]]:
     return zip(plan.arms, plan.draws, strict=True)
 
 
-def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str]) -> Delivery:
+def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covariate: str = "") -> Delivery:
     """From the draws of every arm."""
     rewards = [[row[0] for row in rows if row[0] is not None] for rows in arms]
     others = (
         DrawnOutcome.of(name, [[row[place] for row in rows] for rows in arms])
         for place, name in enumerate(outcomes, start=1)
     )
-    return Delivery(totals=Totals.of(rewards), rewards=rewards, outcomes=tuple(others))
+    xs = [[row[-1] for row in rows] for rows in arms] if covariate else ()
+    return Delivery(totals=Totals.of(rewards), rewards=rewards, outcomes=tuple(others), covariates=xs)
+
+
+def _with(outcomes: Sequence[str], covariate: str) -> tuple[str, ...]:
+    """What a row has after the reward."""
+    return (*outcomes, covariate) if covariate else tuple(outcomes)
 
 
 class FunctionSource:
     """`module:function`, called as `function(arm, count)`, returns `count` rewards.
 
     In a study with further outcomes it returns `count` rows: the reward and the `outcomes` in the order of the study,
-    None where one will not come.
+    None where one will not come. A covariate is the last of a row, None where it is not known.
     """
 
     repeatable = False
 
-    def __init__(self, address: str, outcomes: Sequence[str] = ()) -> None:
-        self._outcomes = outcomes
+    def __init__(self, address: str, outcomes: Sequence[str] = (), covariate: str = "") -> None:
+        self._outcomes, self._covariate = outcomes, covariate
         module, _, name = address.partition(":")
         try:
             self._draw: Callable[[str, int], Iterable[object]] = getattr(importlib.import_module(module), name)
@@ -116,9 +124,9 @@ class FunctionSource:
             ) from None
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        names = self._outcomes
+        names = _with(self._outcomes, self._covariate)
         drawn = [_rows(arm, self._drawn(plan, arm, n), n, names) if n else [] for arm, n in _asked(plan)]
-        return _delivered(drawn, names)
+        return _delivered(drawn, self._outcomes, self._covariate)
 
     def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
         """What the user's function gives; its failure is theirs, and is reported as such."""
@@ -151,7 +159,7 @@ class CommandSource:
     """A program, called once an arm with the arm's name and the count as its last arguments, that prints rewards.
 
     In a study with further outcomes it prints a line a draw: the reward and the `outcomes` in the order of the study,
-    `missing` where one will not come.
+    `missing` where one will not come. A covariate is the last of a line, `missing` where it is not known.
 
     The coordinator names the arms. One that begins with a hyphen would be an option of the program: it is refused,
     unless the command ends in `--`, after which programs take no options.
@@ -159,8 +167,8 @@ class CommandSource:
 
     repeatable = False
 
-    def __init__(self, command: str, outcomes: Sequence[str] = ()) -> None:
-        self._outcomes = outcomes
+    def __init__(self, command: str, outcomes: Sequence[str] = (), covariate: str = "") -> None:
+        self._outcomes, self._covariate = outcomes, covariate
         # A backslash is part of a path on Windows, and quotes are only there to be taken off.
         words = shlex.split(command, posix=os.name != "nt")
         self._command = [word.strip('"') for word in words] if os.name == "nt" else words
@@ -170,7 +178,8 @@ class CommandSource:
     def __call__(self, plan: AgentPlan) -> Delivery:
         for arm, _ in _asked(plan):  # before any of them is drawn
             self._require_no_option(arm)
-        return _delivered([self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)], self._outcomes)
+        drawn = [self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)]
+        return _delivered(drawn, self._outcomes, self._covariate)
 
     def _require_no_option(self, arm: str) -> None:
         if arm.startswith("-") and self._command[-1] != END_OF_OPTIONS:
@@ -202,7 +211,8 @@ class CommandSource:
                 + _way_out(plan)
             )
         lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
-        return _rows(arm, lines if self._outcomes else done.stdout.split(), count, self._outcomes)
+        names = _with(self._outcomes, self._covariate)
+        return _rows(arm, lines if names else done.stdout.split(), count, names)
 
 
 def _ours(variable: str) -> bool:
@@ -224,6 +234,9 @@ class _Line:
     id: str
     arm: str
     drawn: Drawn | None
+    x: tuple[
+        float | None, ...
+    ] = ()  # the covariate, in a study that has one: it may not change while a row is waited for
 
     @property
     def reward(self) -> float | None:
@@ -231,8 +244,13 @@ class _Line:
 
     @property
     def hash(self) -> str:
-        """Of arm, reward and further outcomes as values: 1, 1.0 and "1,0" are the same."""
-        return _hash(self.arm, *(("",) if self.drawn is None else map(repr, self.drawn)))
+        """Of arm, reward, further outcomes and covariate as values: 1, 1.0 and "1,0" are the same."""
+        return self.unfilled if self.drawn is None else _hash(self.arm, *map(repr, self.drawn))
+
+    @property
+    def unfilled(self) -> str:
+        """As it was while its reward was waited for."""
+        return _hash(self.arm, "", *map(repr, self.x))
 
     @property
     def words(self) -> str:
@@ -250,7 +268,7 @@ def _hash(*parts: str) -> str:
 class CsvSource:
     """A CSV or Parquet file that grows, with the columns `arm` and `reward`, `id` if it has one, and for `counts`
     of events perhaps `exposure`. `outcomes` has the column of every further outcome of the study; `missing` in a cell
-    of one says that it will not come. A row with an empty cell is waited for.
+    of one says that it will not come. A row with an empty cell is waited for; an empty `covariate` is not known.
 
     A phase takes the next rows of every arm, each row once. What it took is remembered in the outbox: every row up to
     the last one that was used, by a hash of its arm and reward, and by its id. When the next phase reads the file, they
@@ -271,9 +289,11 @@ class CsvSource:
         *,
         counts: bool = False,
         outcomes: Mapping[str, str] = MappingProxyType({}),
+        covariate: Covariate | None = None,
     ) -> None:
         self._path, self._taken, self._memory, self._counts = Path(path), taken, memory, counts
         self._outcomes = {name: column.lower() for name, column in outcomes.items()}
+        self._rule, self._column = covariate, "" if covariate is None else covariate.name.lower()
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         return self._next_rows(plan, self._read())
@@ -292,7 +312,7 @@ class CsvSource:
             chosen.append(ready)
             used |= set(places)
         self._remember(plan.phase, lines, used, with_ids="id" in table.columns)
-        return _delivered(chosen, tuple(self._outcomes))
+        return _delivered(chosen, tuple(self._outcomes), self._column)
 
     def _read(self) -> Table:
         try:
@@ -310,14 +330,20 @@ class CsvSource:
 
     @property
     def _needed(self) -> tuple[str, ...]:
-        return *NEEDED, *self._outcomes.values()
+        return *NEEDED, *_with(tuple(self._outcomes.values()), self._column)
 
     def _line(self, table: Table, row: Row, arms: tuple[str, ...]) -> _Line:
         arm = arm_in(table, row, arms)
-        columns, drawn = self._needed[1:], None
+        columns, drawn = self._awaited, None
+        x = (self._value(table, row, self._column) if row.values[self._column] else None,) if self._column else ()
         if all(row.values[column] for column in columns):
-            drawn = tuple(self._value(table, row, column) for column in columns)
-        return _Line(row=row, id=row.values.get("id", ""), arm=arm, drawn=drawn)
+            drawn = (*(self._value(table, row, column) for column in columns), *x)
+        return _Line(row=row, id=row.values.get("id", ""), arm=arm, drawn=drawn, x=x)
+
+    @property
+    def _awaited(self) -> tuple[str, ...]:
+        """The columns that may still be empty: the covariate is known beforehand, or never."""
+        return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:
         gone = column != NEEDED[1] and is_gone(row.values[column])
@@ -359,7 +385,7 @@ class CsvSource:
                 raise self._differs(line.row.line, found, phase)
             if not was_used:
                 return
-        if line.hash != known_hash and (was_used or known_hash != _hash(line.arm, "")):
+        if line.hash != known_hash and (was_used or known_hash != line.unfilled):
             raise self._differs(line.row.line, f"{line.arm}, {line.words}, which was not there", phase)
 
     def _differs(self, line: int, found: str, phase: int) -> InvalidInput:
@@ -379,7 +405,7 @@ class CsvSource:
                 continue
             for arm, count, total in zip(plan.arms, report.counts, report.sums, strict=True):
                 places = [place for place, line in enumerate(lines) if line.arm == arm and place not in used][:count]
-                rewards = [lines[place].reward or 0.0 for place in places]
+                rewards = [self._reported(lines[place], report) for place in places]
                 scale = sum(map(abs, rewards)) + abs(total)
                 alike = math.isclose(sum(rewards), total, rel_tol=SAME, abs_tol=SAME * scale)
                 if len(places) < count or not (alike or report.private):  # of sums with noise nothing can be said
@@ -392,6 +418,14 @@ class CsvSource:
                 used |= set(places)
         return used
 
+    def _reported(self, line: _Line, report: Report) -> float:
+        """What a report counted of a row."""
+        moved = 0.0
+        x = line.x[0] if line.x else None
+        if self._rule is not None and x is not None and report.theta:
+            moved = report.theta * (self._rule.clipped(x) - (report.x0 or 0.0))
+        return (line.reward or 0.0) - moved
+
     def _remember(self, phase: int, lines: list[_Line], used: set[int], *, with_ids: bool) -> None:
         prefix = lines[: max(used) + 1] if used else []
         rows = [[line.id, line.hash, place in used] for place, line in enumerate(prefix)]
@@ -400,7 +434,7 @@ class CsvSource:
     def _hint(self, table: Table, lines: list[_Line], places: list[int]) -> str:
         empty = next((lines[place].row for place in places if lines[place].drawn is None), None)
         if empty is not None:
-            lacking = next(column for column in self._needed[1:] if not empty.values[column])
+            lacking = next(column for column in self._awaited if not empty.values[column])
             return f" (line {empty.line} has no {lacking} yet)"
         return " (the last line has no line end and is not read yet)" if table.unfinished else ""
 
@@ -420,13 +454,14 @@ class SqlSource(CsvSource):
         *,
         counts: bool = False,
         outcomes: Mapping[str, str] = MappingProxyType({}),
+        covariate: Covariate | None = None,
     ) -> None:
-        super().__init__(warehouse.answer, taken, memory, counts=counts, outcomes=outcomes)
+        super().__init__(warehouse.answer, taken, memory, counts=counts, outcomes=outcomes, covariate=covariate)
         self._warehouse = warehouse
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         table = self._warehouse.ask(study=plan.study, agent=plan.agent, phase=plan.phase)
-        if "count" in table.columns:
+        if "count" in table.columns and not self._column:  # totals cannot be adjusted: people are needed
             table.require(*CELLS, *(f"{column}_{cell}" for column in self._outcomes.values() for cell in OWN_CELLS))
             return self._totals(plan, table)
         table.require(*self._needed)
@@ -491,21 +526,24 @@ def make_source(
     memory: Outbox,
     counts: bool = False,
     outcomes: Mapping[str, str] = MappingProxyType({}),
+    covariate: Covariate | None = None,
 ) -> Source:
     """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
 
     `counts`: the rewards of the study are counts of events, whose tables may have a column `exposure`. `outcomes`: the
-    further outcomes of the study, by name, and the column of a table that has each.
+    further outcomes of the study, by name, and the column of a table that has each. With a `covariate` a source gives
+    it too, for an `AdjustedSource`.
     """
     kind, _, rest = text.partition(":")
+    name = "" if covariate is None else covariate.name
     if kind == "python" and rest:
-        return FunctionSource(rest, tuple(outcomes))
+        return FunctionSource(rest, tuple(outcomes), name)
     if kind == "command":
-        return CommandSource(rest, tuple(outcomes))
+        return CommandSource(rest, tuple(outcomes), name)
     if kind in ("csv", "parquet") and rest:
-        return CsvSource(rest, taken, memory, counts=counts, outcomes=outcomes)
+        return CsvSource(rest, taken, memory, counts=counts, outcomes=outcomes, covariate=covariate)
     if kind == "sql" and rest:
-        return SqlSource(Warehouse.load(rest), taken, memory, counts=counts, outcomes=outcomes)
+        return SqlSource(Warehouse.load(rest), taken, memory, counts=counts, outcomes=outcomes, covariate=covariate)
     if kind == "simulate" and rest:
         return SimulatedSource(load_study(rest), seed=seed, whole_plan=whole_plan)
     raise InvalidInput("source", found=repr(text), allowed=FORMS)
@@ -520,10 +558,14 @@ class SimulatedSource:
         self._instance = study.require_truth()
         self._seed, self._whole_plan = seed, whole_plan
 
-    def __call__(self, plan: AgentPlan) -> Totals:
+    def __call__(self, plan: AgentPlan) -> Totals | Delivery:
         problem = self._instance.problem
         if plan.arms != problem.arms or plan.agent not in problem.agents:
             raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
         place = problem.agents.index(plan.agent)
         quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
-        return phase_totals(self._instance, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]
+        at = {"seed": self._seed, "phase": plan.phase - 1}
+        if self._instance.covariate is None:
+            return phase_totals(self._instance, counts=quotas, **at)[:, place]
+        pairs = phase_pairs(self._instance, counts=quotas, **at)[:, place : place + 1]
+        return Delivery(totals=pairs.totals[:, 0], pairs=pairs)

@@ -49,6 +49,21 @@ def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: boo
     return list(found.values())
 
 
+def covariates_by_arm(data: bytes, source: str, arms: Sequence[str], covariate: str) -> list[list[float | None]]:
+    r"""The covariate beside each of these rewards, None where the cell is empty.
+
+    >>> covariates_by_arm(b"arm,reward,age\nB,1,40\nA,0,\nB,0,50\n", "x.csv", ("A", "B"), "Age")
+    [[None], [40.0, 50.0]]
+    """
+    column = covariate.lower()
+    table = read_table(data, source, needed=("arm", "reward", column))
+    found: dict[str, list[float | None]] = {arm: [] for arm in arms}
+    for row in table.rows:
+        x = number_in(table, row, column) if row.values[column] and not is_gone(row.values[column]) else None
+        found[arm_in(table, row, arms)].append(x)
+    return list(found.values())
+
+
 def is_gone(cell: object) -> bool:
     """Whether a cell says that an outcome will not come, as programs and tables say it.
 

@@ -201,15 +201,24 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 @site_command.command()
 @click.argument("key")
 @click.option("--somebody-else", is_flag=True, help="KEY looks like a known one, but is another person.")
+@click.option("--covariate", type=float, help="The study's covariate of this person, known before the assignment.")
+@click.option("--without-covariate", is_flag=True, help="It is not known of this person.")
 @json_option
 @_with_site
-def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> None:
+def assign(
+    opened: _OpenSite,
+    key: str,
+    somebody_else: bool,
+    covariate: float | None,
+    without_covariate: bool,
+    as_json: bool,
+) -> None:
     """Assign the person KEY an arm. The same key always gets the same arm."""
     site = opened.site
     if site.people.current is None or site.status()["to_assign"] == 0:
         opened.settle()
     try:
-        given = site.assign(key, somebody_else=somebody_else)
+        given = site.assign(key, somebody_else=somebody_else, covariate=covariate, without_covariate=without_covariate)
     except SimilarKey as error:
         raise NotNow(f"{error} (--somebody-else)") from None
     if as_json:
@@ -454,16 +463,22 @@ def agent_command(
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
       simulate:study.toml rewards from the file's [truth] and --seed
 
+    \b
+    In a study with a covariate: f returns pairs (reward, covariate), prog prints a
+    line "reward covariate" for each (NA: not known), tables have a column of its name.
+
     You may stop or kill it at any moment and start it again: nothing is drawn twice or reported twice.
     """
     with needs("agent", "parley agent"):
+        from parley.agent.adjustment import AdjustedSource, clipped
         from parley.agent.outbox import Outbox
         from parley.agent.outcomes import columns_of
         from parley.agent.privacy import Disclosure, SitePolicy, pinned
         from parley.agent.reporting import study_of
         from parley.agent.sources import make_source
-        from parley.agent.tables import outcomes_by_arm, rewards_by_arm
+        from parley.agent.tables import covariates_by_arm, outcomes_by_arm, rewards_by_arm
         from parley.agent.worker import MOST_DRAWS, Worker, persistent
+        from parley.covariates import adjusted_rewards
     if source is None and released is None and corrects is None:
         raise click.UsageError("Missing option '--source'.")
     own = SitePolicy.load(policy) if policy else None
@@ -475,7 +490,7 @@ def agent_command(
         if released is not None:
             _release(outbox, study, agent, released)
             return
-        rules = persistent(lambda: study_of(client, study), lambda words: say(f"{agent}: {words}"))
+        rules = persistent(lambda: study_of(client, study, agent), lambda words: say(f"{agent}: {words}"))
         named = columns_of(rules.outcomes, dict(columns))
         with Outbox(outbox, study=study, agent=agent) as box:
             own = pinned(box, rules, own)
@@ -489,7 +504,10 @@ def agent_command(
             if corrects is not None:
                 arms = tuple(client.status(study)["arm_names"])
                 data, file = Path(corrects[1]).read_bytes(), corrects[1]
-                rewards = rewards_by_arm(data, file, arms, counts=rules.whole)
+                rewards: Sequence[Sequence[float]] = rewards_by_arm(data, file, arms, counts=rules.whole)
+                if (rule := rules.adjustment) is not None and (sent := box.report(corrects[0])) is not None:
+                    xs = covariates_by_arm(data, file, arms, rule.name)
+                    rewards = adjusted_rewards(rewards, clipped(rule, xs), sent.theta or 0.0, sent.x0)
                 others = outcomes_by_arm(data, file, arms, named) if named else ()
                 made = partial(Disclosure(rules, own).corrected, outcomes=others)
                 _write_corrected(made, arms, rewards, corrects[0], box, output)
@@ -510,8 +528,13 @@ def agent_command(
                 memory=box,
                 counts=rules.whole,
                 outcomes=named,
+                covariate=rules.adjustment,
                 whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
+            if rules.adjustment is not None:
+                name = rules.covariate
+                say(f"{agent}: rewards are adjusted for {name}. Arms must be assigned at random, whatever it is")
+                drawn_by = AdjustedSource(drawn_by, rules.adjustment, box, warn=lambda words: attention(agent, words))
             worker = Worker(
                 client,
                 box,

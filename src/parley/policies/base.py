@@ -356,7 +356,8 @@ class Policy(ABC):
         live = ~state.finished[..., None, None]
         squares = None
         if state.squares is not None:
-            squares = state.squares + np.where(live, totals.require_squares(), 0.0)
+            kept = self.problem.noise.kept_squares(state.totals, totals)
+            squares = np.where(live, kept, state.squares)
         after = self.decide(
             state,
             replace(

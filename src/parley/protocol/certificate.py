@@ -10,7 +10,7 @@ import numpy as np
 from parley.estimates import estimates, leading
 from parley.protocol.codec import digest
 from parley.protocol.corrections import read_anew
-from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows
+from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows, StudyMessage
 from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
 from parley.text.formatting import plural
@@ -30,6 +30,7 @@ WITHDRAWN = (
     "withdrawn, since {0} are missing from the reports and the study allows {1:.3g} % of an arm; had they been there: "
     "{2}"
 )
+ADJUSTED = "{0}; outcomes are adjusted for {1}, which needs arms that are assigned at random whatever that is"
 
 
 def issue_certificate(
@@ -71,6 +72,8 @@ def issue_certificate(
     if trial.corrections:
         some = plural(len(trial.corrections), "report was", "reports were")
         guarantee += f"; {some} corrected after the decision, and this is about the numbers that were decided on"
+    if study.problem.covariate is not None:
+        guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
     # The estimates, by far the most of it, have None already where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
@@ -110,6 +113,7 @@ def issue_certificate(
         corrections=corrections_of(trial, corrected_in),
         with_corrections=reread,
         messages=messages_of(said),
+        covariate=_covariate(study, decisions),
         privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values(), *corrected], released),
     )
 
@@ -142,6 +146,17 @@ def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, A
         "other_phases": [one.to_json() for one in found.other_phases],
         "evidence": evidence,
     }
+
+
+def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, Any] | None:
+    """How the reports of decided phases were adjusted; None without a covariate."""
+    if study.problem.covariate is None:
+        return None
+    each = {
+        name: {agent: [getattr(one, name)[place] for one in decisions] for place, agent in enumerate(study.agents)}
+        for name in ("theta", "x0")
+    }
+    return {"name": study.problem.covariate, **each, "missing": sum(one.missing_x or 0 for one in decisions)}
 
 
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:

@@ -276,6 +276,15 @@ class Report(Message, tag="parley/report/1"):
     outcomes: Annotated[
         tuple[OutcomeTotals, ...], described("Of every further outcome of the study, in its order; none otherwise.")
     ] = ()
+    theta: Annotated[
+        float | None, described("With a covariate: rewards are reported less `theta` times its distance from `x0`.")
+    ] = None
+    x0: Annotated[
+        float | None, described("With a covariate, unless nothing of it is known yet: then `theta` is 0.")
+    ] = None
+    missing_x: Annotated[
+        Count | None, described("People whose covariate is not known, if any: `x0` stands for it.")
+    ] = None
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -359,6 +368,11 @@ class Decision(Message, tag="parley/decision/1"):
         Rows, described("Planned of the agents that reported; empty if every report has the counts of the plan.")
     ] = ()
     releases: Annotated[Count | None, described("The most of any report of the phase, where more than once.")] = None
+    theta: Annotated[
+        tuple[float | None, ...], described("With a covariate, per agent: that of its report, if there is one.")
+    ] = ()
+    x0: Annotated[tuple[float | None, ...], described("With a covariate, per agent: that of its report.")] = ()
+    missing_x: Annotated[Count | None, described("People whose covariate is not known, if any.")] = None
 
 
 class Correction(Message, tag="parley/correction/1"):
@@ -437,6 +451,13 @@ class Certificate(Message, tag="parley/certificate/1"):
         described(
             "Of a private study: `rho` a release, the most `releases` of any report, and the `epsilon` that they have "
             "together at this `delta`."
+        ),
+    ] = None
+    covariate: Annotated[
+        dict[str, Any] | None,
+        described(
+            "Of a study with one: its `name`; per agent `theta` and `x0` phase by phase; and how many people are "
+            "`missing` it."
         ),
     ] = None
     messages: Annotated[

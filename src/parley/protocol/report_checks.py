@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parley.covariates import LARGEST_X
 from parley.errors import ImpossibleReport
 from parley.outcomes import Outcome
+from parley.problem import Problem
 from parley.protocol.messages import OutcomeTotals, Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import (
@@ -194,6 +196,34 @@ def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySetting
             raise ImpossibleReport(f"counts[{arm}]", found=count, allowed=allowed)
 
 
+def check_adjustment(report: Report, problem: Problem) -> None:
+    """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within what the study allows."""
+    rule, theta, x0 = problem.adjustment, report.theta, report.x0
+    if rule is None:
+        for name in ("theta", "x0", "missing_x"):
+            if getattr(report, name) is not None:
+                allowed = "nothing: the study has no covariate"
+                raise ImpossibleReport(name, found=getattr(report, name), allowed=allowed)
+        return
+    if theta is None or not math.isfinite(theta):
+        raise ImpossibleReport("theta", found=theta, allowed=f"a number: rewards are adjusted for {rule.name}")
+    if rule.theta is not None:
+        stated = float(rule.theta[problem.agents.index(report.agent)])
+        if theta != stated:
+            raise ImpossibleReport("theta", found=theta, allowed=f"{stated!r}, as the study states it")
+    elif abs(theta) > rule.largest:
+        raise ImpossibleReport("theta", found=theta, allowed=f"from {-rule.largest:g} to {rule.largest:g}")
+    low, high = rule.range or (-LARGEST_X, LARGEST_X)
+    if x0 is None and (theta or rule.first_x0 is not None):
+        raise ImpossibleReport("x0", found="nothing", allowed="a number, with a theta that is not 0")
+    if x0 is not None and (not low <= x0 <= high or rule.first_x0 not in (None, x0)):
+        allowed = f"a number from {low:g} to {high:g}" if rule.first_x0 is None else f"{rule.first_x0:g}"
+        raise ImpossibleReport("x0", found=x0, allowed=allowed)
+    if (report.missing_x or 0) > sum(report.counts):
+        allowed = f"at most {sum(report.counts):,}, the people of the report"
+        raise ImpossibleReport("missing_x", found=report.missing_x, allowed=allowed)
+
+
 def _some(numbers: tuple[int, ...]) -> str:
     """The first few of many.
 
@@ -204,10 +234,17 @@ def _some(numbers: tuple[int, ...]) -> str:
     return f"[{shown}]" if len(numbers) <= 8 else f"[{shown}, ... {len(numbers)} in all]"
 
 
-def added_scatter(phase: Totals, before: Scatter | None = None) -> Scatter:
-    """The reports of a phase, `(arm, agent)`, each around its own means, added to what there was `before`."""
-    past = before or Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
-    leaning = skew_product(phase, past.draws, past.sums, past.degrees, past.scatter)
+def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem | None = None) -> Scatter:
+    """The reports of a phase, `(arm, agent)`, each around its own means, added to what there was `before`.
+
+    Where sites learn how to adjust for a covariate, a phase's rewards are not compared with those of earlier ones: they
+    were adjusted otherwise.
+    """
+    blank = Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
+    past = before or blank
+    learns = problem is not None and problem.adjustment is not None and problem.adjustment.learns
+    known = blank if learns else past
+    leaning = skew_product(phase, known.draws, known.sums, known.degrees, known.scatter)
     degrees = np.maximum(phase.counts - 1, 0)
     fresh = (phase.counts, degrees, phase.scatter, phase.sums, *leaning, *shared_draws(phase))
     return Scatter(*(part + more for part, more in zip(past, fresh, strict=True)))

@@ -63,7 +63,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
-from parley.protocol.report_checks import check_report
+from parley.protocol.report_checks import check_adjustment, check_report
 from parley.rewards import Past
 from parley.text.translation import Translatable
 
@@ -494,6 +494,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
         raise ImpossibleReport("releases", found="nothing", allowed=allowed, hint=hint)
     draws = still_asked(report, counted.draws, problem, counted.counts)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
+    check_adjustment(report, problem)
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
@@ -504,6 +505,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     problem = here.study.problem
     draws = still_asked(report, here.place.draws or (), problem)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
+    check_adjustment(report, problem)
 
 
 def still_asked(

@@ -208,6 +208,9 @@ class Trial:
             missing=self._missing(),
             asked=self._asked(totals),
             releases=max((report.releases or 0 for report in self.reports.values()), default=0) or None,
+            theta=self._of_reports("theta"),
+            x0=self._of_reports("x0"),
+            missing_x=sum(report.missing_x or 0 for report in self.reports.values()) or None,
         )
         plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
         return Step(state=after, decision=decision, plan=plan)
@@ -217,6 +220,12 @@ class Trial:
         nobody = (0,) * len(self.study.arms)
         columns = [getattr(self.reports.get(name), "missing", ()) or nobody for name in self.study.agents]
         return tuple(zip(*columns, strict=True)) if any(map(any, columns)) else ()
+
+    def _of_reports(self, name: str) -> tuple[float | None, ...]:
+        """Per agent: how its report was adjusted for a covariate; empty without one."""
+        if self.study.problem.adjustment is None:
+            return ()
+        return tuple(getattr(self.reports.get(agent), name, None) for agent in self.study.agents)
 
     def _asked(self, totals: Totals) -> tuple[tuple[int, ...], ...]:
         """`(arm, agent)`: planned of those who reported; empty if all counts are the plan's."""

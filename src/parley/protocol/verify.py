@@ -243,7 +243,7 @@ class _Seen:
             else:
                 self.trial = apply(before, event)
                 if isinstance(event, events.PhaseClosed):
-                    self.scatter = added_scatter(before.totals, self.scatter)
+                    self.scatter = added_scatter(before.totals, self.scatter, before.study.problem)
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, events.AskedAnew):

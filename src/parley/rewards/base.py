@@ -11,6 +11,8 @@ abstract has to be written; all else has a default that is right for every model
 with a variance known beforehand gets the rest from `parley.rewards.known_variance`.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +34,7 @@ from parley.settings import Key
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
+NOT_KEYS = ("rho", "outcome", "first_left", "later_left")  # fields that no study file states
 GRID_BITS = 20  # steps of private sums in the range: what rounding to them loses is a millionth of a reward a cell
 
 
@@ -51,8 +54,9 @@ class StudyKeys(ABC):
     ] = {}  # keys that choose among the models of the kind -> their words
     chosen: ClassVar[Mapping[str, str]] = {}  # the words that this model is chosen by; none: it is the usual one
 
-    # No key of [noise]: a `Problem` sets it from its [privacy].
+    # No keys of [noise]: a `Problem` sets them, from its [privacy] and [covariate].
     rho: float | None = field(default=None, repr=False)
+    outcome: RewardModel | None = field(default=None, repr=False)  # of single rewards, where reports adjust them
 
     @classmethod
     def describes(cls, keys: Mapping[str, Any]) -> bool:
@@ -72,6 +76,8 @@ class StudyKeys(ABC):
 
     def document(self) -> dict[str, Any]:
         """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
+        if self.outcome is not None:
+            return self.outcome.document()
         stated = {name: getattr(self, name) for name in self._stated()}
         keys = {name: in_lists(value) for name, value in stated.items() if value is not None}
         return {"kind": self.kind} | keys | dict(self.chosen)
@@ -79,7 +85,7 @@ class StudyKeys(ABC):
     @classmethod
     def _stated(cls) -> list[str]:
         """The fields that are keys of [noise]."""
-        return [field.name for field in fields(cls) if field.name != "rho"]
+        return [field.name for field in fields(cls) if field.name not in NOT_KEYS]
 
     def check_shape(self, shape: tuple[int, int]) -> None:  # noqa: B027
         """Raise unless the model fits a problem of this shape."""
@@ -95,6 +101,8 @@ class PossibleRewards(StudyKeys):
     means_are_rates: ClassVar[bool] = False  # a mean is a share of rewards, shown in per cent
     # How a study file asks for it, where evidence stays exact although sums have the noise of private reports.
     private_form: ClassVar[str] = ""
+    # The model of its rewards once sites adjust them for a covariate (`parley.rewards.adjusted`); empty: there is none.
+    adjusted_form: ClassVar[str] = ""
 
     @property
     def in_range(self) -> bool:
@@ -271,6 +279,13 @@ class Evidence(Reports):
                 allowed=f"rewards whose largest scale is known: {who} has intervals of known width",
                 hint='Use the policy "evidence"',
             )
+
+    def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
+        """`(..., arm, agent)`: the sums of squares that a state keeps after a phase; nothing but plans depends on them.
+
+        Those of all draws, unless earlier rewards scattered otherwise than later ones will.
+        """
+        return past.require_squares() + fresh.require_squares()
 
     @abstractmethod
     def cell_variances(self, past: Totals) -> FloatArray | float:

@@ -75,6 +75,7 @@ class Binary(KnownVariance):
     means_are_rates: ClassVar[bool] = True
     divergence: ClassVar[Divergence] = BERNOULLI
     private_form: ClassVar[str] = 'kind "binary"'
+    adjusted_form: ClassVar[str] = "range"
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     rate: float | None = None

@@ -37,6 +37,7 @@ class BinaryNormal(Binary):
 
     chosen: ClassVar[Mapping[str, str]] = {"inference": "normal"}
     boosted: ClassVar[bool] = True
+    adjusted_form: ClassVar[str] = "normal"
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     optimism: ClassVar[float] = 1.4
     caution: ClassVar[float] = 1.0

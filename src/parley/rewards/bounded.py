@@ -37,6 +37,7 @@ class Bounded(KnownVariance):
     study_defaults: ClassVar[Mapping[str, Any]] = {"method": "variance"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"method": ("variance", "hoeffding")}
     private_form: ClassVar[str] = 'kind "bounded" with method "hoeffding"'
+    adjusted_form: ClassVar[str] = "half the range"
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
 

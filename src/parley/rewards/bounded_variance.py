@@ -46,6 +46,7 @@ class BoundedVariance(Bounded):
     chosen: ClassVar[Mapping[str, str]] = {"method": "variance"}
     needs_squares: ClassVar[bool] = True
     private_form: ClassVar[str] = ""
+    adjusted_form: ClassVar[str] = "range"
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     guess: float | None = None

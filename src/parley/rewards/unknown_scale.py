@@ -64,6 +64,7 @@ class UnknownScale(RewardModel):
 
     kind: ClassVar[str] = "gaussian"
     observed: ClassVar[str] = "a number, with Gaussian errors"
+    adjusted_form: ClassVar[str] = "unknown scale"
     boosted: ClassVar[bool] = True
     assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""

@@ -12,12 +12,14 @@ from time import perf_counter
 
 import numpy as np
 
+from parley.covariates import Pairs, Slopes
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.rewards import Sampler
 from parley.rewards.privacy import with_noise
 from parley.simulation.outcome import Outcome, Tally
+from parley.simulation.pairs import draw_pairs, drifted_x
 from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT, whole
@@ -82,9 +84,15 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     """
     _check_fit(policy, instance)
     first, state, number, past = policy, policy.start((1,)), 0, list[Totals]()
+    slopes = _no_slopes(instance, 1)
     while not state.finished.all():
         quotas = policy.plan(state)
-        fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy)
+        if slopes is None:
+            fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy)
+        else:
+            pairs = _draw_pairs(instance, seed, phase=number, counts=quotas, policy=policy)
+            fresh = _adjusted(instance, pairs, slopes, seed=seed, block=0, phase=number)
+            slopes = slopes.added(pairs)
         number += 1
         policy, state = _asked_in(first, instance, number, (policy, state), past)
         after = policy.update(state, fresh)
@@ -211,6 +219,22 @@ class _Batch:
         starts = np.arange(len(self.truths)) * self.blocks * self.block
         return np.asarray((starts[:, None] + np.arange(replications)).ravel())
 
+    def pairs(self, phase: int, members: IntArray, quotas: IntArray, slopes: Slopes) -> tuple[Totals, Slopes]:
+        """The draws of the remaining replications as sites report them, adjusted, and their slopes afterwards."""
+        totals: list[Totals] = []
+        kept: list[Slopes] = []
+        for number, some in _groups(members // self.block):
+            truth, block = divmod(number, self.blocks)
+            places = members[some] % self.block
+            padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
+            padded[places] = quotas[some]
+            at = {"seed": self.seed + truth, "block": block, "phase": phase}
+            pairs = _draw_pairs(self.truths[truth], counts=padded, policy=self.policy, **at)
+            before = slopes.take(np.arange(some.start, some.stop)).put(places, places[-1] + 1)
+            totals.append(_adjusted(self.truths[truth], pairs, before, **at)[places])
+            kept.append(before.added(pairs).take(places))
+        return Totals.concatenated(totals), Slopes.concatenated(kept)
+
     def rewards(self, phase: int, members: IntArray, quotas: IntArray) -> Totals:
         """The draws of the remaining replications, each at its own place in its block's stream."""
         counts, sums, squares = np.empty_like(quotas), np.empty(quotas.shape), np.empty(quotas.shape)
@@ -282,6 +306,49 @@ def phase_totals(instance: Instance, *, seed: int, phase: int, counts: IntArray)
     return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False)[0]
 
 
+def phase_pairs(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Pairs:
+    """`(arm, agent)`: the same with the covariate of every person, where the study has one."""
+    return _draw_pairs(instance, seed, phase=phase, counts=counts[None])[0]
+
+
+def _no_slopes(instance: Instance, count: int) -> Slopes | None:
+    """What sites know of a covariate's slope before the first phase; None without a covariate."""
+    return None if instance.covariate is None else Slopes.none((count, instance.problem.agent_count))
+
+
+def _draw_pairs(
+    instance: Instance, seed: int, *, block: int = 0, phase: int, counts: IntArray, policy: Policy | None = None
+) -> Pairs:
+    """Outcomes of a block in a phase with their covariate, as they are at the sites."""
+    counts = _kept(policy, seed, block, phase, counts)
+    shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
+    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
+    means = np.broadcast_to(instance.means if shifts is None else instance.means + shifts, counts.shape)
+    moved = drifted_x(instance, len(counts), seed=seed, block=block, phase=phase)
+    return draw_pairs(instance, generator, counts, means, moved)
+
+
+def _adjusted(instance: Instance, pairs: Pairs, slopes: Slopes, *, seed: int, block: int, phase: int) -> Totals:
+    """What sites report of pairs, by the slopes of their earlier phases."""
+    assert instance.problem.adjustment is not None
+    return _reported(instance, pairs.adjusted(*instance.problem.adjustment.fixed(slopes)), seed, block, phase)
+
+
+def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray) -> IntArray:
+    """Counts without dropouts, if the policy accepts other counts than planned; otherwise they are replaced."""
+    settings = policy.problem if policy and "site_counts" in policy.supports else None
+    if settings is None or not settings.dropout or settings.site_counts == "exact":
+        return counts
+    chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
+    return chance.binomial(counts, 1 - settings.dropout)
+
+
+def _reported(instance: Instance, drawn: Totals, seed: int, block: int, phase: int) -> Totals:
+    """With the noise of private reports."""
+    added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
+    return with_noise(drawn, added, instance.problem.noise)
+
+
 def _draw(
     instance: Instance,
     environment: str | None,
@@ -293,20 +360,12 @@ def _draw(
     policy: Policy | None = None,
     reported: bool = True,
 ) -> Totals:
-    """The rewards of a block in a phase. Dropouts are left out if the policy accepts other counts than planned;
-    otherwise they are replaced. What is `reported` has the noise of private reports.
-    """
-    settings = policy.problem if policy and "site_counts" in policy.supports else None
-    if settings is not None and settings.dropout and settings.site_counts != "exact":
-        chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
-        counts = chance.binomial(counts, 1 - settings.dropout)
+    """The rewards of a block in a phase; what is `reported` has the noise of private reports."""
+    counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
     drawn = make_environment(instance, environment, shifts)(generator, counts)
-    if not reported:
-        return drawn
-    added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
-    return with_noise(drawn, added, instance.problem.noise)
+    return _reported(instance, drawn, seed, block, phase) if reported else drawn
 
 
 def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray | None:
@@ -323,6 +382,7 @@ def _run(
     state, phase = policy.start((len(members),)), 0
     first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
     keeps = bool(truth.opens or truth.withdraws)
+    slopes = _no_slopes(truth, len(members))
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
         """Record the replications that ended, by themselves or stopped."""
@@ -346,12 +406,16 @@ def _run(
         if over.any():
             enter(over, stopped=True)
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
+            slopes = None if slopes is None else slopes.take(~over)
             past = [totals[~over] for totals in past]
             if not members.size:
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
-        fresh = batch.rewards(phase, members, quotas)
+        if slopes is None:
+            fresh = batch.rewards(phase, members, quotas)
+        else:
+            fresh, slopes = batch.pairs(phase, members, quotas, slopes)
         policy, state = _asked_in(first, truth, phase + 1, (policy, state), past)
         state = policy.update(state, fresh)
         watch(members, phase, fresh, state)
@@ -361,4 +425,5 @@ def _run(
         if done.any():
             enter(done, stopped=False)
             members, state = members[~done], state.take(~done)
+            slopes = None if slopes is None else slopes.take(~done)
             past = [totals[~done] for totals in past]

@@ -103,6 +103,10 @@ class Newcomer(Participant):
     """Who is to have an arm."""
 
     somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
+    covariate: Annotated[
+        float | None, described("The study's covariate, where it has one. It is never taken after the assignment.")
+    ] = None
+    without_covariate: Annotated[bool, described("The covariate is not known of this participant.")] = False
 
 
 Named = Annotated[str, described("A further outcome of the study, by name; left out: the reward.")]
@@ -213,12 +217,13 @@ class Api:
         a known one is refused, unless the request says that this is another person.
         """
         body = await self._read(request, Newcomer)
-        given = await self.given(body.participant, somebody_else=body.somebody_else)
+        more = {"covariate": body.covariate, "without_covariate": body.without_covariate}
+        given = await self.given(body.participant, somebody_else=body.somebody_else, **more)
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
-    async def given(self, participant: str, *, somebody_else: bool) -> Assignment:
-        """The arm of a participant, in the journal before anybody hears of it."""
-        given: Assignment = await self._done(partial(self._site.assign, somebody_else=somebody_else), participant)
+    async def given(self, participant: str, **more: Any) -> Assignment:
+        """The arm of a participant, in the journal before anybody hears of it; `more` is what `Site.assign` takes."""
+        given: Assignment = await self._done(partial(self._site.assign, **more), participant)
         return given
 
     async def note_outcome(self, request: Request) -> Response:
@@ -326,7 +331,7 @@ class SiteParts:
 
     site: Site
     access: Access
-    given: Callable[..., Awaitable[Assignment]]  # participant, somebody_else: in the journal before it returns
+    given: Callable[..., Awaitable[Assignment]]  # participant, and as `Site.assign`: in the journal before it returns
     options: Mapping[str, Any]  # of `parley site`, that edges added
 
 

@@ -102,6 +102,7 @@ class Pages:
             shown, status = self._do(fields), 200
         except SimilarKey as error:
             shown, status = {"similar": self._line(self._site.people[error.similar]), "new": error.key}, 409
+            shown["entered"] = {name: fields[name] for name in ("covariate", "without_covariate") if name in fields}
         except ParleyError as error:
             shown, status = {"problem": error_text(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
@@ -113,14 +114,20 @@ class Pages:
         what, key = fields.get("do", ""), fields.get("participant", "")
         match what:
             case "assign":
-                return {"given": self._site.assign(key, somebody_else="somebody_else" in fields)}
+                typed = fields.get("covariate", "").strip()
+                given = self._site.assign(
+                    key,
+                    somebody_else="somebody_else" in fields,
+                    covariate=_typed(typed) if typed and "without_covariate" not in fields else None,
+                    without_covariate="without_covariate" in fields,
+                )
+                return {"given": given}
             case "outcome":
                 text, named = fields.get("reward", "").strip(), fields.get("outcome", PRIMARY)
                 if text == GONE:
                     self._site.missing(key, named)
                 else:
-                    thousands = "." if get_decimal_symbol(_locale()) == "," else ","
-                    self._site.outcome(key, typed_number(text, thousands=thousands), named)
+                    self._site.outcome(key, _typed(text), named)
                 line = self._line(self._site.people[checked_key(key)])
                 return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
             case "gone":
@@ -150,6 +157,7 @@ class Pages:
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
         known |= dict.fromkeys(("given", "noted", "field", "taken", "similar"))
+        known["entered"] = {}
         site, people = self._site, self._site.people
         standing = site.status()
         filling = standing["to_assign"] > 0 and standing["assigned"] < standing["asked"]
@@ -330,6 +338,11 @@ def grace(site: Site) -> datetime | None:
     """Until when a complete phase can still be changed; None where it is not complete, or reported at once."""
     at = site.sends_at
     return at if at is not None and at > site.clock() else None
+
+
+def _typed(text: str) -> float:
+    """A number as the reader writes it."""
+    return typed_number(text, thousands="." if get_decimal_symbol(_locale()) == "," else ",")
 
 
 def _whole(text: str) -> int:

@@ -340,7 +340,7 @@ def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decid
         before = found
 
         def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
-            return added_scatter(totals_of(transaction, row, study, phase), before)
+            return added_scatter(totals_of(transaction, row, study, phase), before, study.problem)
 
         found = transaction.cache.scatters.get_or_compute((row.id, row.digest, phase), made)
     assert found is not None

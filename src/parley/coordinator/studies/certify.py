@@ -35,7 +35,7 @@ def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record
     drawn = [phases.read_totals(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
     scatter: Scatter | None = None
     for phase in drawn:
-        scatter = added_scatter(phase, scatter)
+        scatter = added_scatter(phase, scatter, trial.study.problem)
     private = trial.study.problem.rho is not None
     return issue_certificate(
         replace(trial, corrections=tuple(corrections)),

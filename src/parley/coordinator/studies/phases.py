@@ -22,7 +22,18 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import COORDINATOR, Prepared, enact, locked, prepare, store_prepared
 from parley.coordinator.studies.certify import with_certificate
 from parley.errors import ImpossibleReport, ParleyError
-from parley.protocol import TRANSITIONS, Held, Receipt, Report, Stage, Step, Trial, check_report, require_readable
+from parley.protocol import (
+    TRANSITIONS,
+    Held,
+    Receipt,
+    Report,
+    Stage,
+    Step,
+    Trial,
+    check_adjustment,
+    check_report,
+    require_readable,
+)
 from parley.protocol.codec import canonical
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined, StepFailed
 from parley.protocol.state_machine import OVER, still_asked
@@ -99,6 +110,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     try:
         problem = study.problem
         check_report(report, draws, problem.noise, problem if study.flexible else None, problem.outcomes)
+        check_adjustment(report, problem)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)

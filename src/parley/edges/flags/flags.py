@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from parley.agent.site import Assignment, Site, checked_key
+from parley.covariates import checked_x
 from parley.errors import InvalidInput, NotNow
 from parley.protocol.codec import Model, described, sha256
 from parley.site.access import Access, Refused
@@ -19,11 +20,13 @@ from parley.site.app import SiteOperation, SiteParts
 
 
 class EvaluationRequest(Model, forbid_unknown_fields=False):
-    """For whom a flag is evaluated. Of the context only `targetingKey` is read, and nothing else is kept."""
+    """For whom a flag is evaluated. Of the context only `targetingKey` is read, and the covariate of the study by its
+    name, if it has one; nothing else is kept.
+    """
 
-    context: Annotated[dict[str, Any], described("`targetingKey` is the participant's key.")] = msgspec.field(
-        default_factory=dict
-    )
+    context: Annotated[
+        dict[str, Any], described("`targetingKey` is the participant's key; a covariate has its own name.")
+    ] = msgspec.field(default_factory=dict)
 
 
 class Evaluation(Model, omit_defaults=True):
@@ -91,10 +94,10 @@ class Flags:
         return JSONResponse(failure.to_json(), status_code=status)
 
     async def _evaluated(self, request: Request) -> Evaluation:
-        participant = await self._participant(request)
+        participant, more = await self._participant(request)
         metadata: dict[str, bool | int | str] = {"study": self._site.study, "agent": self._site.agent}
         try:
-            given = await self._given(participant, somebody_else=True)  # programs do not mistype keys
+            given = await self._given(participant, somebody_else=True, **more)  # programs do not mistype keys
         except NotNow as error:
             metadata |= {"counted": False, "why": str(error)}
             return Evaluation(key=self._flag, reason="DISABLED", variant="", metadata=metadata)
@@ -102,18 +105,28 @@ class Flags:
         reason = "SPLIT" if given.counted else "DEFAULT" if given.arm is None else "STATIC"
         return Evaluation(key=self._flag, reason=reason, variant=given.arm or "", metadata=metadata, value=given.arm)
 
-    async def _participant(self, request: Request) -> str:
+    async def _participant(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """The participant's key, and what the context says of the study's covariate."""
         try:
             document = await self._access.json(request)
         except InvalidInput as error:
             raise NotEvaluated("PARSE_ERROR", str(error)) from None
         try:
-            key = EvaluationRequest.from_json(document).context.get("targetingKey")
+            context = EvaluationRequest.from_json(document).context
+            key = context.get("targetingKey")
             if key in ("", None):
                 raise NotEvaluated("TARGETING_KEY_MISSING", "context.targetingKey is the participant's key: send one")
-            return checked_key(key)
+            return checked_key(key), self._covariate(checked_key(key), context)
         except InvalidInput as error:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
+
+    def _covariate(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
+        """The covariate of who is not assigned yet. A flag is evaluated again and again: later values are ignored."""
+        name = self._site.people.rules.covariate
+        if not name or key in self._site.people.persons:
+            return {}
+        x = context.get(name)
+        return {"without_covariate": True} if x is None else {"covariate": checked_x(name, x)}
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,13 @@ class EvidenceRacing(Elimination):
     proven: ClassVar[bool] = True
     plans_by_price: ClassVar[bool] = True
     allows_drift: ClassVar[bool] = True  # pooled means choose opponents, stakes and counts, and any choice is fair
-    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho", "dormant"}
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {
+        "tolerance",
+        "site_counts",
+        "rho",
+        "dormant",
+        "covariate",
+    }
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
     precision: float | None = None

@@ -1,0 +1,80 @@
+"""What an agent adjusts for a covariate, between its source and its report.
+
+Theta and x0 of a phase are in the outbox before the source is asked for the phase: they follow from earlier phases, and
+no outcome of the phase can have a say. After a crash the same are read again, so the same report is sent.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan, Delivery
+from parley.agent.sources import Source
+from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for
+from parley.errors import InvalidInput
+from parley.totals import Totals
+
+KEPT = [field.name for field in fields(Pairs) if field.name != "totals"]
+
+
+class AdjustedSource:
+    """A source of pairs as one of adjusted rewards; `warn` hears of a covariate that does not vary."""
+
+    def __init__(
+        self, source: Source, rule: Covariate, memory: Outbox, warn: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.repeatable = source.repeatable
+        self._source, self._rule, self._memory, self._warn = source, rule, memory, warn
+
+    def __call__(self, plan: AgentPlan) -> Delivery:
+        fixed = self._memory.fixed_slope(plan.phase, lambda: self._fixed(plan.phase))
+        theta, x0 = fixed["theta"], fixed["x0"]
+        drawn = self._source(plan)
+        if not isinstance(drawn, Delivery) or not (drawn.covariates or drawn.pairs):
+            raise InvalidInput(
+                "source",
+                found="rewards alone",
+                allowed=f"rewards with {self._rule.name}, the study's covariate",
+            )
+        if drawn.pairs is not None:
+            pairs, missing = drawn.pairs, 0
+            found = pairs.adjusted(np.array([theta]), np.array([np.nan if x0 is None else x0]))[:, 0]
+            given = replace(drawn, totals=found, pairs=None)
+        else:
+            xs = clipped(self._rule, drawn.covariates)
+            pairs, missing = Pairs.of(drawn.rewards, xs).column, sum(x is None for own in xs for x in own)
+            rewards = adjusted_rewards(drawn.rewards, xs, theta, x0)
+            given = replace(drawn, totals=Totals.of(rewards), rewards=rewards, covariates=())
+        self._note_constant(plan.phase, pairs)
+        self._memory.keep_pairs(plan.phase, {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT})
+        return replace(given, theta=theta, x0=x0, missing_x=missing)
+
+    def _fixed(self, phase: int) -> dict[str, float | None]:
+        theta, x0 = fixed_for(self._rule, self._earlier(phase))
+        return {"theta": theta, "x0": x0}
+
+    def _earlier(self, phase: int) -> list[Pairs]:
+        return [_read(found) for found in self._memory.pairs_before(phase)]
+
+    def _note_constant(self, phase: int, pairs: Pairs) -> None:
+        slopes = Slopes.none((1,))
+        for earlier in self._earlier(phase):
+            slopes = slopes.added(earlier.column)
+        if slopes.added(pairs).constant[0]:
+            self._warn(f"{self._rule.name} was the same for everybody of an arm so far: nothing is adjusted by it")
+
+
+def _read(found: dict[str, Any]) -> Pairs:
+    """Sums as they were kept; those of the rewards themselves are not needed again."""
+    arrays: dict[str, Any] = {
+        name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
+    }
+    return Pairs(totals=Totals.zero(arrays["known"].shape), **arrays)
+
+
+def clipped(rule: Covariate, xs: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
+    """Values of a covariate, checked, within its range."""
+    return [[None if x is None else rule.clipped(checked_x(rule.name, x)) for x in own] for own in xs]

@@ -1,0 +1,264 @@
+"""Covariates: what is known of a person before an arm is assigned. Pairs (y, x) go in, ordinary totals come out.
+
+In every phase a site reports y' = y - theta (x - x0) instead of y. Theta and x0 are fixed before the phase's first
+outcome: by its own earlier phases, or by history. The arm is assigned at random whatever x is, so all arms of a site
+move alike, by -theta (E x - x0). Evidence is within phases, which such a move does not touch (docs/covariates.md). So
+no policy and no test needs to know of it, and no theta is wrong: a bad one only scatters more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.totals import Totals
+from parley.validation.checks import BoolArray, FloatArray, IntArray
+
+LARGEST_X = 1e15  # of a covariate: beyond, differences of people would lose their digits
+FEWEST_DEGREES = 3.0  # of freedom: with fewer no slope is told from chance
+CONSTANT = 1e-12  # of the squares of x: scatter below is rounding
+SLACK = 1e-12  # relative: what rounding may add to an adjusted outcome
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Covariate:
+    """What a study says of its covariate: how x becomes the move of an outcome.
+
+    >>> age = Covariate(name="age", range=(20.0, 80.0), largest=0.01)
+    >>> age.clipped(95.0), age.moves
+    (80.0, 0.6)
+    """
+
+    name: str
+    center: float | None = None  # x0, where the study states it; else each site's mean of its first phase
+    range: tuple[float, float] | None = None  # x is clipped to it
+    theta: FloatArray | None = None  # (agent,): from history; else each site learns its own
+    largest: float = math.inf  # no learned theta is further from 0
+
+    @property
+    def learns(self) -> bool:
+        """Whether sites learn theta from their earlier phases."""
+        return self.theta is None
+
+    @property
+    def first_x0(self) -> float | None:
+        """x0 before any x is known: stated, or the middle of the range where theta is."""
+        if self.center is not None or self.range is None or self.learns:
+            return self.center
+        return (self.range[0] + self.range[1]) / 2
+
+    def clipped(self, x: float) -> float:
+        """x within the range. Outcomes are never clipped: that can reverse two arms."""
+        return x if self.range is None else min(max(x, self.range[0]), self.range[1])
+
+    @property
+    def moves(self) -> float:
+        """The most by which an outcome is moved; infinite where nothing bounds it."""
+        if self.range is None:
+            return math.inf
+        low, high = self.range
+        far = high - low if self.first_x0 is None else max(high - self.first_x0, self.first_x0 - low)
+        return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
+
+    def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
+        """`(..., agent)` each: theta and x0 of the next phase; theta is 0 and x0 NaN where nothing is known yet."""
+        x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
+        if self.theta is not None:
+            return np.broadcast_to(self.theta, x0.shape), x0
+        learned = np.clip(slopes.theta, -self.largest, self.largest)
+        return np.where(np.isnan(x0), 0.0, learned), x0
+
+    def of_agent(self, agent: int) -> Covariate:
+        """The same for one agent alone, `(1,)`."""
+        theta = None if self.theta is None else self.theta[agent : agent + 1]
+        return Covariate(name=self.name, center=self.center, range=self.range, theta=theta, largest=self.largest)
+
+
+def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float | None]:
+    """Theta and x0 of one site's next phase, from the pairs `(arm,)` of its earlier ones; x0 is None before any x."""
+    slopes = Slopes.none((1,))
+    for pairs in earlier:
+        slopes = slopes.added(pairs.column)
+    theta, x0 = rule.fixed(slopes)
+    return float(theta[0]), None if math.isnan(x0[0]) else float(x0[0])
+
+
+def checked_x(name: str, value: Any) -> float:
+    """A value of a covariate: a finite number.
+
+    >>> checked_x("age", "old")
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: age: found 'old'; allowed: a finite number
+    """
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not abs(value) <= LARGEST_X:
+        raise InvalidInput(name, found=repr(value)[:60], allowed="a finite number")
+    return float(value)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairs:
+    """Outcomes with their x, summed up: arrays `(..., arm, agent)`; scatters are within cells, of those with known x.
+
+    >>> pairs = Pairs.of([[1.0, 2.0, 9.0]], [[10.0, 20.0, None]])
+    >>> pairs.known.tolist(), pairs.xx.tolist(), pairs.xy.tolist(), pairs.yy.tolist()
+    ([2], [50.0], [5.0], [0.5])
+    """
+
+    totals: Totals  # of y
+    known: IntArray  # draws whose x is known
+    x_sums: FloatArray
+    xx: FloatArray
+    xy: FloatArray
+    yy: FloatArray
+
+    @classmethod
+    def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
+        """`(arm,)`: of the rewards of every arm and the x of the same people, None where it is not known."""
+        cells = [_cell(y, x) for y, x in zip(rewards, xs, strict=True)]
+        counts, *scatters = (np.array(column) for column in zip(*cells, strict=True))
+        x_sums, xx, xy, yy = scatters
+        return cls(totals=Totals.of(rewards), known=counts.astype(np.int64), x_sums=x_sums, xx=xx, xy=xy, yy=yy)
+
+    def __getitem__(self, index: Any) -> Pairs:
+        """A part of the arrays, by NumPy's indexing rules."""
+        return Pairs(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
+
+    @property
+    def column(self) -> Pairs:
+        """`(arm, 1)`, from `(arm,)`: as one of many agents."""
+        return self[:, None]
+
+    def adjusted(self, theta: FloatArray, x0: FloatArray) -> Totals:
+        """The totals of y' = y - theta (x - x0), where every x is known; theta and x0 are `(..., agent)`."""
+        counts = self.totals.counts
+        slope, centre = theta[..., None, :], np.where(np.isnan(x0), 0.0, x0)[..., None, :]
+        sums = self.totals.sums - slope * (self.x_sums - counts * centre)
+        scatter = np.maximum(self.totals.scatter - slope * (2 * self.xy - slope * self.xx), 0.0)
+        return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
+
+
+def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, ...]:
+    """Of one cell: how many x are known, their sum, and the scatters of x, of x with y, of y."""
+    some = [(y, x) for y, x in zip(rewards, xs, strict=True) if x is not None]
+    n = max(len(some), 1)
+    total = math.fsum(x for _, x in some)
+    mean_x, mean_y = total / n, math.fsum(y for y, _ in some) / n
+    return (
+        float(len(some)),
+        total,
+        math.fsum((x - mean_x) ** 2 for _, x in some),
+        math.fsum((x - mean_x) * (y - mean_y) for y, x in some),
+        math.fsum((y - mean_y) ** 2 for y, _ in some),
+    )
+
+
+def adjusted_rewards(
+    rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]], theta: float, x0: float | None
+) -> list[list[float]]:
+    """y' of every person by arm, from y and x, in the same order. Who has no x keeps y: x0 stands for it.
+
+    >>> adjusted_rewards([[1.0, 2.0]], [[3.0, None]], 0.5, 1.0)
+    [[0.0, 2.0]]
+    """
+    centre = 0.0 if x0 is None else x0
+    return [
+        [y if x is None else y - theta * (x - centre) for y, x in zip(own, known, strict=True)]
+        for own, known in zip(rewards, xs, strict=True)
+    ]
+
+
+def _over_arms(values: FloatArray) -> FloatArray:
+    """`(..., agent)`: summed over arms one by one: the same to the last bit for one site and for a batch of studies."""
+    return np.asarray(np.add.accumulate(values, axis=-2)[..., -1, :])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Slopes:
+    """What the phases so far say of the slope of y in x at every site, `(..., agent)`: pooled within cells."""
+
+    degrees: FloatArray
+    xx: FloatArray
+    xy: FloatArray
+    yy: FloatArray
+    size: FloatArray  # squares of x: what rounding is compared with
+    x0: FloatArray  # mean x of the first phase with any; NaN before
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> Slopes:
+        """Before the first phase."""
+        zero = np.zeros(shape)
+        return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
+
+    def added(self, pairs: Pairs) -> Slopes:
+        """After another phase, `(..., arm, agent)`."""
+        known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
+        mean = np.divide(x_sums, known, out=np.full(known.shape, np.nan), where=known > 0)
+        large = pairs.xx + np.square(pairs.x_sums) / np.maximum(pairs.known, 1)
+        return Slopes(
+            degrees=self.degrees + _over_arms(np.maximum(pairs.known - 1, 0).astype(np.float64)),
+            xx=self.xx + _over_arms(pairs.xx),
+            xy=self.xy + _over_arms(pairs.xy),
+            yy=self.yy + _over_arms(pairs.yy),
+            size=self.size + _over_arms(large),
+            x0=np.where(np.isnan(self.x0), mean, self.x0),
+        )
+
+    def take(self, some: BoolArray | IntArray) -> Slopes:
+        """Some of a batch."""
+        return Slopes(**{field.name: getattr(self, field.name)[some] for field in fields(self)})
+
+    def put(self, places: IntArray, count: int) -> Slopes:
+        """At these places of a larger batch; nothing is known of the others."""
+        found = Slopes.none((count, *self.x0.shape[1:]))
+        for field in fields(self):
+            values = getattr(found, field.name).copy()
+            values[places] = getattr(self, field.name)
+            object.__setattr__(found, field.name, values)
+        return found
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Slopes]) -> Slopes:
+        """Batches one after the other."""
+        return cls(
+            **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)}
+        )
+
+    @property
+    def constant(self) -> BoolArray:
+        """`(..., agent)`: whether x never differed within a cell, as far as float64 can tell."""
+        return np.asarray((self.degrees > 0) & (self.xx <= CONSTANT * self.size))
+
+    @property
+    def theta(self) -> FloatArray:
+        """`(..., agent)`: the least-squares slope, drawn towards 0 by its error; 0 where nothing is known.
+
+        The factor 1 - error^2 / slope^2, at least 0, is James and Stein's: a useless covariate costs next to nothing.
+        """
+        tells = (self.degrees >= FEWEST_DEGREES) & (self.xx > CONSTANT * self.size)
+        xx = np.where(tells, self.xx, 1.0)
+        slope = self.xy / xx
+        error = np.maximum(self.yy - slope * self.xy, 0.0) / np.maximum(self.degrees - 1, 1.0) / xx
+        square = np.square(slope)
+        kept = np.maximum(1 - np.divide(error, square, out=np.ones(xx.shape), where=square > 0), 0.0)
+        return np.where(tells, slope * kept, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CovariateTruth:
+    """How x and outcomes go together in a simulation.
+
+    x is Gaussian, or lognormal; `correlation` is that of x with the outcome within an arm of a site.
+    """
+
+    correlation: FloatArray  # what broadcasts to (arm, agent)
+    drift: float = 0.0  # standard deviations of x by which a site's mean of x moves before every phase, at random
+    law: str = "gaussian"
+
+
+LAWS = ("gaussian", "lognormal")

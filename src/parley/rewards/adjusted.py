@@ -1,0 +1,181 @@
+"""Rewards that sites adjust for a covariate before they report them: y' = y - theta (x - x0).
+
+Whatever theta and the law of x are, y' of rewards in a range lies in a wider one: exact. Without a range y' is taken as
+Gaussian, with one scale per cell: slopes that differ between arms make scatters that differ. Yes or no is no rate any
+more, so it becomes a range, or with normal inference a mean whose variance is the phase's own. What is expected before
+a study, and what is simulated, is that of the outcomes themselves.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.rewards.base import RewardModel
+from parley.rewards.binary_normal import PLANNED_DRAWS
+from parley.rewards.bounded import Bounded
+from parley.rewards.bounded_variance import BoundedVariance
+from parley.rewards.sampling import Sampler, TiltedLaw
+from parley.rewards.scales import Scale
+from parley.rewards.unknown_scale import UnknownScale
+from parley.totals import Totals
+from parley.validation.checks import FloatArray, IntArray
+
+ALLOWED = (
+    'rewards in a range (kind "bounded" or "binary"), or kind "gaussian" with scale = "unknown": adjusted outcomes may '
+    "scatter by more than a scale that is stated, and those of two arms by different scales"
+)
+
+FIRM = 16.0  # degrees of freedom that speak for a scatter that did not change
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfOutcomes(RewardModel):
+    """What is asked of single rewards, and not of what reports hold of them."""
+
+    divergence: ClassVar[None] = None
+    bound_note: ClassVar[str] = "for Gaussian rewards of the scatter that the covariate leaves, its slope known"
+    # Of the variance of outcomes: what is expected to be left in the first phase, and in later ones. Sizes phases only.
+    first_left: float = 1.0
+    later_left: float = 1.0
+
+    @property
+    def stated(self) -> RewardModel:
+        assert self.outcome is not None
+        return self.outcome
+
+    @property
+    def first_variance(self) -> Any:
+        return self.stated.first_variance * self.first_left
+
+    def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:
+        variance, gap = self.stated.first_sizes(largest_gap, gap)
+        return variance * self.first_left, gap
+
+    def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
+        """As if earlier rewards of a site had scattered as the latest phase says: theta was another one then.
+
+        One factor for all arms of a site, whose theta is one. After the first phase, what is expected to be left.
+        """
+        before, degrees = past.scatter, np.maximum(past.counts - 1, 0)
+        each = np.divide(before, degrees, out=np.zeros(before.shape), where=degrees > 0)
+        seen = (each > 0) & (fresh.counts > 1)
+        ratios = np.divide(fresh.scatter, each, out=np.zeros(before.shape), where=seen).sum(axis=-2, keepdims=True)
+        counted = np.where(seen, fresh.counts - 1, 0).sum(axis=-2, keepdims=True)
+        factor = (ratios + FIRM) / (counted + FIRM)
+        expected = np.where(past.counts.sum(axis=-2, keepdims=True) > 0, 1.0, self.later_left)
+        both = past + fresh
+        return np.asarray(
+            np.square(both.sums) / np.maximum(both.counts, 1)
+            + (factor * before + expected * fresh.scatter) * _again(past.counts, fresh.counts)
+        )
+
+    @property
+    def usual_gap(self) -> float:
+        return self.stated.usual_gap
+
+    def usual_gaps(self, largest_gap: float) -> list[float]:
+        return self.stated.usual_gaps(largest_gap)
+
+    def usual_spread(self, largest_gap: float) -> float:
+        return self.stated.usual_spread(largest_gap)
+
+    @property
+    def usual_mean(self) -> float:
+        return self.stated.usual_mean
+
+    def scenario(self, gap: float) -> tuple[str, float]:
+        return self.stated.scenario(gap)
+
+    def other_guesses(self) -> list[tuple[str, str, Any]]:
+        """Of the outcomes: a problem adjusts them again."""
+        return self.stated.other_guesses()
+
+    def check_means(self, means: FloatArray) -> None:
+        self.stated.check_means(means)
+
+    @property
+    def free_scale(self) -> bool:
+        return self.stated.free_scale
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        return self.stated.samplers(means, scale)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        return self.stated.tilted_law(means, scale)
+
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:
+        return self.stated.bound_variances(means, scale)
+
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
+        return self.stated.true_variances(means, scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdjustedVariance(_OfOutcomes, BoundedVariance):
+    """In a wider range, whose scatter is learned.
+
+    >>> from parley.rewards import Binary
+    >>> adjusted_model(Binary(), 0.5).ends, adjusted_model(Binary(), 0.5).document()
+    ((-0.5, 1.5), {'kind': 'binary'})
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdjustedRange(_OfOutcomes, Bounded):
+    """In a wider range, half of which is the scale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdjustedScale(_OfOutcomes, UnknownScale):
+    """Of an unknown scale per cell."""
+
+    def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
+        """None: means and scatter of earlier phases are those of another theta."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdjustedNormal(AdjustedScale):
+    """Yes or no by normal inference: a cell's variance is the phase's own, and its score Student's."""
+
+    assumes_gaussian: ClassVar[bool] = False  # nobody said so: it is an approximation, and named as one
+    bet_draws: ClassVar[int] = PLANNED_DRAWS
+    guarantee_note: ClassVar[str] = "approximately (normal approximation of adjusted rates)"
+
+
+def _again(past: IntArray, fresh: IntArray) -> FloatArray:
+    """Degrees of freedom of all draws around one mean, over those of two phases around their own."""
+    apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
+    return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
+
+
+def adjusted_model(
+    model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0, later_left: float = 1.0
+) -> RewardModel:
+    """The model of rewards that are moved by up to `moves`, infinite where nobody knows; raise where there is none.
+
+    Reports have sums of `squares`, unless they are private. What of the variance is expected to be left sizes phases.
+
+    >>> from parley.rewards import Gaussian
+    >>> adjusted_model(Gaussian(), 1.0)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: covariate: found rewards with kind = 'gaussian', scale = 1.0; allowed: rewards in a
+        range (kind "bounded" or "binary"), or kind "gaussian" with scale = "unknown": adjusted outcomes may scatter by
+        more than a scale that is stated, and those of two arms by different scales
+    """
+    form = model.adjusted_form
+    if not form or model.shared_axes:
+        found = ", ".join(f"{key} = {value!r}" for key, value in model.document().items())
+        raise InvalidInput("covariate", found=f"rewards with {found}"[:160], allowed=ALLOWED)
+    left: dict[str, Any] = {"first_left": first_left, "later_left": later_left, "outcome": model}
+    if isinstance(model, UnknownScale):
+        return AdjustedScale(scale=model.scale, guess=model.guess, **left)
+    if form == "normal":
+        return AdjustedNormal(guess=float(np.max(model.first_variance)) ** 0.5, **left)
+    low, high = model.ends
+    wider = {"low": low - moves, "high": high + moves, **left}
+    if form == "half the range" or not squares:
+        return AdjustedRange(**wider)
+    return AdjustedVariance(**wider, guess=getattr(model, "guess", None))
