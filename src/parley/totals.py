@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.validation.checks import FloatArray, IntArray
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 UNIT = 2.0**-52  # twice what one operation may lose, relative to its result
 
@@ -106,6 +106,16 @@ class Totals:
         """A part of the arrays, by NumPy's indexing rules."""
         kept = None if self.squares is None else np.asarray(self.squares[index])
         return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept)
+
+    def without(self, arms: BoolArray) -> Totals:
+        """Without the draws of some arms, `(arm,)`, of totals `(..., arm, agent)`.
+
+        >>> Totals.columns([Totals.of([[1.0], [2.0]])], 2).without(np.array([True, False])).counts.tolist()
+        [[0], [1]]
+        """
+        kept = ~arms[:, None]
+        squares = None if self.squares is None else np.where(kept, self.squares, 0.0)
+        return Totals(counts=np.where(kept, self.counts, 0), sums=np.where(kept, self.sums, 0.0), squares=squares)
 
     @property
     def means(self) -> FloatArray:

@@ -19,6 +19,7 @@ from parley.protocol.events import (
     Cancelled,
     Certified,
     Disputed,
+    GuardrailNoted,
     Paused,
     PhaseClosed,
     PhaseClosedEarly,
@@ -33,7 +34,7 @@ from parley.protocol.events import (
     StepFailed,
     StudyCreated,
 )
-from parley.protocol.trial import open_arm, reweigh, withdraw_arm
+from parley.protocol.trial import Finding, open_arm, reweigh, stop_arm, withdraw_arm
 from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")
@@ -65,6 +66,8 @@ def examples():
         AgentThawed(agent="agent 1", reason="why", plan=trial.plan, consequences="a" * 64),
         reweigh(trial, ((1.0, 0.5), (0.0, 0.5))).event("why", "a" * 64),
         withdraw_arm(three, "arm 1").event("why", "a" * 64),
+        stop_arm(three, Finding("harm", "arm 1", "stopped", ("agent 2",))).event("why", ""),
+        GuardrailNoted(phase=1, guardrail="harm", arm="arm 1", verdict="cleared", agents=("agent 1", "agent 2")),
         open_arm(withdraw_arm(three, "arm 1").trial, "arm 1").event("why", "a" * 64),
         Paused(reason="why"),
         Resumed(reason="why"),

@@ -6,6 +6,7 @@ To add one: `make generated`, which never rewrites one that is there.
 import pytest
 from msgspec import structs
 from tests.protocol.test_golden_logs import GOLDEN, text_of
+from tests.protocol.test_guardrails import HARM, PAIN, Guarded
 from tests.protocol.test_held import held, refused, taken
 from tests.protocol.test_lost_sites import Course
 from tests.protocol.test_minimum_cell import logged
@@ -145,7 +146,16 @@ def read():
     return course
 
 
+def guarded():
+    """The best arm is stopped in mid-phase; another one is cleared."""
+    course = Guarded((0.05, 0.05, 0.6), (HARM | {"margin": 0.3}, PAIN), means=[[0.0] * 3, [0.25] * 3, [0.5] * 3])
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 MADE = {
+    "guardrails": guarded,
     "interrupted": interrupted,
     "read": read,
     "signed": signed,
@@ -158,6 +168,7 @@ MADE = {
     "blocked": blocked,
 }
 ENDS = {
+    "guardrails": "decided",
     "interrupted": "decided",
     "read": "decided",
     "signed": "decided",
@@ -181,6 +192,10 @@ def test_golden_logs_stay_sound(name):
     if name == "arms":
         assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
         assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
+    if name == "guardrails":
+        assert {record.kind for record in records} >= {"arm-stopped", "guardrail-noted"}
+        statuses = [(row["arm"], row["status"]) for row in certificate["outcomes"][0]["arms"]]
+        assert statuses == [("arm 2", "cleared"), ("arm 3", "stopped")]
     if name == "read":
         assert [(one.phase, one.operation) for one in found.reads] == [(1, "get_findings"), (2, "get_log")]
     if name == "signed":

@@ -297,6 +297,47 @@ class ChangeFound(Answer):
     words: str
 
 
+class OutcomeArm(Answer):
+    """An arm by a further outcome, for one agent's mix."""
+
+    arm: str
+    count: int  # people with this outcome, at this agent
+    mean: Measured
+    to_control: Measured | None
+    status: str | None  # of a guardrail: alarm, cleared or not cleared yet
+
+
+class OutcomeAgent(Answer):
+    """The arms by a further outcome, for an agent's mix."""
+
+    agent: str
+    arms: list[OutcomeArm]
+
+
+class GuardedArm(Answer):
+    """Where an arm stands with a guardrail, for all agents."""
+
+    arm: str
+    status: str  # cleared, not cleared yet, proposed or stopped
+    agents: list[str]  # in whose mix that is proven
+
+
+class OutcomeFound(Answer):
+    """A further outcome: a guardrail, or a secondary one, by which nothing is decided."""
+
+    name: str
+    role: str
+    better: str
+    level: float
+    rates: bool
+    margin: float | None
+    limit: float | None
+    delta: float | None
+    words: str
+    agents: list[OutcomeAgent]
+    arms: list[GuardedArm]  # of a guardrail; the control is none of them
+
+
 class Findings(Answer):
     """Every mean and difference after a decided phase, with intervals that hold all together at the `level`."""
 
@@ -312,6 +353,7 @@ class Findings(Answer):
     first: int  # the place of the first agent told of
     agent_count: int
     agents: list[AgentFound]
+    outcomes: list[OutcomeFound]  # beside the primary one, after as many phases
 
 
 class WeightStep(Answer):

@@ -114,8 +114,8 @@ def make_policy(
     problem.refuse(f"the policy {name}", policy.supports)
     guardrails = [outcome for outcome in problem.outcomes if outcome.guards]
     if guardrails and "dormant" not in policy.supports:
-        allowed = f'"secondary", since no arm can be stopped with the policy {name}'
-        raise InvalidInput(guardrails[0].place("role"), found=repr(guardrails[0].role), allowed=allowed)
+        instead = f'"secondary", since no arm can be stopped with the policy {name}'
+        raise InvalidInput(guardrails[0].place("role"), found=repr(guardrails[0].role), allowed=instead)
     if policy.draws_everything and problem.rate is not None and not problem.rate.all():
         idle = problem.agents[int(problem.rate.argmin())]
         everything = f"a rate above 0: the policy {name} draws every arm at every agent"

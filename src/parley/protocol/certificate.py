@@ -11,6 +11,7 @@ from parley.estimates import estimates, leading
 from parley.protocol.codec import digest
 from parley.protocol.corrections import read_anew
 from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows, StudyMessage
+from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
 from parley.text.formatting import plural
@@ -43,6 +44,7 @@ def issue_certificate(
     decisions: Sequence[Decision] = (),
     warnings: Sequence[str] = (),
     phases: Sequence[Totals] | None = None,
+    outcome_phases: Sequence[Sequence[Totals]] | None = None,
     corrected_in: Sequence[int] = (),
     released: int = 1,
 ) -> Certificate:
@@ -64,6 +66,17 @@ def issue_certificate(
             who,
             guarantee,
         )
+    for alarm in sorted(trial.verdicts):
+        if alarm.verdict == "stopped":
+            guarantee += Translatable(
+                "; {0} was stopped by the guardrail {1}, and the answers are the best of the other arms",
+                alarm.arm,
+                alarm.guardrail,
+            )
+        elif alarm.verdict == "proposed" and alarm.arm not in study.problem.dormant:
+            guarantee += Translatable(
+                "; an alarm of the guardrail {1} on {0} stands, and nobody withdrew the arm", alarm.arm, alarm.guardrail
+            )
     if gone:
         guarantee += f"; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
     corrected = [one.report for one in trial.corrections]
@@ -114,6 +127,7 @@ def issue_certificate(
         with_corrections=reread,
         messages=messages_of(said),
         covariate=_covariate(study, decisions),
+        outcomes=tuple(_finite(trial_outcomes(trial, outcome_phases))),
         privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values(), *corrected], released),
     )
 

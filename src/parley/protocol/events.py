@@ -216,6 +216,35 @@ class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
+class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
+    """A guardrail raised an alarm: the arm is withdrawn everywhere, by itself. Whoever was given it still has outcomes
+    to come, which are reported.
+    """
+
+    template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
+    guardrail: Annotated[str, described("The outcome that it protects.")] = ""
+    agents: Annotated[tuple[str, ...], described("Agents in whose mix the harm is proven.")] = ()
+
+
+class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
+    """What a guardrail found and nothing follows from by itself: an arm is cleared, or should be stopped."""
+
+    phase: Phase
+    guardrail: Annotated[str, described("The outcome that it protects.")]
+    arm: str
+    verdict: Annotated[str, described('"cleared" for everybody, or "proposed": that an administrator withdraws it.')]
+    agents: Annotated[tuple[str, ...], described("Agents in whose mix that is proven.")]
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        values = {"arm": self.arm, "guardrail": self.guardrail, "phase": self.phase}
+        if self.verdict == "cleared":
+            return Translatable("{arm} is cleared by the guardrail {guardrail}, in phase {phase}", **values)
+        words = "the guardrail {guardrail} raised an alarm on {arm}, in phase {phase}: withdraw it"
+        return Translatable(words, **values)
+
+
 class Paused(_Event, tag="parley/event/paused/1"):
     """No report is taken until the study is resumed."""
 
@@ -299,6 +328,8 @@ Event: TypeAlias = (
     | Reweighed
     | ArmOpened
     | ArmWithdrawn
+    | ArmStopped
+    | GuardrailNoted
     | Paused
     | Resumed
     | Disputed

@@ -446,6 +446,13 @@ class Certificate(Message, tag="parley/certificate/1"):
             "`other_phases`, and the `evidence` with its estimates."
         ),
     ] = None
+    outcomes: Annotated[
+        tuple[dict[str, Any], ...],
+        described(
+            "Of each further outcome: estimates per agent and arm, and of a guardrail where every arm stands (`arms`: "
+            "cleared, not cleared yet, proposed or stopped)."
+        ),
+    ] = ()
     privacy: Annotated[
         dict[str, float] | None,
         described(

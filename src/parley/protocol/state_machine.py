@@ -27,6 +27,8 @@ Why the rules are what they are:
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
   the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
+- A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided; no
+  phase is decided as long as the log lacks something that the guardrails found (`Trial.finding`).
 - The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
   Once it is over nothing can be swayed, and nothing is recorded.
 - A finished study asks for nothing more: only its certificate, corrections, signatures, and reports kept for the record
@@ -120,6 +122,9 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (X, "certified"): frozenset({X}),
     # Another question; the recorded phases may answer it. A phase in progress goes on as it was asked.
     **{(stage, kind): frozenset({stage, F}) for kind in ANEW for stage in (R, C, P)},
+    # What guardrails find in reports, before the phase that they are of is decided.
+    **{(stage, "arm-stopped"): frozenset({stage, F}) for stage in (R, C)},
+    **{(stage, "guardrail-noted"): frozenset({stage}) for stage in (R, C)},
     # Kept for the record wherever the study is; it changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},

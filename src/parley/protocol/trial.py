@@ -7,6 +7,7 @@ changed in place, nothing happened then. A recorded step, plan or question asked
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -16,15 +17,18 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.policies import Policy, State
+from parley.policies.guardrails import Guardrail, GuardState, guardrails
 from parley.problem import IntArray, share_without
 from parley.protocol.codec import LARGEST_INTEGER, digest
 from parley.protocol.events import (
     AgentFrozen,
     AgentThawed,
     ArmOpened,
+    ArmStopped,
     ArmWithdrawn,
     AskedAnew,
     Event,
+    GuardrailNoted,
     PhaseClosed,
     PhaseClosedEarly,
     ReportAccepted,
@@ -46,6 +50,7 @@ from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
+RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
 RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # its digits may be rounded otherwise
 
 
@@ -61,6 +66,20 @@ class Step:
     def event(self) -> PhaseClosed:
         """The step as the log keeps it; one, so that it is written out once."""
         return PhaseClosed(decision=self.decision, plan=self.plan)
+
+
+class Finding(NamedTuple):
+    """What a guardrail says of an arm."""
+
+    guardrail: str
+    arm: str
+    verdict: str  # "stopped", "proposed" or "cleared"
+    agents: tuple[str, ...] = ()  # in whose mix it is proven
+
+    @property
+    def reason(self) -> str:
+        """Of an alarm, in words that are stored."""
+        return f"the guardrail {self.guardrail} raised an alarm, in the mix of {', '.join(self.agents)}"
 
 
 class Settled(NamedTuple):
@@ -96,6 +115,9 @@ class Trial:
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
     settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases, where the past was read
     corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # of them; nothing is decided by these
+    outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # as `past`, outcome by outcome
+    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None: not folded
+    verdicts: frozenset[Finding] = frozenset()  # what the log says of guardrails
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): of the phase that was decided last
@@ -120,6 +142,84 @@ class Trial:
     def guarantee(self) -> str:
         """What may be claimed of the answers, with that delta."""
         return guarantee_under(self.claim, self.study.weights, self.arms_opened, self.arms_withdrawn)
+
+    @once
+    def guardrails(self) -> tuple[Guardrail, ...]:
+        """Those of the study, for the weights in force: other ones may spend as little of every delta as of its own."""
+        problem, origin = self.study.problem, self.claim
+        share = 1.0
+        if self.study.weights != origin.weights:
+            share = problem.delta / (origin.problem.delta * share_without(problem.arm_count, len(self.arms_withdrawn)))
+        return guardrails(problem, share)
+
+    @once
+    def guarded(self) -> tuple[GuardState, ...]:
+        """What every guardrail has found in the decided phases."""
+        if self.guards is not None:
+            return self.guards
+        places = self._guarding
+        phases = [self._seen(phase, number) for number, phase in enumerate(self.outcomes_past, start=1)]
+        return tuple(
+            guard.fold(phase[place] for phase in phases) for guard, place in zip(self.guardrails, places, strict=True)
+        )
+
+    @property
+    def _guarding(self) -> list[int]:
+        """The places of the guardrails among the outcomes."""
+        return [place for place, outcome in enumerate(self.study.problem.outcomes) if outcome.guards]
+
+    def _seen(self, phase: tuple[Totals, ...], number: int) -> tuple[Totals, ...]:
+        """Totals of a phase as guardrails see them: the phase in which an arm was withdrawn never counts for it.
+
+        How often it was drawn then may depend on what was seen in the same phase.
+        """
+        gone = np.isin(self.study.arms, [arm for arm, when in self.arms_withdrawn.items() if when == number])
+        return tuple(totals.without(gone) for totals in phase) if gone.any() else phase
+
+    @once
+    def guarded_now(self) -> tuple[GuardState, ...]:
+        """The same with the reports of the phase in progress that are in."""
+        fresh = self._seen(self.outcome_totals, self.phase)
+        each = zip(self.guardrails, self.guarded, self._guarding, strict=True)
+        return tuple(guard.update(state, fresh[place]) for guard, state, place in each)
+
+    @once
+    def finding(self) -> Finding | None:
+        """What the guardrails find in the reports that are in, and the log does not say yet: the next of it, if any.
+
+        Alarms come first. Where stops would leave fewer arms than an answer has, those with the least evidence are
+        proposed to an administrator instead, and before the others: the last stop may end the study.
+        """
+        if not self.study.outcomes or self.stage not in (Stage.RUNNING, Stage.CLOSING) or not self.reports:
+            return None
+        study, known = self.study, {(one.guardrail, one.arm, one.verdict) for one in self.verdicts}
+        alarms, cleared = dict[Finding, float](), list[Finding]()
+        for guard, state in zip(self.guardrails, self.guarded_now, strict=True):
+            if self.stage is Stage.RUNNING and not guard.settles_alone:
+                continue
+            name, verdict = guard.outcome.name, "stopped" if guard.outcome.on_alarm == "stop" else "proposed"
+            for place, arm in enumerate(study.arms):
+                whose = tuple(compress(study.agents, state.alarmed_in[place] > 0))
+                if arm in study.problem.dormant:
+                    continue
+                if whose:
+                    alarms[Finding(name, arm, verdict, whose)] = float(state.log_alarm[place].max()) - guard.line
+                elif state.cleared[place]:
+                    cleared.append(Finding(name, arm, "cleared", study.agents))
+        found = [*self._proposed(alarms), *cleared]
+        return next((one for one in found if one[:3] not in known), None)
+
+    def _proposed(self, alarms: Mapping[Finding, float]) -> list[Finding]:
+        """Alarms as they are told: those that nothing follows from by itself are first."""
+        problem = self.study.problem
+        stops = {one.arm: -math.inf for one in alarms if one.verdict == "stopped"}
+        for one, evidence in alarms.items():
+            if one.arm in stops:
+                stops[one.arm] = max(stops[one.arm], evidence)
+        excess = len(stops) - (problem.arm_count - len(problem.dormant) - problem.top)
+        spared = sorted(stops, key=lambda arm: stops[arm])[: max(excess, 0)]
+        verdicts = [one._replace(verdict="proposed") if one.arm in spared else one for one in alarms]
+        return sorted(verdicts, key=lambda one: one.verdict == "stopped")
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
         """The study's policy, were these agents frozen."""
@@ -194,6 +294,11 @@ class Trial:
 
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
+        if self.finding is not None:
+            found = (
+                f"{self.finding.arm!r} {self.finding.verdict} by the guardrail {self.finding.guardrail!r}, not told yet"
+            )
+            raise InvalidInput("guardrails", found=found, allowed="all that they find, in the log before the step")
         totals = self.totals
         after = self.policy.update(self.state, totals)
         decision = Decision(
@@ -238,6 +343,18 @@ class Trial:
         columns = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
         return Totals.columns(columns, len(self.study.arms))
 
+    @once
+    def outcome_totals(self) -> tuple[Totals, ...]:
+        """`(arm, agent)` of each further outcome: the sum of the phase's reports."""
+        found = []
+        for place in range(len(self.study.outcomes)):
+            columns = [
+                self.reports[name].outcomes[place].totals if name in self.reports else None
+                for name in self.study.agents
+            ]
+            found.append(Totals.columns(columns, len(self.study.arms)))
+        return tuple(found)
+
     def close(self, step: Step) -> Trial:
         """The trial after a step that was taken from it."""
         after = admit(self.situation(), step.event)
@@ -245,7 +362,16 @@ class Trial:
         mine = Settled(plan=self.plan, reports={name: report.digest for name, report in self.reports.items()})
         settled = () if past is None else (*self.settled, mine)
         latest = step.state.totals - self.state.totals  # as whoever reads both states finds it, to the last bit
-        closed = replace(self, stage=after.stage, state=step.state, past=past, settled=settled, latest=latest)
+        closed = replace(
+            self,
+            stage=after.stage,
+            state=step.state,
+            past=past,
+            settled=settled,
+            latest=latest,
+            outcomes_past=(*self.outcomes_past, self.outcome_totals) if self.study.outcomes else (),
+            guards=self.guarded_now if self.study.outcomes else (),
+        )
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
@@ -312,11 +438,14 @@ class Anew:
     plan: Plan | None  # of the next phase, if the study had stalled
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed
     arm: str = ""  # that was opened or withdrawn
+    finding: Finding | None = None  # of the guardrail that stopped it
 
     def event(self, reason: str, consequences: str) -> Reweighed | ArmOpened | ArmWithdrawn:
         """As the log keeps it."""
-        trial = self.trial
+        trial, alarm = self.trial, self.finding
+        more = {} if alarm is None else {"guardrail": alarm.guardrail, "agents": alarm.agents}
         return self.kind(
+            **more,
             phase=trial.phase if self.plan is None else trial.phase - 1,
             reason=reason,
             weights=trial.study.weights,
@@ -348,7 +477,7 @@ def _anew(
     """
     assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
     origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
-    asked = replace(trial, study=ask_anew(origin, weights, delta, *arms), origin=origin)
+    asked = replace(trial, study=ask_anew(origin, weights, delta, *arms), origin=origin, guards=None)
     start, *states = folded(asked.policy, trial.past)
     asked = replace(asked, state=states[-1] if states else start)
     plan = _going_on(asked)
@@ -385,6 +514,9 @@ def open_arm(trial: Trial, arm: str) -> Anew:
     closed = trial.study.problem.dormant
     if arm not in closed:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(closed) or "none: all arms are open")
+    if any((one.arm, one.verdict) == (arm, "stopped") for one in trial.verdicts):
+        allowed = "an arm that no guardrail has stopped: how often it was drawn then depends on its outcomes"
+        raise InvalidInput("arm", found=f"{arm!r}, which a guardrail stopped", allowed=allowed)
     withdrawn = {name: phase for name, phase in trial.arms_withdrawn.items() if name != arm}
     opened = {**trial.arms_opened, arm: trial.phase}
     with_it = replace(trial, arms_opened=opened, arms_withdrawn=withdrawn)
@@ -401,11 +533,33 @@ def withdraw_arm(trial: Trial, arm: str) -> Anew:
     return _anew(without, trial.study.weights, _delta_without(trial, withdrawn), ArmWithdrawn, arm)
 
 
+def stop_arm(trial: Trial, found: Finding) -> Anew:
+    """The trial without an arm on which a guardrail raised an alarm."""
+    anew = withdraw_arm(replace(trial, verdicts=trial.verdicts | {found}), found.arm)
+    return replace(anew, kind=ArmStopped, finding=found)
+
+
+def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
+    """What a finding becomes: another question, or a note."""
+    if found.verdict == "stopped":
+        return stop_arm(trial, found)
+    return GuardrailNoted(
+        phase=trial.phase, guardrail=found.guardrail, arm=found.arm, verdict=found.verdict, agents=found.agents
+    )
+
+
 def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:
     """What the recorded phases give for the question that an event asks."""
     match event:
         case ArmOpened(arm=arm):
             return open_arm(trial, arm)
+        case ArmStopped(arm=arm):
+            found = trial.finding
+            if found is None or (found.arm, found.verdict) != (arm, "stopped"):
+                raise InvalidInput(
+                    "arm", found=f"{arm!r} stopped", allowed="an arm on which a guardrail raised an alarm"
+                )
+            return stop_arm(trial, found)
         case ArmWithdrawn(arm=arm):
             return withdraw_arm(trial, arm)
         case Reweighed(weights=weights):
@@ -479,15 +633,15 @@ def apply(trial: Trial, event: Event) -> Trial:
             mine = thaw(trial, agent)
             _check_next_plan(event.plan, mine.plan, trial.study)
             return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
+        case GuardrailNoted():
+            return replace(trial, verdicts=trial.verdicts | {_checked_finding(trial, event)})
         case Reweighed() | ArmOpened() | ArmWithdrawn():
             again = asked_again(trial, event)
-            _check_anew(event, again.event(event.reason, event.consequences), trial.study)
+            reason = again.finding.reason if again.finding else event.reason
+            _check_anew(event, again.event(reason, event.consequences), trial.study)
             return replace(again.trial, stage=after.stage, plan=event.plan or again.trial.plan)
         case PhaseClosedEarly(without=without):
-            if without != trial.awaited:
-                raise InvalidInput(
-                    "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
-                )
+            _check_awaited(trial, without)
             return replace(trial, stage=after.stage, closed_early=True)
         case PhaseClosed():
             step = trial.step()
@@ -525,6 +679,23 @@ def replay(events: Iterable[Event]) -> Trial:
 # What was recorded against what its reports give: the same decision, and a plan that only rounding may change.
 
 
+def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
+    """What the guardrails find, if it is what was recorded."""
+    found = trial.finding
+    if found is None or finding_event(trial, found) != event:
+        words = f"{event.arm!r} {event.verdict}"
+        raise InvalidInput("guardrail-noted", found=words, allowed="what the reports say of the guardrails")
+    return found
+
+
+def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
+    """Raise unless a phase was closed without exactly those who were awaited."""
+    if without != trial.awaited:
+        raise InvalidInput(
+            "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
+        )
+
+
 def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
     """Raise unless a recorded step is the one that was taken again."""
     phase = recorded.decision.phase
@@ -540,7 +711,7 @@ def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -
 
 def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
     """Raise unless what a recorded question found in the past is what was found in it again."""
-    for name in RECOMPUTED_BY_ASKING:
+    for name in (*RECOMPUTED_BY_ASKING, *(RECOMPUTED_BY_ALARM if isinstance(mine, ArmStopped) else ())):
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(
                 f"question in phase {recorded.phase}",

@@ -286,7 +286,7 @@ def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift
     logs = np.log1p(stakes[:, None, None, :] * shares[..., None])
     won, size = np.einsum("bsn,bsni->bi", events, logs), np.einsum("bsn,bsni->bi", events, np.abs(logs))
     level = stakes * shift
-    return np.asarray(level + won - ROUNDING * (level + size))
+    return np.asarray(level + won - ROUNDING * (np.abs(level) + size))
 
 
 def log_power_products(bets: Bets, gaps: FloatArray) -> FloatArray:

@@ -162,6 +162,8 @@ class UnknownScale(RewardModel):
     def scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
         """`(bet,)` each: Student's t of the phase as a normal score, and its degrees of freedom; 0 without any."""
         variances, degrees = self.fresh_variances(bets.fresh)
+        if self.shared_axes != (-2, -1):  # a side without any draws has no share in the contrast, nor a scatter in it
+            degrees = np.where(bets.fresh.counts > 0, degrees, np.inf)
         least = self._least(degrees, bets.weights)
         nu, lost = np.minimum(*at_bets(bets, least, least)), bets.fresh.mixed_rounding(bets.weights)
         contrast = bets.contrast - sum(at_bets(bets, lost, lost))

@@ -578,7 +578,7 @@ def answer_all(url, admin, message):
 EXPECTED = [("phase.decided", 1), ("phase.decided", 2), ("study.ended", 2)]
 
 
-def told_of(entries):
+def of_agents(entries):
     """Without repetitions, in order."""
     once = {one["id"]: (one["type"], one["said"]["data"].get("phase")) for one in entries}
     return [found for found in once.values() if found[0] != "webhook.test"]
@@ -606,7 +606,7 @@ def test_a_receiver_that_refuses_and_is_killed_is_told_everything_in_the_end(tmp
                 assert "whsec_" not in listed
                 receiver = receiver_process(port, str(secret), str(output), refusals=0)
                 assert "Delivered." in parley(url, root, "webhooks", "test", webhook)
-                eventually(lambda: told_of(kept(output)) == EXPECTED, 60)
+                eventually(lambda: of_agents(kept(output)) == EXPECTED, 60)
                 assert f"Removed: {webhook}" in parley(url, root, "webhooks", "remove", webhook)
         finally:
             receiver.kill()
@@ -632,7 +632,7 @@ def test_a_server_killed_between_commit_and_delivery_delivers_when_it_is_back(da
         with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1") as (_, url):
             with Client(url, token) as admin:
                 answer_all(url, admin, message)
-            eventually(lambda: told_of(receiver.taken) == EXPECTED, 120)  # on PostgreSQL once the lease is over
+            eventually(lambda: of_agents(receiver.taken) == EXPECTED, 120)  # on PostgreSQL once the lease is over
         assert not receiver.forged
         assert [one["id"] for one in receiver.taken].count(receiver.taken[0]["id"]) == 1 + sent
 

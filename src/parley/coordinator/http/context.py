@@ -248,6 +248,7 @@ class Context:
         """
         self.tell(row)
         if row.stage is not Stage.CLOSING:
+            self.closer.reported(row.id)
             return row
         with self.watch.following(row.id):  # from before the closer begins, so that its word is not missed
             self.closer.call()

@@ -21,10 +21,11 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import EVENTS, Stage, StudyMessage, read_event
 from parley.protocol.codec import read_json
+from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.sensitivity import WORDS as STANDINGS
 from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
 from parley.protocol.state_machine import OVER
-from parley.protocol.trial import ends_at
+from parley.protocol.trial import Trial, ends_at
 from parley.text.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
@@ -281,7 +282,31 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
         first=columns.start,
         agent_count=len(study.agents),
         agents=_agents(transaction, row, state, statuses, shown, ends, columns),
+        outcomes=_outcomes(transaction, row, state, shown, columns),
     )
+
+
+def _outcomes(
+    transaction: Transaction, row: StudyRow, state: State, last: int, columns: slice
+) -> list[answers.OutcomeFound]:
+    """Of every further outcome, from the phases up to the `last`, and what the log says of guardrails by now."""
+    study = studies.message(transaction, row)
+    plan = phases.plan_of(transaction, row.id, row.phase)
+    if not study.outcomes or plan is None:
+        return []
+    question = studies.question(transaction, row.id)
+    trial = Trial(
+        id=row.id,
+        study=study,
+        stage=row.stage,
+        state=state,
+        plan=plan,
+        origin=None if question is None else studies.created(transaction, row),
+        arms_withdrawn={} if question is None else question.withdrawn,
+        outcomes_past=tuple(phases.read_outcomes(transaction, row.id, study, phase) for phase in range(1, last + 1)),
+        verdicts=phases.verdicts(transaction, row.id),
+    )
+    return [answers.OutcomeFound.from_json(one) for one in trial_outcomes(trial, agents=columns)]
 
 
 def _agents(

@@ -17,9 +17,10 @@ from parley.coordinator.record.tables import studies as studies_table
 from parley.policies import State
 from parley.protocol import Decision, Held, Place, Plan, Receipt, Report, StudyMessage
 from parley.protocol.codec import read_json
-from parley.protocol.events import ReportCorrected
+from parley.protocol.events import ArmStopped, GuardrailNoted, ReportCorrected
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Counted
+from parley.protocol.trial import Finding
 from parley.rewards import Past
 from parley.totals import Totals
 
@@ -238,6 +239,18 @@ def read_totals(transaction: Transaction, study_id: str, study: StudyMessage, ph
     return Totals.columns(parts, len(study.arms))
 
 
+def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> tuple[Totals, ...]:
+    """`(arm, agent)` of each further outcome: what the reports of a phase add up to."""
+    if not study.outcomes:
+        return ()
+    taken = reports_of(transaction, study_id, phase)
+    of_agents = [taken[name].report.outcomes if name in taken else None for name in study.agents]
+    return tuple(
+        Totals.columns([None if one is None else one[place].totals for one in of_agents], len(study.arms))
+        for place in range(len(study.outcomes))
+    )
+
+
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
     """The same of a decided phase, cached: not for the transaction that decides it, which may be undone."""
     key = (row.id, row.digest, phase)
@@ -323,6 +336,18 @@ def corrections(transaction: Transaction, study: str) -> list[Corrected]:
         Corrected(event=ReportCorrected.from_json(record.payload), sequence=record.sequence, at=record.at)
         for record in ledger.of_kind(transaction, study, "report-corrected")
     ]
+
+
+def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
+    """What the log says of guardrails: arms that were stopped, proposed to be, or cleared."""
+    noted = (GuardrailNoted.from_json(one.payload) for one in ledger.of_kind(transaction, study, "guardrail-noted"))
+    stopped = (ArmStopped.from_json(one.payload) for one in ledger.of_kind(transaction, study, "arm-stopped"))
+    return frozenset(
+        [
+            *(Finding(one.guardrail, one.arm, one.verdict, one.agents) for one in noted),
+            *(Finding(one.guardrail, one.arm, "stopped", one.agents) for one in stopped),
+        ]
+    )
 
 
 def most_releases(transaction: Transaction, study: str) -> int:

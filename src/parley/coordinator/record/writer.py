@@ -39,6 +39,7 @@ INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # another question is asked
+STOPPED = {"arm-stopped": "stop-arm"}  # the same, by a guardrail
 # Where tests may kill the process: after a statement of an event, by the event's kind and what was written.
 AFTER = {
     "report-accepted": {"log": "report-logged", "reports": "report-inserted", "studies": "report-counted"},
@@ -71,8 +72,9 @@ AFTER = {
             "assignments": f"{act}-plan-stored",
             "studies": f"{act}-counted",
         }
-        for kind, act in ANEW.items()
+        for kind, act in (ANEW | STOPPED).items()
     },
+    "guardrail-noted": {"log": "guardrail-logged"},
 }
 # The chaos tests read these: of a report and the step it may bring, and of what administrators do or decide.
 POINTS = (

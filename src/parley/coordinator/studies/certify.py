@@ -32,6 +32,7 @@ def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record
         decisions = [*decisions, event.decision]
     if isinstance(event, ReportCorrected):
         corrections, sequences = [*corrections, event], [*sequences, record.sequence]
+    outcomes = [phases.read_outcomes(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
     drawn = [phases.read_totals(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
     scatter: Scatter | None = None
     for phase in drawn:
@@ -46,6 +47,7 @@ def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record
         version=__version__,
         warnings=() if scatter is None else scale_warnings(trial.study, scatter),
         phases=drawn,
+        outcome_phases=outcomes if trial.study.outcomes else (),
         corrected_in=sequences,
         released=phases.most_releases(transaction, trial.id) if private else 1,
     )

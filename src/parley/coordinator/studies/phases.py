@@ -29,15 +29,16 @@ from parley.protocol import (
     Report,
     Stage,
     Step,
+    StudyMessage,
     Trial,
     check_adjustment,
     check_report,
     require_readable,
 )
 from parley.protocol.codec import canonical
-from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined, StepFailed
+from parley.protocol.events import Disputed, GuardrailNoted, ReportAccepted, ReportQuarantined, StepFailed
 from parley.protocol.state_machine import OVER, still_asked
-from parley.protocol.trial import Settled
+from parley.protocol.trial import Anew, Settled, apply, finding_event
 from parley.system.killpoints import reached
 
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
@@ -168,18 +169,27 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         held={one.agent: Held(one.digest, one.why) for one in held if one.refused is None},
         refused=frozenset(one.digest for one in held if one.refused is not None),
     )
-    if not past:
+    if not (past or is_guarded(study)):
         return trial
-    recorded, settled = [], []
+    recorded, settled, outcomes = [], [], []
     for phase in range(1, phases.decided(transaction, row.id) + 1):
         plan, taken = phases.plan_of(transaction, row.id, phase), phases.reports_of(transaction, row.id, phase)
         if plan is None:
             raise StorageUnavailable(f"the study {row.id} has no plan for phase {phase}: damaged data")
         found = {agent: one.report for agent, one in taken.items()}
-        recorded.append(replace(trial, reports=found).totals)
+        then = replace(trial, reports=found)
+        recorded.append(then.totals)
+        outcomes.append(then.outcome_totals)
         settled.append(Settled(plan=plan, reports={agent: one.receipt.report for agent, one in taken.items()}))
     corrected = tuple(one.event for one in phases.corrections(transaction, row.id))
-    return replace(trial, past=tuple(recorded), settled=tuple(settled), corrections=corrected)
+    return replace(
+        trial,
+        past=tuple(recorded),
+        settled=tuple(settled),
+        corrections=corrected,
+        outcomes_past=tuple(outcomes) if study.outcomes else (),
+        verdicts=phases.verdicts(transaction, row.id),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +202,7 @@ class _Step:
     failure: str = ""
     trial: Trial | None = None
     step: Step | None = None
+    found: Anew | GuardrailNoted | None = None  # what a guardrail found comes first
 
 
 def _attempt(work: Callable[[], _Step]) -> _Step:
@@ -215,6 +226,8 @@ def _computed(loaded: _Step) -> _Step:
         return loaded
 
     def compute() -> _Step:
+        if trial.finding is not None:
+            return _Step(trial=trial, found=finding_event(trial, trial.finding))
         step = trial.step()
         require_readable(step.event)
         return _Step(trial=trial, step=step)
@@ -227,17 +240,37 @@ def closing_studies(transaction: Transaction) -> list[str]:
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
+def running_studies(transaction: Transaction) -> list[str]:
+    """Studies whose reports may have raised an alarm that no process looked for."""
+    return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
+
+
+def _guards(transaction: Transaction, study: str) -> bool:
+    row = studies.get(transaction, study)
+    return row is not None and is_guarded(studies.message(transaction, row))
+
+
+def is_guarded(study: StudyMessage) -> bool:
+    """Whether it has a guardrail."""
+    return any(outcome.guards for outcome in study.problem.outcomes)
+
+
 def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     """Take the due step of a study, and return its row then; None if no step is due, or the study changed meanwhile.
 
-    At the end the certificate comes with it. A step that cannot be taken pauses the study, with the reason.
+    At the end the certificate comes with it. A step that cannot be taken pauses the study, with the reason. What the
+    guardrails find is a step of its own, before the policy's; in a running phase it is the only one.
     """
 
     def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
         row = studies.get(transaction, study)
-        if row is None or row.stage is not Stage.CLOSING:
+        if row is None or row.stage not in (Stage.CLOSING, Stage.RUNNING):
             return None
-        return row, _attempt(lambda: _Step(trial=load_trial(transaction, row)))
+        if row.stage is Stage.RUNNING and not _guards(transaction, study):
+            return None
+        loaded = _attempt(lambda: _Step(trial=load_trial(transaction, row)))
+        quiet = loaded.trial is None or loaded.trial.finding is None
+        return None if row.stage is Stage.RUNNING and quiet else (row, loaded)
 
     found = storage.read(look)
     if found is None:
@@ -249,10 +282,26 @@ def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
 
 def _prepared(storage: Storage, seen: StudyRow, taken: _Step, at: str) -> Prepared:
     trial, step = taken.trial, taken.step
+    if trial is not None and taken.found is not None:
+        return _prepared_finding(storage, seen, trial, taken.found, at)
     if trial is None or step is None:
         return prepare(seen, StepFailed(phase=seen.phase, error=taken.failure), actor=COORDINATOR, at=at)
     state, after = canonical(step.state.to_json()), trial.close(step)
     prepared = prepare(seen, step.event, actor=COORDINATOR, at=at, states={"state": state})
+    return with_certificate(storage, prepared, after) if after.stage in OVER else prepared
+
+
+def _prepared_finding(
+    storage: Storage, seen: StudyRow, trial: Trial, found: Anew | GuardrailNoted, at: str
+) -> Prepared:
+    """What a guardrail found, for the log: a note, or an arm that is stopped, which may end the study."""
+    if isinstance(found, GuardrailNoted):
+        return prepare(seen, found, actor=COORDINATOR, at=at)
+    assert found.finding is not None
+    event = found.event(found.finding.reason, "")
+    start = canonical(found.trial.policy.start().to_json())
+    states = {"state": start, "states": [canonical(state.to_json()) for state in found.states]}
+    prepared, after = prepare(seen, event, actor=COORDINATOR, at=at, states=states), apply(trial, event)
     return with_certificate(storage, prepared, after) if after.stage in OVER else prepared
 
 
@@ -266,7 +315,9 @@ class Closer:
 
     def __init__(self, storage: Storage, clock: Clock, metrics: Metrics) -> None:
         self._storage, self._clock, self._metrics = storage, clock, metrics
-        self._call, self._stopped = threading.Event(), False
+        self._call, self._stopped, self._lock = threading.Event(), False, threading.Lock()
+        self._reported: set[str] | None = None  # running studies with new reports; None: any may have some
+        self._unguarded: set[str] = set()  # studies without guardrails
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
     def start(self, notify: Callable[[StudyRow], None]) -> None:
@@ -284,6 +335,15 @@ class Closer:
         """A study may be due: look now."""
         self._call.set()
 
+    def reported(self, study: str) -> None:
+        """Reports came to a running study: its guardrails may find something in them."""
+        if study in self._unguarded:
+            return
+        with self._lock:
+            if self._reported is not None:
+                self._reported.add(study)
+        self._call.set()
+
     def _run(self) -> None:
         while not self._stopped:
             for study in self._due():
@@ -295,24 +355,36 @@ class Closer:
 
     def _due(self) -> list[str]:
         try:
-            return self._storage.read(closing_studies)
+            with self._lock:
+                reported, self._reported = self._reported, set()
+            running = self._storage.read(running_studies) if reported is None else sorted(reported)
+            return [*self._storage.read(closing_studies), *filter(self._guarded, running)]
         except StorageUnavailable as error:
             logger.warning("cannot look for phases to close", error=str(error))
         except Exception:  # nobody else closes phases: this thread must outlive whatever it meets
             logger.exception("cannot look for phases to close")
+        self._reported = None  # what was not looked at is found by looking at all
         return []
 
+    def _guarded(self, study: str) -> bool:
+        """Whether a study has guardrails: asked once, since that never changes."""
+        if study not in self._unguarded and not self._storage.read(lambda transaction: _guards(transaction, study)):
+            self._unguarded.add(study)
+        return study not in self._unguarded
+
     def _close(self, study: str) -> None:
-        """One study; what goes wrong with it is no reason to let the others wait."""
-        begun = perf_counter()
+        """All steps of one study that are due; what goes wrong with it is no reason to let the others wait."""
         try:
-            row = take_step(self._storage, study, self._clock())
-            if row is None:
-                return
-            self._metrics.steps.observe(perf_counter() - begun)
-            self._metrics.phases.inc()
-            logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
-            self._notify(row)
+            while not self._stopped:
+                begun, at = perf_counter(), self._clock()
+                row = take_step(self._storage, study, at)
+                if row is None:
+                    return
+                self._metrics.steps.observe(perf_counter() - begun)
+                if row.stage in OVER or row.opened_at == at:  # else it was a finding of a guardrail, or a pause
+                    self._metrics.phases.inc()
+                logger.info("step taken", study=study, stage=str(row.stage), phase=row.phase)
+                self._notify(row)
         except StorageUnavailable as error:
             logger.warning("cannot close a phase", study=study, error=str(error))
         except Exception:

@@ -1,0 +1,216 @@
+"""Guardrails: evidence that an arm harms by more than is allowed, and evidence that it does not.
+
+Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: that of the arm minus that of the control
+minus the margin, or the arm's own minus the limit. For every pair of arm and agent two wealths bet on every phase's
+fresh draws, by the payoffs of the outcome's own reward model: the *alarm* against "h <= 0", and the *clearing* against
+"h > 0". One of these nulls is true, so only one of the two can err. Each is a nonnegative supermartingale from 1 under
+its null: it ever reaches the line (pairs / delta) with probability at most delta / pairs (Ville). So any false alarm or
+false clearing of a guardrail, in the whole study, has probability at most its delta (docs/outcomes.md).
+
+Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: with no estimate yet, on
+the harm that these draws can just prove. Simulator, coordinator and replay all call `update`; arrays are
+`(..., arm, agent)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from parley.outcomes import Outcome
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.rewards import Bets
+from parley.system.once import once
+from parley.totals import Totals
+
+DOUBT = 0.5  # of the harm that first draws are staked on: its standard error, so that half and twice as much win too
+HOPELESS = 2.0  # standard errors: a bet on what is farther away is not laid
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GuardState:
+    """What a guardrail remembers between phases, `(..., arm, agent)` each."""
+
+    log_alarm: FloatArray  # evidence that the harm is more than allowed
+    log_clear: FloatArray  # evidence that it is not
+    alarmed_in: IntArray  # the phase that raised the alarm; 0: none
+    cleared_in: IntArray  # the phase that cleared the arm; 0: none
+    past: Totals  # of the outcome, over all phases
+    phase: int = 0  # how many there were
+
+    @property
+    def alarmed(self) -> BoolArray:
+        """`(..., arm)`: for anybody's mix."""
+        return np.asarray((self.alarmed_in > 0).any(axis=-1))
+
+    @property
+    def cleared(self) -> BoolArray:
+        """`(..., arm)`: for everybody's mix."""
+        return np.asarray((self.cleared_in > 0).all(axis=-1))
+
+    def take(self, some: Any) -> Self:
+        """Some replications of a batch."""
+        kept = {field.name: getattr(self, field.name)[some] for field in fields(self) if field.name != "phase"}
+        return replace(self, **kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guardrail:
+    """One guardrail of a study. `share` is what it may spend of its delta, where the weights were asked anew.
+
+    >>> from parley.rewards import Binary
+    >>> harm = Outcome(name="harm", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
+    >>> problem = Problem(arms=["c", "a"], weights=[[1.0]], control="c", outcomes=(harm,))
+    >>> guard = Guardrail.of(problem, harm)
+    >>> fresh = Totals(counts=np.full((2, 1), 200), sums=np.array([[10.0], [60.0]]))
+    >>> guard.update(guard.start(), fresh).alarmed.tolist()
+    [False, True]
+    """
+
+    problem: Problem  # with the outcome's reward model, and its delta
+    outcome: Outcome
+
+    @classmethod
+    def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
+        """Of a study's problem."""
+        assert outcome.delta is not None
+        return cls(problem=problem.of_outcome(outcome, outcome.delta * share), outcome=outcome)
+
+    @once
+    def line(self) -> float:
+        """What the evidence of a pair must reach: log(pairs / delta)."""
+        arms = self.problem.arm_count - (self.outcome.limit is None)
+        return math.log(arms * self.problem.question_count) - math.log(self.problem.delta)
+
+    @property
+    def allowed(self) -> float:
+        """How much harm there may be: beyond the control's, or at all."""
+        bound = self.outcome.margin
+        return bound if bound is not None else self.outcome.sign * float(self.outcome.limit or 0.0)
+
+    @property
+    def settles_alone(self) -> bool:
+        """Whether the bets of an agent rest on the agents in its mix alone: then they are settled when these are in.
+
+        Where all agents share an unknown scale, other reports of the phase change it.
+        """
+        return -1 not in self.problem.noise.shared_axes
+
+    def start(self, batch: tuple[int, ...] = ()) -> GuardState:
+        """No evidence yet."""
+        shape = (*batch, *self.problem.shape)
+        return GuardState(
+            log_alarm=np.zeros(shape),
+            log_clear=np.zeros(shape),
+            alarmed_in=np.zeros(shape, dtype=np.int64),
+            cleared_in=np.zeros(shape, dtype=np.int64),
+            past=Totals.zero(shape),
+        )
+
+    def update(self, state: GuardState, fresh: Totals) -> GuardState:
+        """After the totals of this outcome in another phase. A pair whose cells were not all drawn keeps its wealth."""
+        alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
+        for pairs in self._pairs(fresh):
+            self._settle(alarm, 1.0, state, pairs)
+            self._settle(clear, -1.0, state, pairs)
+        return GuardState(
+            log_alarm=alarm,
+            log_clear=clear,
+            alarmed_in=np.where((state.alarmed_in == 0) & (alarm >= self.line), phase, state.alarmed_in),
+            cleared_in=np.where((state.cleared_in == 0) & (clear >= self.line), phase, state.cleared_in),
+            past=state.past + fresh,
+            phase=phase,
+        )
+
+    def fold(self, phases: Iterable[Totals]) -> GuardState:
+        """After all these phases of one study."""
+        state = self.start()
+        for fresh in phases:
+            state = self.update(state, fresh)
+        return state
+
+    def _pairs(self, fresh: Totals) -> Iterator[_Pairs]:
+        """The arms that are tested, against the control or against nothing but the limit.
+
+        A bet has two sides. Against a limit the other side is an arm without draws, which has no share in the contrast:
+        so every other arm is left out, and then the others.
+        """
+        arms = np.arange(self.problem.arm_count)
+        if self.outcome.limit is None:
+            control = self.problem.arms.index(self.problem.control or "")
+            yield _Pairs(arms=arms != control, other=control, fresh=fresh, control=True)
+            return
+        for odd in (0, 1):
+            mine = arms % 2 == odd
+            yield _Pairs(arms=mine, other=1 - odd, fresh=fresh.without(~mine), control=False)
+
+    def _settle(self, wealth: FloatArray, side: float, state: GuardState, pairs: _Pairs) -> None:
+        """Pay the bets on "more harm than is allowed" (side 1), or on "no more than that" (side -1), into `wealth`."""
+        problem, model, fresh, line = self.problem, self.problem.noise, pairs.fresh, self.line
+        cells = model.cell_variances(state.past)
+        variance = pairs.both(problem.mixed_variances(np.maximum(fresh.counts, 1), cells))
+        beyond = side * (self._harm(pairs, problem.mixed(fresh.means)) - self.allowed)
+        known = pairs.all(problem.drawn(state.past.counts))
+        provable = np.sqrt(2 * line * variance)
+        gap = side * (self._harm(pairs, problem.mixed(state.past.means)) - self.allowed)
+        releases = max(state.phase, 1)
+        error = np.sqrt(pairs.both(problem.mixed_variances(np.maximum(state.past.counts, 1), cells, releases)))
+        estimate, error = np.where(known, gap, provable), np.where(known, error, DOUBT * provable)
+        betting = pairs.arms[:, None] & pairs.all(problem.drawn(fresh.counts)) & (wealth < line)
+        betting &= estimate + HOPELESS * error > 0
+        *replication, arm, agent = np.nonzero(betting)
+        if not arm.size:
+            return
+        missing, other = line - wealth[betting], np.full(arm.shape, pairs.other)
+        above = side * self.outcome.sign > 0
+        bets = Bets(
+            estimate=estimate[betting],
+            error=error[betting],
+            missing=missing,
+            contrast=beyond[betting],
+            shift=-side * self.allowed,
+            variance=variance[betting],
+            replication=tuple(replication),
+            opponent=arm if above else other,
+            arm=other if above else arm,
+            agent=agent,
+            weights=problem.weights,
+            past=state.past,
+            fresh=fresh,
+            # A limit is no tolerance, by which models guess how long a test of near-ties may take.
+            horizon=None if pairs.control else np.full(arm.shape, np.nan),
+        )
+        won = model.payoff(bets)
+        wealth[betting] = np.where((won >= missing) & model.boosted, line, wealth[betting] + won)
+
+    def _harm(self, pairs: _Pairs, mixed: FloatArray) -> FloatArray:
+        """`(..., arm, agent)`: of mixed means, beyond the control's where there is one."""
+        against = mixed[..., pairs.other, None, :] if pairs.control else 0.0
+        return np.asarray(self.outcome.sign * (mixed - against))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pairs:
+    """Arms that are tested together, and the arm on the other side of their bets."""
+
+    arms: BoolArray  # (arm,)
+    other: int
+    fresh: Totals
+    control: bool  # the other side is the control; else it has no draws
+
+    def both(self, variances: FloatArray) -> FloatArray:
+        """`(..., arm, agent)`: of contrasts, from those of mixed means."""
+        return variances + variances[..., self.other, None, :] if self.control else variances
+
+    def all(self, drawn: BoolArray) -> BoolArray:
+        """`(..., arm, agent)`: whether everything that a contrast needs is there."""
+        return drawn & drawn[..., self.other, None, :] if self.control else drawn
+
+
+def guardrails(problem: Problem, share: float = 1.0) -> tuple[Guardrail, ...]:
+    """The guardrails of a study, in its order."""
+    return tuple(Guardrail.of(problem, outcome, share) for outcome in problem.outcomes if outcome.guards)

@@ -1,0 +1,182 @@
+"""Guardrails: alarms and clearings under every reward model, in both directions, against a control or a limit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.support import first_quick
+
+from parley.outcomes import Outcome
+from parley.policies.guardrails import Guardrail, guardrails
+from parley.problem import Problem
+from parley.rewards import make_model
+from parley.totals import Totals
+
+MODELS = {
+    "gaussian": {"kind": "gaussian", "scale": 0.5},
+    "unknown": {"kind": "gaussian", "scale": "unknown"},
+    "per agent": {"kind": "gaussian", "scale": "unknown per agent"},
+    "shared": {"kind": "gaussian", "scale": "unknown, shared"},
+    "clipped": {"kind": "gaussian", "scale": 0.5, "clip": [-2.0, 3.0]},
+    "subgaussian": {"kind": "subgaussian", "scale": 0.5},
+    "bounded": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"},
+    "hoeffding": {"kind": "bounded", "low": 0.0, "high": 1.0},
+    "binary": {"kind": "binary"},
+    "normal": {"kind": "binary", "inference": "normal"},
+    "count": {"kind": "count"},
+}
+ARMS, AGENTS, MARGIN, DELTA = 3, 3, 0.1, 0.1
+WEIGHTS = 0.5 * np.eye(AGENTS) + 0.5 * np.array([[0.5, 0.3, 0.2], [0.25, 0.4, 0.2], [0.25, 0.3, 0.6]])
+WAYS = [("lower", "margin"), ("higher", "margin"), ("lower", "limit"), ("higher", "limit")]
+
+
+def made(model="binary", better="lower", how="margin", *, base=0.4, weights=WEIGHTS, **more):
+    """A guardrail, and the means of a control at `base` and of arms whose harm is so many margins beyond it."""
+    noise, sign = make_model(**MODELS[model]), 1 if better == "lower" else -1
+    bound = {"margin": MARGIN} if how == "margin" else {"limit": base + sign * MARGIN}
+    outcome = Outcome(name="harm", noise=noise, better=better, role="guardrail", delta=DELTA, **bound)
+    arms, agents = ["c", "a", "b"], len(weights)
+    problem = Problem(arms=arms, weights=weights, control="c", outcomes=(outcome,), **more)
+
+    def means(*margins):
+        return np.array([[base + sign * MARGIN * some] * agents for some in (0.0, *margins)])
+
+    return guardrails(problem)[0], means
+
+
+def run(guard, means, phases=(40, 60, 100, 150), studies=1000, seed=1, scale=0.5, moved=()):
+    noise = guard.problem.noise
+    state = guard.start((studies,))
+    for place, count in enumerate(phases):
+        shift = moved[place] if moved else 0.0
+        draw = next(iter(noise.samplers(means + shift, scale if noise.free_scale else None).values()))()
+        generator = np.random.default_rng([seed, place])
+        state = guard.update(state, draw(generator, np.full((studies, *guard.problem.shape), count)))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("model", "better", "how"),
+    first_quick(
+        *[("binary", *WAYS[0]), ("count", *WAYS[3]), ("subgaussian", *WAYS[2])],
+        *[(model, *way) for way in WAYS for model in MODELS],
+        quick=3,
+    ),
+)
+def test_false_alarms_are_rare_at_the_margin_and_harm_is_found(model, better, how):
+    guard, means = made(model, better, how)
+    at = run(guard, means(1.0, 1.0), studies=600)
+    assert (at.alarmed_in > 0).any(axis=(-2, -1)).mean() <= DELTA + 0.03
+    beyond = run(guard, means(1.001, 0.0), studies=200)
+    assert (beyond.cleared_in[:, 1] > 0).any(axis=-1).mean() <= DELTA + 0.05
+    harmful = run(guard, means(4.0, 0.0), studies=100)
+    assert harmful.alarmed[:, 1].mean() > 0.95
+    assert not harmful.alarmed[:, 2].any()
+    assert harmful.cleared[:, 1].mean() == 0
+    # Of arms that are better than the control everybody is soon sure.
+    assert run(guard, means(0.0, -2.0), studies=100).cleared[:, 2].mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("model", "moved"),
+    first_quick(
+        *[(model, (0.0, -0.2, 0.2, -0.2)) for model in ("binary", "unknown", "gaussian", "count")],
+        *[(model, (0.0, 0.1, 0.2, 0.3)) for model in ("binary", "unknown", "gaussian", "count")],
+        quick=1,
+    ),
+)
+def test_drift_of_all_arms_raises_no_alarm(model, moved):
+    guard, means = made(model)
+    found = run(guard, means(1.0, 1.0), moved=moved)
+    assert (found.alarmed_in > 0).any(axis=(-2, -1)).mean() <= DELTA + 0.02
+
+
+def test_the_sign_of_better_is_the_direction_of_harm():
+    """With the same data, what harms where lower is better is a benefit where higher is."""
+    lower, means = made("binary", "lower")
+    higher = replace(lower, outcome=replace(lower.outcome, better="higher"))
+    up = means(4.0, 0.0)
+    assert run(lower, up, studies=50).alarmed[:, 1].all()
+    assert not run(higher, up, studies=50).alarmed.any()
+    assert run(higher, means(-3.5, 0.0), studies=50).alarmed[:, 1].mean() > 0.9
+
+
+def test_the_margin_is_taken_off_once():
+    """At one and a half margins an alarm is right and common; at a margin that is applied twice it would be rare."""
+    guard, means = made("gaussian")
+    phases = (400, 600, 1500, 3000)
+    assert run(guard, means(1.5, 0.0), phases, studies=200).alarmed[:, 1].mean() > 0.9
+    assert run(guard, means(0.5, 0.0), phases, studies=200).cleared[:, 1].mean() > 0.9
+
+
+def test_the_control_is_never_tested_against_itself():
+    guard, means = made("binary")
+    found = run(guard, means(4.0, 4.0), studies=20)
+    assert not found.alarmed[:, 0].any()
+    assert (found.log_alarm[:, 0] == 0).all()
+
+
+def test_a_pair_with_cells_that_were_not_drawn_keeps_its_wealth():
+    guard, means = made("binary", weights=np.eye(2))
+    counts = np.array([[50, 50], [50, 0], [50, 50]])
+    fresh = Totals(counts=counts, sums=np.where(counts > 0, [[2.0], [40.0], [3.0]], 0.0))
+    found = guard.update(guard.start(), fresh)
+    assert found.log_alarm[1, 1] == 0
+    assert found.alarmed_in[1].tolist() == [1, 0]
+    # What comes later of the other site is tested as first draws are.
+    late = Totals(counts=counts[:, ::-1], sums=fresh.sums[:, ::-1])
+    assert guard.update(found, late).alarmed_in[1].tolist() == [1, 2]
+    assert np.isclose(means(0.0, 0.0)[0, 0], 0.4)
+
+
+def test_a_late_arm_is_tested_from_its_first_draws_on():
+    guard, _ = made("gaussian")
+    counts = np.array([[30] * AGENTS, [30] * AGENTS, [0] * AGENTS])
+    nothing = Totals(counts=counts, sums=counts * 0.4)
+    state = guard.update(guard.update(guard.start(), nothing), nothing)
+    assert (state.log_alarm[2] == 0).all()
+    all_arms = np.full((ARMS, AGENTS), 30)
+    late = Totals(counts=all_arms, sums=all_arms * np.array([[0.4], [0.4], [1.2]]))
+    found = guard.update(state, late)
+    assert found.alarmed.tolist() == [False, False, True]
+
+
+def test_a_batch_decides_as_single_studies_do():
+    for model in MODELS:
+        guard, means = made(model)
+        noise = guard.problem.noise
+        draw = next(iter(noise.samplers(means(2.0, 0.0), 0.5 if noise.free_scale else None).values()))()
+        phases = [draw(np.random.default_rng(place), np.full((4, ARMS, AGENTS), 60)) for place in range(3)]
+        together = guard.start((4,))
+        for fresh in phases:
+            together = guard.update(together, fresh)
+        for one in range(4):
+            alone = guard.fold(fresh[one] for fresh in phases)
+            np.testing.assert_allclose(alone.log_alarm, together.log_alarm[one], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(alone.log_clear, together.log_clear[one], rtol=1e-9, atol=1e-9)
+
+
+def test_the_delta_is_divided_over_pairs_of_arm_and_agent():
+    guard, _ = made("binary")
+    assert np.isclose(guard.line, np.log(2 * AGENTS / DELTA))
+    limited, _ = made("binary", how="limit")
+    assert np.isclose(limited.line, np.log(ARMS * AGENTS / DELTA))
+    alike, _ = made("binary", weights=np.full((3, 3), 1 / 3))
+    assert np.isclose(alike.line, np.log(2 / DELTA))
+    shared = Guardrail.of(guard.problem, guard.outcome, share=0.25)
+    assert np.isclose(shared.line, guard.line + np.log(4))
+
+
+def test_private_reports():
+    """Noise in every sum is paid for: alarms at the margin stay rare, and harm is found."""
+    guard, means = made("binary", rho=0.5, noise=make_model(kind="binary"))
+    noise = guard.problem.noise
+    assert noise.rho == 0.25
+    for margins, low, high in (((1.0, 1.0), 0.0, DELTA + 0.02), ((4.5, 4.5), 0.9, 1.0)):
+        state = guard.start((400,))
+        draw = next(iter(noise.samplers(means(*margins)).values()))()
+        for place in range(3):
+            fresh = draw(np.random.default_rng(place), np.full((400, ARMS, AGENTS), 120))
+            added = np.rint(np.random.default_rng([place, 1]).normal(0, noise.noise_variance**0.5, fresh.sums.shape))
+            state = guard.update(state, Totals(counts=fresh.counts, sums=fresh.sums + added))
+        assert low <= state.alarmed.any(axis=-1).mean() <= high
