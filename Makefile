@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -138,6 +138,9 @@ tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (
 
 closed: setup    ## studies with a tolerance at ties, clear gaps, few rounds, few people (minutes; goes on where it stopped); rewrites part of docs/tolerance.md
 	$(BIN)/python -m tools.correctness closed
+
+questions: setup ## errors of further questions and of weights in doubt, and what they cost (an hour); rewrites part of docs/weights.md
+	$(BIN)/python -m tools.correctness questions
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tools.correctness savings

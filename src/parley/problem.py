@@ -77,6 +77,7 @@ class Problem(Tabular, StudySettings):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_settings(arms, agents)
+        self._check_roles()
         self._check_outcomes()
         (self.noise.outcome or self.noise).check_shape(self.shape)
         self._check_rates()
@@ -127,6 +128,33 @@ class Problem(Tabular, StudySettings):
         left = 1 - self.covariate_correlation**2
         first, later = (1.0, left) if rule.learns else (left, 1.0)
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=first, later_left=later)
+
+    def _check_roles(self) -> None:
+        """Who only asks has no rewards to weigh; who only draws takes over a column that is asked.
+
+        So nothing else has to know who asks: a second copy of a question costs no draw and no share of delta.
+        """
+        if not (self.asks_only or self.draws_only or self.weight_steps):
+            return
+        if self.horizon is not None:
+            found = f"{(self.asks_only + self.draws_only + self.weight_steps)[0]!r} in a study with a horizon"
+            raise InvalidInput("questions", found=found, allowed="none there: everybody plays for its own question")
+        weighed = np.flatnonzero(self.weights.any(axis=1) & ~self.draws)
+        if weighed.size:
+            found = f"weight on {self.agents[weighed[0]]!r}, which only asks"
+            raise InvalidInput("weights", found=found, allowed="weight on sites")
+        if not self.asks.any():
+            allowed = "at least one site that asks, or one question"
+            raise InvalidInput("questions", found="nobody who asks", allowed=allowed)
+        steps, sites = len(self.weight_steps), int((self.draws & self.asks).sum())
+        further = self.agents[self.agent_count - max(steps - 1, 0) * sites :]
+        if steps and (steps == 1 or not sites or not {*further} <= {*self.asks_only}):
+            allowed = f"2 or more, and a question at the end for each of the {sites} sites that ask at all but one"
+            raise InvalidInput("weight_steps", found=plural(steps, "step"), allowed=allowed)
+        first = self.weights[:, self.asks][:, :1]
+        weights = np.where(self.asks, self.weights, first)
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
 
     def _check_rates(self) -> None:
         """Only an agent without weight in any mix may have a rate of 0: otherwise the study could never end."""
@@ -180,6 +208,44 @@ class Problem(Tabular, StudySettings):
         """M."""
         return len(self.agents)
 
+    @once
+    def draws(self) -> BoolArray:
+        """`(agent,)`: who is a site. The others only ask: no draws, no token, no reports, and nobody waits for them.
+
+        >>> problem = Problem(arms=2, weights=[[1, 0, 0.5], [0, 1, 0.5], [0, 0, 0]], asks_only=["agent 3"])
+        >>> problem.draws.tolist(), problem.sites
+        ([True, True, False], ('agent 1', 'agent 2'))
+        """
+        return ~np.isin(self.agents, self.asks_only)
+
+    @once
+    def asks(self) -> BoolArray:
+        """`(agent,)`: who has a question. The others are only drawn, and nothing is said of an answer of theirs."""
+        return ~np.isin(self.agents, self.draws_only)
+
+    @once
+    def sites(self) -> tuple[str, ...]:
+        """The agents that are drawn."""
+        return tuple(agent for agent, draws in zip(self.agents, self.draws, strict=True) if draws)
+
+    @once
+    def from_sites(self) -> IntArray:
+        """`(agent,)`: the place of every agent among the sites, to spread what is known per site over all agents.
+
+        A question has nothing of the kind, and takes over the first site's, which nobody uses.
+        """
+        return np.where(self.draws, np.cumsum(self.draws) - 1, 0)
+
+    @once
+    def askers(self) -> tuple[str, ...]:
+        """The agents that have a question."""
+        return tuple(agent for agent, asks in zip(self.agents, self.asks, strict=True) if asks)
+
+    @property
+    def alone(self) -> FloatArray:
+        """The weights with every site on its own; a question weighs sites whatever they ask, and stays as it is."""
+        return np.where(self.draws, np.eye(self.agent_count), self.weights)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(K, M): the last two axes of every array about this problem."""
@@ -202,14 +268,14 @@ class Problem(Tabular, StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: True for the first agent with each distinct column of weights; the others ask the same question.
+        """`(agent,)`: True for the first that asks with each distinct column of weights; the others ask the same.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
         """
         # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents.
-        columns = [(column + 0.0).tobytes() for column in self.weights.T]
-        places = dict(zip(reversed(columns), range(self.agent_count - 1, -1, -1), strict=True))
+        asking = np.flatnonzero(self.asks)[::-1].tolist()
+        places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
         return first

@@ -157,6 +157,7 @@ class Setting(Key):
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
     always_supported: tuple[Any, ...] = ()  # values that every policy takes all the same
     needs: str = ""  # another setting that must be given with this one
+    in_file: bool = True  # a key of the study file; False: other keys make it (`parley.questions`)
 
     @property
     def place(self) -> str:
@@ -216,6 +217,28 @@ def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
         raise InvalidInput(key, found=f"{value!r:.60}", allowed="a list of names of arms, each once")
     chosen = {arm_name(key, name, arms, agents) for name in value}
     return tuple(arm for arm in arms if arm in chosen)
+
+
+def agent_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
+    """Names of agents, each once; they are kept in the order of the agents.
+
+    >>> agent_names("asks_only", ["country"], (), ("Paris", "country"))
+    ('country',)
+    """
+    chosen = text_list(key, value, arms, agents)
+    unknown = sorted(set(chosen) - set(agents))
+    if unknown:
+        raise InvalidInput(key, found=f"{unknown[0]!r:.60}", allowed=f"names of agents: {', '.join(agents[:20])}")
+    return tuple(agent for agent in agents if agent in chosen)
+
+
+def text_list(key: str, value: Any, _arms: Names, _agents: Names) -> Names:
+    """Different texts."""
+    if not isinstance(value, list | tuple) or len(set(map(str, value))) < len(value):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="a list of names, each once")
+    if not all(isinstance(name, str) and name.isprintable() for name in value):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="printable names")
+    return tuple(value)
 
 
 def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
@@ -442,6 +465,18 @@ class StudySettings:
         "names of arms that are not open yet: they are neither drawn nor answers until an administrator "
         "[opens them](arms.md); more than `top` arms must be open at the start",
         default="none", sentence="not open at the start: {value}", affects_decisions=True,
+    )
+    asks_only: Names = setting(
+        (), (list,), agent_names, "agents that only ask: a question beside those of the sites; nobody draws there",
+        default="none", sentence="further questions: {value}", in_file=False,
+    )
+    draws_only: Names = setting(
+        (), (list,), agent_names, "agents that are only drawn, and ask nothing",
+        default="none", sentence="asks nothing of its own: {value}", in_file=False,
+    )
+    weight_steps: Names = setting(
+        (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
+        default="none", sentence="weights are in doubt, and every question is asked at: {value}", in_file=False,
     )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),

@@ -17,13 +17,15 @@ from parley.covariates import LAWS, CovariateTruth
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
+from parley.questions import ASKS, QUESTIONS, asked_by
 from parley.rewards import noise_keys, section_keys, study_model
 from parley.rewards.history import History, history_of
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section, full_name, rounded_up, why_largest_gap
 from parley.text.formatting import plural
 from parley.validation.checks import LARGEST_SCALE, FloatArray, above_zero, number, real_array, whole
 from parley.validation.tables import AGENT, ARM, COVARIATE, OUTCOME, columns_of, draws_of, load_table
-from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
+from parley.weight_map import step_columns
+from parley.weights import LARGEST_SEED, WEIGHTS
 
 DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
@@ -108,15 +110,18 @@ MAX_DRAWS = 10_000
 
 def _sections() -> dict[str, dict[str, Key]]:
     made: dict[str, dict[str, Key]] = {"": dict(QUESTION)}
-    made |= {"weights": dict(WEIGHTS), "noise": noise_keys(), "outcomes": outcome_keys(), "policy": dict(POLICY)}
+    made |= {"weights": dict(WEIGHTS), "questions": dict(QUESTIONS), "noise": noise_keys(), "outcomes": outcome_keys()}
+    made |= {"policy": dict(POLICY)}
     for row in SETTINGS.values():
-        made.setdefault(row.section, {})[row.key] = row
+        if row.in_file:
+            made.setdefault(row.section, {})[row.key] = row
+    made["sites"]["asks"] = ASKS
     return made | {"truth": dict(TRUTH)}
 
 
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
-REPEATED = frozenset({"outcomes"})  # sections [[name]], of which there may be several
+REPEATED = frozenset({"outcomes", "questions"})  # sections [[name]], of which there may be several
 # What others call our keys: papers on bandits, tools for A/B tests, software for trials. In lower case.
 NEIGHBOURS: dict[str, tuple[str, ...]] = {
     word: places
@@ -296,15 +301,18 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     for key, most in (("agents", MOST_AGENTS), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:
             raise InvalidInput(key, found=counts[key], allowed=f"from 1 to {most:,}")
+    asked = asked_by(document, counts["agents"], folder)
+    inner = {name: asked.per_agent(name, keys) for name, keys in inner.items()}
     noise = study_model(inner["noise"])
-    settings = {name: inner[row.section][row.key] for name, row in SETTINGS.items() if row.key in inner[row.section]}
+    rows = {name: row for name, row in SETTINGS.items() if row.in_file}
+    settings = {name: inner[row.section][row.key] for name, row in rows.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],
-        agents=document["agents"],
-        weights=weights_of(inner["weights"], counts["agents"], folder),
+        agents=asked.agents,
+        weights=asked.weights,
         noise=noise,
         outcomes=study_outcomes(document.get("outcomes", ())),
-        **{"largest_gap": noise.usual_gap} | settings,
+        **{"largest_gap": noise.usual_gap} | settings | dict(asked.roles),
     )
     problem.require_question()
     instance = truth_of(inner["truth"], problem, folder) if "truth" in document else None
@@ -329,10 +337,13 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
     """
     above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
+    # Weights in doubt are asked with a tolerance, about the truth that the middle ones would have.
+    steps = step_columns(problem)
+    stated = slice(problem.agent_count - steps.size + len(steps))
     for _ in range(MAX_DRAWS):
-        draw = generator.normal(0, 1, problem.shape)
-        means: FloatArray = draw / np.linalg.norm(draw)
-        if top_gaps(problem.mixed(means), problem.top).min() >= min_gap:
+        draw = generator.normal(0, 1, (problem.arm_count, len(problem.sites)))
+        means: FloatArray = (draw / np.linalg.norm(draw))[:, problem.from_sites]
+        if top_gaps(problem.mixed(means), problem.top)[:, stated].min() >= min_gap:
             return means
     raise InvalidInput(
         "truth.min_gap",
@@ -350,6 +361,9 @@ def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()
     if len(stated) > 1:
         raise InvalidInput("truth", found=", ".join(section), allowed=f"either {' or '.join(FORMS)}, not both")
     if "data" in section:
+        if problem.asks_only:
+            allowed = "means or generate in a study with questions, or with weights in doubt"
+            raise InvalidInput("truth.data", found=f"data and the question {problem.asks_only[0]!r}", allowed=allowed)
         return _resampled(section, problem, folder)
     if "means" in section:
         return _instance(section, problem, section["means"])

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 from parley.errors import InvalidInput, UnknownName
 from parley.settings import NUMBER, REQUIRED, Key
 from parley.text.formatting import plural
-from parley.validation.checks import FloatArray, positive, real_array, whole
+from parley.validation.checks import BoolArray, FloatArray, positive, real_array, whole
 
 LARGEST_SEED = 2**32 - 1
 WEIGHT_KEYS = {  # kind -> the keys that it reads
     "identity": (),
-    "personalized": ("alpha", "seed"),
+    "personalized": ("alpha", "seed", "alpha_range", "steps"),
     "clusters": ("labels",),
     "similarity": ("matrix", "features", "kernel", "bandwidth"),
     "population": ("shares",),
@@ -44,6 +44,17 @@ WEIGHTS = {
         kinds=(int, float, list, str),
         meaning='personalized: a number in [0, 1], one per agent, or `"random"` (uniform, one per agent)',
         default=REQUIRED,
+    ),
+    "alpha_range": Key(
+        kinds=(list,),
+        meaning="personalized, instead of `alpha`: `[low, high]`, where alpha is "
+        "[in doubt](weights.md#weights-in-doubt); every site asks at each of the `steps`. Needs a tolerance",
+    ),
+    "steps": Key(kinds=(int,), meaning="alpha_range: how many values of alpha, evenly spaced, are asked", default="5"),
+    "scenarios": Key(
+        kinds=(list,),
+        meaning="`[[weights.scenarios]]`, instead of all other keys: weights [in doubt](weights.md#weights-in-doubt), "
+        "each with a `name` and keys of this section. Needs a tolerance",
     ),
     "seed": Key(
         kinds=(int,), meaning='personalized with `alpha = "random"`: the seed of the random alphas', default="0"
@@ -122,22 +133,29 @@ class WeightPath:
     """
 
     weights: FloatArray  # of the study
+    draws: BoolArray  # (agent,): who has a reward of its own; a question stays as it is asked
     axis: str  # what the values are, in words
     values: tuple[float, ...]  # ascending
     stated: FloatArray  # (agent,): where the study's own weights are
 
     @classmethod
-    def through(cls, weights: FloatArray) -> WeightPath:
-        """By alpha where weights are personalized; else from -1 (all equally) over 0 (as they are) to 1 (one's own)."""
-        alphas = alphas_of(weights)
+    def through(cls, weights: FloatArray, draws: BoolArray | None = None) -> WeightPath:
+        """By alpha where weights are personalized; else from -1 (all equally) over 0 (as they are) to 1 (one's own).
+
+        `draws (agent,)` says who has rewards of its own: everybody unless given.
+        """
+        sites = np.ones(len(weights), dtype=np.bool_) if draws is None else draws
+        alphas, stated = alphas_of(weights[np.ix_(sites, sites)]), np.zeros(len(weights))
         if alphas is None:
-            stated, axis, low = np.zeros(len(weights)), "-1: everybody equally, 0: as stated, 1: only oneself", -1.0
+            axis, low = "-1: everybody equally, 0: as stated, 1: only oneself", -1.0
         else:
-            stated, axis, low = alphas, "alpha", 0.0
+            stated[sites] = alphas
+            axis, low = "alpha", 0.0
         values = {round(value, 6) for value in np.linspace(low, 1.0, STEPS).tolist()}
-        same = {round(value, 6) for value in stated.tolist()}
+        same = {round(value, 6) for value in stated[sites].tolist()}
         return cls(
             weights=weights,
+            draws=sites,
             axis=axis,
             values=tuple(sorted(values | (same if len(same) == 1 else set()))),
             stated=stated,
@@ -150,8 +168,13 @@ class WeightPath:
 
     def at(self, value: float) -> FloatArray:
         """The weights at a value."""
+        return np.where(self.draws, self._moved(value), self.weights)
+
+    def _moved(self, value: float) -> FloatArray:
         if self.straight:
-            return personalized(len(self.weights), value)
+            moved = np.zeros(self.weights.shape)
+            moved[np.ix_(self.draws, self.draws)] = personalized(int(self.draws.sum()), value)
+            return moved
         heard = np.asarray(self.weights.any(axis=1))  # who was lost, or has no weight, gets none
         end = identity(len(self.weights)) if value > 0 else np.outer(heard / heard.sum(), np.ones(len(heard)))
         return np.asarray((1 - abs(value)) * self.weights + abs(value) * end)

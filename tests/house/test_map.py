@@ -18,9 +18,11 @@ def test_the_map_has_every_room():
 # The question, the errors of all, and where edges are attached, as other packages import it.
 AT_THE_ROOT = {
     "problem",
+    "questions",
     "covariates",
     "outcomes",
     "weights",
+    "weight_map",
     "study",
     "settings",
     "costs",

@@ -2,7 +2,8 @@
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
-`... normal-drift`, `... powers`, `... closed` (make closed), `... skewed` and `... analyses` (make tables).
+`... normal-drift`, `... powers`, `... closed` (make closed), `... skewed` and `... analyses` (make tables),
+`... questions` (make questions).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -34,6 +35,7 @@ from tools.correctness.normal_drift import normal_drift
 from tools.correctness.planning import planning, powers
 from tools.correctness.prices import prices
 from tools.correctness.privacy import privacy
+from tools.correctness.questions import questions
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
 from tools.correctness.stated import stated
@@ -109,6 +111,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
     ended = work.add_parser("closed", help="closed studies beside the usual designs; goes on where it stopped")
     ended.add_argument("--replications", type=int, default=1000, help="of every row, with each of two seeds")
+    asked = work.add_parser("questions", help="errors of questions and of maps of weights in doubt, and what they cost")
+    asked.add_argument("--replications", type=int, default=20_000, help="of every row")
     tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     true = work.add_parser("stated", help="what stating a true key costs; rewrites part of docs/evidence-racing.md")
@@ -129,6 +133,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "lost-sites": lambda: lost_sites(arguments.share),
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
         "closed": lambda: closed(runs),
+        "questions": lambda: questions(runs, workers),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
         "forecasts": lambda: forecasts(runs, workers),

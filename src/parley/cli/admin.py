@@ -82,8 +82,8 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
     files: dict[str, str] = {}
     if tokens is not None:
         Path(tokens).mkdir(parents=True, exist_ok=True)
-        with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
-            for place, agent in enumerate(message.agents, start=1):
+        with progress_bar("issuing tokens", len(message.problem.sites), hidden=as_json) as advance:
+            for place, agent in enumerate(message.problem.sites, start=1):
                 files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
                 body = {"role": "agent", "study": made["id"], "agent": agent}
                 # There may be more agents than the coordinator lets one token ask for at once.
@@ -304,6 +304,8 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
     agents = []
     for entry in found["agents"]:
+        if entry["end"] == OutcomeStatus.UNASKED:
+            continue
         leads = _leading(entry)
         agents.append(
             {
@@ -346,7 +348,8 @@ def _show_estimates(found: dict[str, Any]) -> None:
     if found["control"]:
         heads["to_control"] = f"to {found['control']}"
     units = {kind: unit_of(kind, rates=found["rates"]) for kind in heads}
-    lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
+    asking = (agent for agent in found["agents"] if agent["end"] != OutcomeStatus.UNASKED)
+    lines = [(agent["agent"], arm) for agent in asking for arm in agent["arms"]]
     rows = [
         (name, arm["arm"], status_text(arm), *(estimate_text(arm[kind], unit=units[kind]) for kind in heads))
         for name, arm in lines[:MOST_LINES]

@@ -1,18 +1,21 @@
 """`parley bounds`: every lower bound of a study's instance, with its certificate."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from parley.bounds import Bound, Guarantee, RegretUntil, expected_samples, lower_bounds
+from parley.bounds import Bound, Guarantee, RegretUntil, bai, expected_samples, lower_bounds
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
 from parley.policies import option_names
-from parley.problem import Instance
+from parley.problem import Instance, Problem
 from parley.study import load_study
 from parley.text.formatting import plural, size_text
+from parley.weight_map import stated_alone
 
 TITLES = {
     "bai": "identification, T* (N* for a top N)",
@@ -53,7 +56,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     """
     loaded = load_study(study)
     option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong
-    instance = loaded.require_truth()
+    instance = _exact(loaded.require_truth())
     problem = instance.problem
     stated = problem.horizon
     asked = horizons or ((stated,) if isinstance(stated, int) else ())
@@ -74,6 +77,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     bounds |= priced_bounds(instance, accuracy=accuracy)
     least = {key: expected_samples(b, problem.delta) for key in ("bai", "cost", "time") if (b := bounds.get(key))}
     guarantee = _guarantee(instance, found.bai)
+    certain = _without_doubt(instance, accuracy)
+    document |= {} if certain is None else {"without_doubt": _plain(certain)}
     if as_json:
         document |= {key: bound and _plain(bound) for key, bound in bounds.items()}
         document |= {"lower_bound": least["bai"], "wcpe_guarantee": guarantee and vars(guarantee)}
@@ -83,7 +88,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     for key, bound in bounds.items():
         proof = "tie for a best arm" if bound is None else f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
         rows.append((TITLES[key], "infinite" if bound is None else f"{bound.value:,.5f}", proof))
-    size = f"{size_text(problem.shape)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
+    size = size_text(problem.shape, len(problem.asks_only))
+    size += f", top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
     show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
     if played:
         _show_until(loaded.name, until)
@@ -93,19 +99,48 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
         if key in least:
             screen.print(f"None can expect {words.format(least[key])}.")
-    if problem.noise.bound_note:
-        say(f"These bounds are {problem.noise.bound_note}.")
+    for note in _notes(instance, found.bai, certain):
+        say(note)
     if guarantee:
         screen.print(
             f"W-CPE is proven to need at most {plural(guarantee.rounds, 'round')} and {guarantee.samples:,.0f} samples "
             f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."
         )
     if allocation:
-        cells = [
-            (name, *(f"{value:,.2f}" for value in row))
-            for name, row in zip(problem.arms, found.bai.allocation, strict=True)
-        ]
-        show_table("Optimal allocation, per unit of log(1 / (2.4 delta))", ("arm", *problem.agents), cells)
+        _show_allocation(problem, found.bai)
+
+
+def _show_allocation(problem: Problem, bound: Bound) -> None:
+    cells = [
+        (name, *(f"{value:,.2f}" for value in row))
+        for name, row in zip(problem.arms, bound.allocation[:, problem.draws], strict=True)
+    ]
+    show_table("Optimal allocation, per unit of log(1 / (2.4 delta))", ("arm", *problem.sites), cells)
+
+
+def _exact(instance: Instance) -> Instance:
+    """Weights in doubt need a tolerance, which no bound knows: theirs are those of the exact question."""
+    if not instance.problem.weight_steps:
+        return instance
+    return replace(instance, problem=instance.problem.with_(tolerance=0.0))
+
+
+def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[str]:
+    if certain is not None:
+        yield (
+            f"With the middle weights alone, none in doubt, T* is {certain.value:,.5f}: doubt costs "
+            f"{bound.value / certain.value:.2f} times as much. These are bounds of the exact question, without a "
+            "tolerance."
+        )
+    if note := instance.problem.noise.bound_note:
+        yield f"These bounds are {note}."
+
+
+def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:
+    """T* at the middle weights alone; None where no weights are in doubt."""
+    if not instance.problem.weight_steps:
+        return None
+    return bai(replace(instance, problem=stated_alone(instance.problem)), accuracy=accuracy)
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:

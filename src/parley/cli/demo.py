@@ -42,6 +42,7 @@ from parley.simulation.simulate import check_end
 from parley.study import Study, load_study, parse_study
 from parley.text.formatting import plural, size_text
 from parley.text.status import OutcomeStatus
+from parley.weight_map import weight_maps
 
 PAPER = """\
 name = "the paper's instance"
@@ -113,7 +114,7 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     check_end(problem, instance, None)
     policy = make_policy(study.policy, problem, study.options, instance)
     if not as_json:
-        size = f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}"
+        size = f"{size_text(problem.shape, len(problem.asks_only))}, top {problem.top}, delta {problem.delta:g}"
         screen.print(f"{study.name}: {size}, smallest gap {instance.smallest_gap:.3f}")
         screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
     run, reasons = [], []
@@ -123,7 +124,7 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
         reasons += [f"Phase {phase.number}: {sentence}" for sentence in sentences]
         if not as_json:
             drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
-            spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
+            spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0)[problem.draws])
             screen.print(f"Phase {phase.number}: {plural(drawn, 'sample')} (per agent {spread}), {total:,} so far")
             for sentence in sentences or ["no arm ruled out yet"]:
                 screen.print(f"  {sentence}")
@@ -137,6 +138,7 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     answers = {
         agent: [problem.arms[arm] for arm in np.flatnonzero(row)]
         for agent, row in zip(problem.agents, last.answers.T, strict=True)
+        if agent in problem.askers
     }
     page = render(
         "demo",
@@ -156,17 +158,21 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     path = write_page(output, page)
     ends = [OutcomeStatus(word) for word in policy.statuses(last).tolist()]
     answered = np.array([end.answered for end in ends])
+    maps = weight_maps(problem, last.answers, answered)
     right = not (last.answers & ~instance.good & answered).any()
     if as_json:
         print_json(
             {"study": study.name, "policy": policy.name, "answers": answers, "correct": right}
             | {"samples": int(last.counts.sum()), "rounds": len(run), "lower_bound": least, "policies": results}
             | {"report": str(path), "certificate": certificate}
+            | ({"map": [one.to_json() for one in maps]} if maps else {})
         )
         return
     screen.print(f"\n{demo.ending(problem, ends, right=right)}.")
     for line in demo.answer_sentences(certificate):
         screen.print("  " + line)
+    for one in maps:
+        screen.print(f"  {one.agent}, where the weights are in doubt: {one.words}")
     screen.print()
     screen.print(comparison)
     screen.print(f"Report: {path.resolve()} (open it in a browser)", soft_wrap=True)
@@ -318,7 +324,7 @@ def run_live(
         notify(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
         body = {"id": f"live-{os.urandom(4).hex()}", "study": StudyMessage.of(study).to_json()}
         made = _patiently(lambda: client.request("POST", "studies", json=body))
-        for place, agent in enumerate(study.problem.agents):
+        for place, agent in enumerate(study.problem.sites):
             body = {"role": "agent", "study": made["id"], "agent": agent}
             secret = client.request("POST", "tokens", json=body)["token"]
             arguments = ["agent", "--server", client.server, "--study", made["id"], "--source", f"simulate:{path}"]

@@ -394,6 +394,8 @@ def _document(made: Simulated) -> dict[str, Any]:
     }
     if plan.by_rho:
         document["by_rho"] = [{"rho": rho} | _figures(estimate) for rho, estimate in plan.by_rho]
+    if plan.without_doubt:
+        document["without_doubt"] = _figures(plan.without_doubt)
     if made.timed:  # from the cheapest study to the fastest, whose `day_cost` is null
         document["trade"] = [
             {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study.summary()

@@ -242,6 +242,7 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
 
 
+MAP_ROW = 40.0  # the height of a site's row in a map of answers
 BAND = 26.0  # the height of an agent's row, and of the parts of it that a standing fills
 STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
 
@@ -268,6 +269,34 @@ def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
         for value, words in zip(marks, tick_words(marks), strict=True)
     ]
     return svg(x.end + 14, bottom + 28, label, *drawn)
+
+
+def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
+    """A row a site, a dot a step: a bar joins steps with the same answer; where it changes nothing is drawn between."""
+    steps = [step["step"] for step in maps[0]["steps"]]
+    names = [clipped(one["agent"], 22) for one in maps]
+    every = list(dict.fromkeys(", ".join(step["arms"]) for one in maps for step in one["steps"] if step["arms"]))
+    left, top = 34 + max(map(breadth, names)), 6.0
+    bottom = top + MAP_ROW * len(maps)
+    x = Scale(0.0, len(steps) - 1.0, left, max(WIDTH, left + 60.0 * len(steps)) - 44)
+    drawn = []
+    for row, (one, name) in enumerate(zip(maps, names, strict=True)):
+        middle = top + MAP_ROW * (row + 0.6)
+        drawn.append(text(left - 24, middle + 4, name, "ink", "end"))
+        for found in one["ranges"]:
+            answer, first, last = ", ".join(found["arms"]), steps.index(found["from"]), steps.index(found["to"])
+            class_ = f"s{every.index(answer) % len(SHAPES)}"
+            size = {"x": x(first) - 6, "y": middle - 6, "width": x(last) - x(first) + 12, "height": 12, "rx": 6}
+            drawn.append(element("rect", **size, class_=class_))
+            drawn.append(text((x(first) + x(last)) / 2, middle - 11, clipped(answer, 20), "soft", "middle"))
+        drawn += [
+            mark("circle", x(place), middle, 2.0, "paper")
+            if step["arms"]
+            else mark("bar", x(place), middle, 4.0, "soft")
+            for place, step in enumerate(one["steps"])
+        ]
+    drawn += [text(x(place), bottom + 18, clipped(step, 14), "soft", "middle") for place, step in enumerate(steps)]
+    return svg(x.end + 44, bottom + 28, label, *drawn)
 
 
 WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, around and between boxes, a line of words

@@ -22,7 +22,7 @@ Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
     """One sentence for every arm that this phase ruled out or set aside."""
     problem, agents = policy.problem, policy.certificate(phase.after)["agents"]
-    for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
+    for arm, agent in np.argwhere(phase.before.active & ~phase.after.active & problem.asks):
         entries = {entry["arm"]: entry for entry in agents[agent]["arms"]}
         out, kept = entries[problem.arms[arm]], _kept(agents[agent])
         if out["status"] == ArmStatus.SET_ASIDE:
@@ -47,9 +47,10 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
     """How the run ended, and whether its answers are good: here the truth is known."""
     kind = f"within {problem.tolerance:g} of the best" if problem.tolerance else "right"
     found = f"all are {kind}" if right else "at least one is WRONG"
+    ends = [end for end in ends if end is not OutcomeStatus.UNASKED]
     left = [end for end in ends if not end.answered]
     if not left:
-        return f"Every agent has its answer, and {found}"
+        return f"Every {'question' if problem.asks_only else 'agent'} has its answer, and {found}"
     if len(left) == len(ends):
         return f"No agent has its answer ({left[0].description}); what is listed are candidates"
     return f"{len(ends) - len(left)} of {len(ends)} agents have their answer, and {found}; the others have candidates"
@@ -58,6 +59,8 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
 def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
     """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
     for agent in certificate["agents"]:
+        if all(arm["status"] in (ArmStatus.LEFT, ArmStatus.CLOSED) for arm in agent["arms"]):
+            continue  # it asks nothing
         answer = f"{agent['agent']}: {'' if agent['chosen'] else 'candidates '}{', '.join(_kept(agent))}"
         out = [arm for arm in agent["arms"] if arm["dropped_in"] and "gap_at_least" in arm]
         beaten = [arm for arm in out if arm["status"] == ArmStatus.RULED_OUT]

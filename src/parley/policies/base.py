@@ -115,7 +115,7 @@ class Policy(ABC):
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
     problem's `minimum_cell`; replications of a batch do not influence each other; an agent whom nobody weighs draws an
-    arm at most once, unless agents play.
+    arm at most once, unless agents play, and one that only asks draws nothing.
 
     >>> import parley
     >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -210,7 +210,7 @@ class Policy(ABC):
         is decided before the rewards of the phase; why each guarantee stays is said at each `wanted`.
         """
         quotas = raise_cells(self.wanted(state), self.problem.minimum_cell)
-        if self.idle:
+        if self.undrawn:
             quotas = self._without_idle(state, quotas)
         return quotas if self.largest_size is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
 
@@ -226,9 +226,9 @@ class Policy(ABC):
         return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
 
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
-        """Nothing of idle agents, and nothing at all once all that is open is blocked: then the study ends there."""
+        """Nothing of whom nobody draws, and nothing at all once all that is open is blocked: the study ends there."""
         asked = quotas.copy()
-        asked[..., list(self.idle)] = 0
+        asked[..., self.undrawn] = 0
         if self.problem.horizon is None:
             asked[~self._open(state).any(axis=-1)] = 0
         return asked
@@ -243,9 +243,14 @@ class Policy(ABC):
         return ~np.isin(self.problem.arms, self.problem.dormant)[:, None]
 
     @once
+    def undrawn(self) -> list[int]:
+        """Places of agents at which nobody draws: frozen ones, and questions."""
+        return sorted({*self.idle, *np.flatnonzero(~self.problem.draws).tolist()})
+
+    @once
     def _asked(self) -> BoolArray:
         """`(agent,)`: whose question is asked."""
-        asked = np.ones(self.problem.agent_count, dtype=np.bool_)
+        asked = self.problem.asks.copy()
         asked[list(self.unasked)] = False
         return asked
 
@@ -270,9 +275,10 @@ class Policy(ABC):
         over = np.broadcast_to(state.finished[..., None], answered.shape)
         left = np.broadcast_to(~self._asked, answered.shape)
         end = OutcomeStatus
-        words = [end.ACCEPTED.value, end.DECIDED.value, end.LEFT.value, end.EXHAUSTED.value, end.SETTLED.value]
-        cases = [answered & accepted, answered, left, over, self.settled(state)]
-        return np.select(cases, words, default=end.OPEN.value)
+        mute = np.broadcast_to(~self.problem.asks, answered.shape)
+        words = [end.UNASKED, end.ACCEPTED, end.DECIDED, end.LEFT, end.EXHAUSTED, end.SETTLED]
+        cases = [mute, answered & accepted, answered, left, over, self.settled(state)]
+        return np.select(cases, [word.value for word in words], default=end.OPEN.value)
 
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""
@@ -329,7 +335,13 @@ class Policy(ABC):
         closed = np.broadcast_to(~self.candidates, aside.shape)
         words = [ArmStatus.CLOSED, ArmStatus.LEFT, ArmStatus.SET_ASIDE, ArmStatus.RULED_OUT, ArmStatus.CHOSEN]
         return np.select(
-            [closed, ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered],
+            [
+                closed,
+                np.isin(ends, [OutcomeStatus.LEFT.value, OutcomeStatus.UNASKED.value]),
+                aside,
+                ~state.active,
+                answered,
+            ],
             [word.value for word in words],
             default=ArmStatus.OPEN.value,
         )

@@ -76,7 +76,7 @@ class Oracle(Elimination):
         cost_model, accuracy = CostModel.of(self.problem), self.accuracy
         programs = identification(self.instance, cost_model.prices)
         allocation = solve(programs, accuracy=accuracy, pace=cost_model.pace).allocation[0]
-        counts = np.maximum(whole_counts(allocation * self._information()), 1)
+        counts = np.where(self.problem.draws, np.maximum(whole_counts(allocation * self._information()), 1), 0)
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:

@@ -102,7 +102,7 @@ class Wcpe(Elimination):
             # The paper draws everything once before the first phase; nothing is decided in between: it is one phase.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
             wanted = np.where(contested, counts - state.counts, 0)
-            wanted[..., list(self.idle)] = 0
+            wanted[..., self.undrawn] = 0
             idle = ~state.finished & ~wanted.any(axis=(-2, -1)) & undecided.any(axis=(-2, -1))
             if not idle.any():
                 return wanted

@@ -18,6 +18,7 @@ from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus, overall
 from parley.text.translation import Translatable, joined, messages_of
 from parley.totals import Totals
+from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # that a sentence names
@@ -54,7 +55,7 @@ def issue_certificate(
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
-    ends = trial.ends
+    ends = {name: how for name, how in trial.ends.items() if how is not OutcomeStatus.UNASKED}
     end = overall(ends.values())
     guarantee, gone = trial.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
     if not end.answered:
@@ -79,6 +80,8 @@ def issue_certificate(
             )
     if gone:
         guarantee += f"; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
+    answered = [name in ends and ends[name].answered for name in study.agents]
+    maps = tuple(one.to_json() for one in weight_maps(study.problem, np.asarray(state.answers), answered))
     corrected = [one.report for one in trial.corrections]
     missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
@@ -109,7 +112,9 @@ def issue_certificate(
         answers={
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in gone]
             for agent, column in zip(study.agents, np.asarray(state.answers).T, strict=True)
+            if agent in ends
         },
+        map=maps or None,
         phases=len(data),
         samples=_drawn(trial, phases),
         frozen=tuple(sorted(trial.frozen)),

@@ -60,7 +60,8 @@ class Reading:
         had, has = (state.active.sum(axis=0) <= top for state in (self.before, self.after))
         same = (self.before.active == self.after.active).all(axis=0)
         words = np.where(had & ~has, "undecided", np.where(has & ~(had & same), "yes", "no"))
-        return dict(zip(study.agents, words.tolist(), strict=True))
+        found = zip(study.agents, words.tolist(), study.problem.asks, strict=True)
+        return {agent: word for agent, word, asks in found if asks}
 
     @property
     def other_phases(self) -> tuple[OtherPhase, ...]:
@@ -74,6 +75,7 @@ class Reading:
                 with_corrections=int(after[arm, agent]),
             )
             for agent, arm in np.argwhere((before != after).T)
+            if study.problem.asks[agent]
         )
 
     @once
@@ -83,6 +85,7 @@ class Reading:
         return {
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]
             for agent, column in zip(study.agents, np.asarray(self.after.answers).T, strict=True)
+            if agent in study.problem.askers
         }
 
     @property

@@ -65,8 +65,9 @@ def weights_without(
     given = given or {}
     places = _places(study, frozen)
     weights = np.array(study.weights, dtype=np.float64)
+    usual = _remaining(study, places)
     for column, agent in enumerate(study.agents):
-        found = _remaining(weights[:, column], places, column)
+        found = usual[column]
         if agent in given and not _same(asked := _given(study, agent, given[agent]), found):
             found = asked
         if found is None:
@@ -82,13 +83,22 @@ def weights_without(
     return tuple(map(tuple, mixing_weights(weights).tolist()))
 
 
-def _remaining(column: FloatArray, places: list[int], own: int) -> FloatArray | None:
-    """A column without those at `places`; None if nothing is left of it. A lost agent's own stays as it was asked."""
-    if own in places or not column[places].any():
-        return column
-    rest = column.copy()
-    rest[places] = 0.0
-    return rest / rest.sum() if rest.any() else None
+def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None]:
+    """Every column without those at `places`; None if nothing is left of it.
+
+    A lost agent's own stays as it was asked, and so does that of one that asks nothing.
+    """
+    weights, asks = np.array(study.weights, dtype=np.float64), study.problem.asks
+
+    def without(own: int) -> FloatArray | None:
+        column = weights[:, own]
+        if own in places or not asks[own] or not column[places].any():
+            return column
+        rest = column.copy()
+        rest[places] = 0.0
+        return rest / rest.sum() if rest.any() else None
+
+    return [without(own) for own in range(len(weights))]
 
 
 def _same(one: FloatArray, other: FloatArray | None) -> bool:
@@ -142,9 +152,8 @@ def share_of_delta(
     if weights == study.weights:
         return 1.0
     places, count = _places(study, frozen), len(study.agents)
-    asked, now = np.array(study.weights, dtype=np.float64), np.array(weights, dtype=np.float64)
-    usual = [_remaining(asked[:, m], places, m) for m in range(count)]
-    given = [now[:, m] for m, column in enumerate(usual) if not _same(now[:, m], column)]
+    now = np.array(weights, dtype=np.float64)
+    given = [now[:, m] for m, column in enumerate(_remaining(study, places)) if not _same(now[:, m], column)]
     lost = math.comb(count, len(places))
     if not given:
         return LOSSES * _one_of_many(len(places)) / lost if places else 1.0
@@ -199,7 +208,7 @@ def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tup
     """The frozen agents whose own question rests under new weights; raises where anybody else's would wait for one."""
     frozen = set(frozen)
     matrix, places = np.array(weights), _places(study, frozen)
-    waits = np.asarray(matrix[places].any(axis=0))
+    waits = np.asarray(matrix[places].any(axis=0)) & study.problem.asks
     for column, agent in enumerate(study.agents):
         if waits[column] and agent not in frozen:
             raise InvalidInput(
@@ -208,7 +217,7 @@ def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tup
                 allowed="0 for frozen agents: they draw no more. Thaw it first, or weigh others",
             )
     left = tuple(agent for column, agent in enumerate(study.agents) if waits[column])
-    if len(left) == len(study.agents):
+    if len(left) == len(study.problem.askers):
         raise InvalidInput("agents", found="all of them frozen", allowed="at least one agent that is not frozen")
     return left
 

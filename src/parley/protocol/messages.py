@@ -417,6 +417,10 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, str] | None,
         described("Agent -> how its question ended, unless all are decided or the study was cancelled."),
     ] = None
+    map: Annotated[
+        tuple[dict[str, Any], ...] | None,
+        described("Where weights are in doubt, per site: the answer at every step, and the ranges in which one holds."),
+    ] = None
     created: Annotated[
         str | None, described("Digest of the study as it was created, where another question was asked since.")
     ] = None

@@ -87,15 +87,15 @@ def project(trial: Trial) -> Projection:
     then = now if ahead is None else ends_at(trial.policy, ahead.state, Stage.RUNNING)
     pairs = dict(zip(agents, zip(now, then, strict=True), strict=True))
     open_then = trial.policy.blocked(trial.state) if ahead is None else ahead.state.active.sum(axis=0) > top
-    asked = np.array([end is not OutcomeStatus.LEFT for end in then])
+    asked = np.array([end not in (OutcomeStatus.LEFT, OutcomeStatus.UNASKED) for end in then])
     without = np.asarray(open_then) & asked
     active = trial.state.active if ahead is None else ahead.state.active
     return Projection(
         answered=tuple(name for name, (first, _) in pairs.items() if first.answered),
         expected=tuple(
             name
-            for (name, (first, last)), stuck in zip(pairs.items(), without, strict=True)
-            if not first.answered and not stuck and last is not OutcomeStatus.LEFT
+            for (name, (first, _)), stuck, asks in zip(pairs.items(), without, asked, strict=True)
+            if not first.answered and not stuck and asks
         ),
         without=tuple(name for name, stuck in zip(agents, without, strict=True) if stuck),
         left=tuple(name for name, (_, last) in pairs.items() if last is OutcomeStatus.LEFT),
@@ -174,7 +174,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
 
 def _asked_again(trial: Trial, after: Trial) -> Agents:
     """Agents who have an answer now, and would have none or another one."""
-    had = trial.state.active.sum(axis=0) <= trial.study.problem.top
+    had = (trial.state.active.sum(axis=0) <= trial.study.problem.top) & trial.study.problem.asks
     had &= (trial.state.active != after.state.active).any(axis=0)
     return tuple(trial.study.agents[m] for m in np.flatnonzero(had))
 
@@ -329,8 +329,8 @@ class FreezePreview(Message, tag="parley/freeze-preview/1"):
 def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
     """Termination and guarantee of the study, were this agent frozen now."""
     study, problem = trial.study, trial.study.problem
-    if agent not in study.agents:
-        raise InvalidInput("agent", found=repr(agent), allowed="an agent of the study")
+    if agent not in problem.sites:
+        raise InvalidInput("agent", found=repr(agent), allowed="an agent of the study that draws")
     if agent in trial.frozen:
         raise InvalidInput("agent", found=f"{agent!r}, which is frozen already", allowed="an agent that is not frozen")
     frozen = sorted(trial.frozen | {agent})
@@ -339,7 +339,7 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
     end = run_ahead(alone)
     ahead = np.zeros_like(trial.state.active) if end is None else end.state.active
     anew, why = _anew(alone)
-    undecided = trial.state.active.sum(axis=0) > problem.top
+    undecided = (trial.state.active.sum(axis=0) > problem.top) & problem.asks
     left = ahead & (ahead.sum(axis=0) > problem.top)[None, :]
     pairs = tuple(
         Pair(

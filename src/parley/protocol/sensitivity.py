@@ -72,7 +72,8 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
     >>> found.range_of(0), found.range_of(1), found.standing[-1][1].value
     ((0.0, 1.0), (0.0, 0.7), 'leads')
     """
-    path, top, past = WeightPath.through(policy.problem.weights), policy.problem.top, reduce(add, phases)
+    problem, past = policy.problem, reduce(add, phases)
+    path, top = WeightPath.through(problem.weights, problem.draws), problem.top
     leading = np.stack([_best(past, path.at(value), top, _open(policy.problem)) for value in path.values])
     own = _best(past, policy.problem.weights, top, _open(policy.problem))
     answered = arms.sum(axis=0) <= top

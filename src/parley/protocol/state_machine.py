@@ -318,7 +318,7 @@ def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
 def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Situation:
     """With one agent fewer to ask, or one more."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
-    if event.agent not in here.study.agents or place is None or place.frozen is freezes:
+    if event.agent not in here.study.problem.sites or place is None or place.frozen is freezes:
         words = Translatable("{0!r} is no agent that could be frozen", event.agent)
         raise illegal(here.stage, kind, words if freezes else f"{event.agent!r} is not frozen")
     if isinstance(event, AgentFrozen):

@@ -385,7 +385,7 @@ def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
     """Agent by agent: the policy's status; how the study was stopped, for an agent without an answer."""
     statuses = map(OutcomeStatus, policy.statuses(state).tolist())
     stopped = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
-    final = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
+    final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
     return [stopped if stopped is not None and status not in final else status for status in statuses]
 
 

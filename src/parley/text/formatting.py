@@ -51,13 +51,14 @@ def plural(count: float, word: str, words: str | None = None) -> str:
     return f"{number(count)} {word if round(count) == 1 else words or word + 's'}"
 
 
-def size_text(shape: tuple[int, int]) -> str:
-    """How many arms and agents a problem has, from its shape.
+def size_text(shape: tuple[int, int], questions: int = 0) -> str:
+    """How many arms and agents a problem has, from its shape, of which some may be `questions` only.
 
-    >>> size_text((2, 1))
-    '2 arms, 1 agent'
+    >>> size_text((2, 1)), size_text((2, 4), 1)
+    ('2 arms, 1 agent', '2 arms, 3 agents, 1 further question')
     """
-    return f"{plural(shape[0], 'arm')}, {plural(shape[1], 'agent')}"
+    further = f", {plural(questions, 'further question')}" if questions else ""
+    return f"{plural(shape[0], 'arm')}, {plural(shape[1] - questions, 'agent')}{further}"
 
 
 def real(value: float | None, digits: int = 3) -> str:

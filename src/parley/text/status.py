@@ -12,6 +12,7 @@ from parley.text.translation import Translatable
 class OutcomeStatus(StrEnum):
     """How an agent's question ended, from the best outcome to the worst."""
 
+    UNASKED = "unasked"  # it has no question, and is only drawn
     DECIDED = "decided"  # its N arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
     LEFT = "left"  # the agent is gone, and the others' questions were re-weighed without it
@@ -34,6 +35,7 @@ class OutcomeStatus(StrEnum):
         ('accepted: within the tolerance of the best', 'decided')
         """
         meaning = {
+            OutcomeStatus.UNASKED: "it asks nothing",
             OutcomeStatus.ACCEPTED: "within the tolerance of the best",
             OutcomeStatus.EXHAUSTED: "the budget or the horizon came first",
             OutcomeStatus.BLOCKED: "the missing draws can no longer come from anybody",
@@ -50,7 +52,7 @@ class ArmStatus(StrEnum):
     OPEN = "open"  # still a candidate: the agent has no answer
     RULED_OUT = "ruled out"  # proven worse than the agent's N best
     SET_ASIDE = "set aside"  # the agent accepted others, within the tolerance; this one may be as good
-    LEFT = "left"  # the agent is gone, and has no answer
+    LEFT = "left"  # the agent is gone, or asks nothing: it has no answer
     CLOSED = "closed"  # no candidate of anybody: not opened yet, or withdrawn
 
     def described(self, phase: int) -> str:
@@ -66,11 +68,13 @@ class ArmStatus(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:
-    """The status of a study: the worst of its agents' statuses, without those that left while others stayed.
+    """The status of a study: the worst of its agents' statuses, without those that ask nothing, or left while others
+    stayed.
 
     >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
     ('accepted', 'decided')
     """
     order = list(OutcomeStatus)
-    stayed = [end for end in map(OutcomeStatus, ends) if end is not OutcomeStatus.LEFT]
+    gone = (OutcomeStatus.LEFT, OutcomeStatus.UNASKED)
+    stayed = [end for end in map(OutcomeStatus, ends) if end not in gone]
     return max(stayed, key=order.index, default=OutcomeStatus.LEFT)

@@ -230,8 +230,8 @@ def _check_scope(transaction: Transaction, role: Role, study: str | None, agent:
     if study is None:
         return
     row = studies.require(transaction, study)
-    if agent is not None and agent not in studies.message(transaction, row).agents:
-        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+    if agent is not None and agent not in studies.message(transaction, row).problem.sites:
+        raise Refusal("not-found", f"no agent {agent!r} in {study!r} that draws")
 
 
 def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:

@@ -46,7 +46,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
     policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
     ends, statuses = ends_at(policy, state, row.stage), _arm_statuses(transaction, row, policy, after)
-    left = state.active.sum(axis=0)
+    left, asks = state.active.sum(axis=0), study.problem.asks
     priced = "price" in study.problem.non_default() and not blinded
     spent = _accepted(transaction, row, state, study.agents[columns] if blinded else None)
     return answers.Board(
@@ -59,8 +59,8 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
         first=columns.start,
         agent_count=len(study.agents),
         top=study.problem.top,
-        open_pairs=int((state.active & (left > study.problem.top)).sum()),
-        decided_agents=int((left <= study.problem.top).sum()),
+        open_pairs=int((state.active & (left > study.problem.top) & asks).sum()),
+        decided_agents=int(((left <= study.problem.top) & asks).sum()),
         candidates=left[columns].tolist(),
         drawn=state.counts.sum(axis=0)[columns].tolist(),
         spent=spent.sum(axis=0)[columns].tolist(),
@@ -383,12 +383,14 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     if last and row.agents > 1:
         found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
         ends = ends_at(policy, latest_state(transaction, row), row.stage)
-        agents = [_sensitivity(study, found, place, ends[place]) for place in range(len(study.agents))[columns]]
+        own = study.problem.draws & study.problem.asks
+        places = (place for place in range(len(study.agents))[columns] if own[place])
+        agents = [_sensitivity(study, found, place, ends[place]) for place in places]
     return answers.Sensitivities(
         study=row.id,
         phase=last,
         level=1 - studies.claim(transaction, row).problem.delta,
-        axis=WeightPath.through(study.problem.weights).axis,
+        axis=WeightPath.through(study.problem.weights, study.problem.draws).axis,
         words=STANDINGS,
         proofs=prove and foldable(policy),
         first=columns.start,

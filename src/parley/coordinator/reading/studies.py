@@ -184,7 +184,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
     """What an agent is asked to draw now."""
     row = studies.require(transaction, study)
     message = studies.message(transaction, row)
-    if agent not in message.agents:
+    if agent not in message.problem.sites:
         raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", agent, study))
     place = phases.look_up(transaction, row, agent)
     frozen = place is not None and place.frozen is not None
@@ -211,6 +211,8 @@ def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | 
     if text is None:
         return None
     found = Certificate.read(text)
+    if agent not in found.answers:  # it asks nothing
+        return None
     answered = found.complete if found.ends is None else OutcomeStatus(found.ends[agent]).answered
     return found.answers[agent] if answered else None
 

@@ -135,7 +135,7 @@ def propose(storage: Storage, act: Act, given: Given) -> Proposal:
         return row, load_trial(transaction, row, past=preview is not None and preview.past)
 
     row, trial = storage.read(read)
-    if "agent" in act.parts and given.agent not in trial.study.agents:
+    if "agent" in act.parts and given.agent not in trial.study.problem.sites:
         raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", given.agent, given.study))
     if "arm" in act.parts and given.arm not in trial.study.arms:
         raise Refusal("not-found", Translatable("no arm {0!r} in {1!r}", given.arm, given.study))

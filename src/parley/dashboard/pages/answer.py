@@ -13,7 +13,7 @@ from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, list_signatures
 from parley.coordinator.problems import Refusal
-from parley.dashboard.charts import standing_chart
+from parley.dashboard.charts import map_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.dashboard.sign_in import provider_of
@@ -91,8 +91,10 @@ def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> di
     name = certificate["evidence"]["agents"][agent]["agent"]
     known = bounds and all(bound is not None for bound in bounds)
     end = (certificate["ends"] or {}).get(name)
+    further = {step["question"] for one in certificate["map"] or () for step in one["steps"]}
     return {
         "agent": name,
+        "in_map": name in further - {one["agent"] for one in certificate["map"] or ()},
         "arms": certificate["answers"][name],
         "cells": cells if by_arm else [],
         "margin": min(bounds) if known else None,
@@ -124,10 +126,17 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
     return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
+def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
+    """The picture of the answers where weights are in doubt; None where they are not."""
+    found = certificate["map"] if certificate else None
+    return map_chart(found, "For which weights which answer holds; the list has it in words") if found else None
+
+
 async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     """The answer, as far as there is one; verified when that is asked for. `problem`: why nothing was signed."""
     head = await heading(shown)
-    pages = agents_on_page(shown, head["status"].agent_names)
+    names = head["status"].agent_names
+    pages = agents_on_page(shown, names)
     certificate, verification = await certificate_of(shown), await verified(shown)
     some = range(pages.first, pages.last)
     found = None if head["blinded"] else await found_so_far(shown, pages.first, pages.size)
@@ -135,10 +144,12 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
     corrected = {} if head["blinded"] else certificate or (await shown.call(list_corrections)).to_json()
 
     def made() -> dict[str, Any]:
-        answers = [answer_of(certificate, agent, by_arm=True) for agent in some] if certificate else []
-        reread = [reread_of(corrected, agent) for agent in some if corrected.get("corrections")]
+        asking = [agent for agent in some if names[agent] not in head["status"].settings["draws_only"]]
+        answers = [answer_of(certificate, agent, by_arm=True) for agent in asking] if certificate else []
+        reread = [reread_of(corrected, agent) for agent in asking if corrected.get("corrections")]
         panels = with_panels(found, head["status"].settings["tolerance"])
-        return {"answers": answers, "found": panels, "reread": reread, **other_weights_of(sensitivity)}
+        known = {"answers": answers, "found": panels, "reread": reread, **other_weights_of(sensitivity)}
+        return known | {"map_chart": map_of(certificate)}
 
     typed = {key: shown.form.get(key, "") for key in ("name", "meaning")}
     signed: dict[str, Any] = {
@@ -218,8 +229,9 @@ async def answer_json(shown: Page) -> Response:
 
 def answer_csv(certificate: Mapping[str, Any]) -> str:
     """One line per agent and arm."""
-    evidence = certificate["evidence"]
-    return csv_text(HEAD, (cell for agent in range(len(evidence["agents"])) for cell in _cells(evidence, agent)))
+    evidence, asking = certificate["evidence"], certificate["answers"]
+    places = (place for place, found in enumerate(evidence["agents"]) if found["agent"] in asking)
+    return csv_text(HEAD, (cell for agent in places for cell in _cells(evidence, agent)))
 
 
 async def answer_table(shown: Page) -> Response:
@@ -242,7 +254,8 @@ def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, 
     """With a panel an agent; of many agents that takes its time."""
     if found is None:
         return None
-    return {**found, "panels": [_panel(agent, found, tolerance) for agent in found["agents"]]}
+    asking = (agent for agent in found["agents"] if agent["end"] != OutcomeStatus.UNASKED)
+    return {**found, "panels": [_panel(agent, found, tolerance) for agent in asking]}
 
 
 def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float) -> dict[str, Any]:
@@ -289,7 +302,9 @@ async def estimates_table(shown: Page) -> Response:
         place += len(parts[-1].agents)
 
     def drawn() -> bytes:
-        whole = parts[0].to_json() | {"agents": [agent for part in parts for agent in part.to_json()["agents"]]}
+        found = (agent for part in parts for agent in part.to_json()["agents"])
+        asking = [agent for agent in found if agent["end"] != OutcomeStatus.UNASKED]
+        whole = parts[0].to_json() | {"agents": asking}
         return findings_csv(whole).encode()
 
     content = await shown.draw(drawn)

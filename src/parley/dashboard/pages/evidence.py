@@ -86,6 +86,8 @@ def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
         return []
     groups: dict[tuple[float, ...], list[int]] = {}
     for place, column in enumerate(zip(*document["weights"], strict=True)):
+        if status.agent_names[place] in status.settings["draws_only"]:
+            continue
         groups.setdefault(column, []).append(place)
     return list(groups.values()) if len(groups) <= AGENTS and len(groups) < status.agents else []
 
@@ -122,6 +124,8 @@ def _panels(
     """A panel an agent; agents of whom everything is the same share one."""
     same: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
+        if board.ends[place] == OutcomeStatus.UNASKED:
+            continue
         arms = arms_of(history, board, place)
         same.setdefault(repr(arms), (arms, []))[1].append(place)
     panels = []

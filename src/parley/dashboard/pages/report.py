@@ -4,13 +4,15 @@ Its words stand in `templates/report.md`, in those of the study's audience; here
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+import numpy as np
 from markupsafe import Markup
 from starlette.responses import Response
 
-from parley.coordinator.answers import Conduct, DecidedPhase
+from parley.coordinator.answers import Conduct, DecidedPhase, Flow
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, verify_study
 from parley.dashboard.charts import flow_chart
@@ -19,6 +21,7 @@ from parley.dashboard.pages.answer import (
     attached,
     certificate_of,
     found_so_far,
+    map_of,
     other_weights_of,
     reread_of,
     with_panels,
@@ -62,7 +65,8 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
     """What a page knows, and what makes text and blocks of it: that takes its time."""
     head, some = await heading(shown), {"first": 0, "columns": WHOLE}
     verification = await shown.call(verify_study)
-    certificate, conduct = await certificate_of(shown), await shown.call(studies.get_conduct, some)
+    certificate = await certificate_of(shown)
+    conduct = _of_sites(await shown.call(studies.get_conduct, some), head["status"].settings["asks_only"])
     found = await found_so_far(shown, 0, WHOLE)
     sensitivity = await shown.call(studies.get_sensitivity, some) if found else None
     corrected = certificate or (await shown.call(list_corrections)).to_json()
@@ -73,16 +77,19 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
 
     def made() -> tuple[str, Blocks]:
         status = head["status"]
+        mute = status.settings["draws_only"]
+        asking = [place for place, name in enumerate(status.agent_names) if name not in mute]
         known = {
             **head,
             "certificate": certificate,
             "settings": status.settings,
-            "answers": [answer_of(certificate, agent, by_arm=status.agents <= WHOLE) for agent in range(status.agents)]
+            "answers": [answer_of(certificate, agent, by_arm=status.agents <= WHOLE) for agent in asking]
             if certificate
             else [],
+            "map_chart": map_of(certificate),
             "found": with_panels(found, status.settings["tolerance"]),
             "reread": [
-                reread_of(corrected, agent) for agent in range(len(conduct.agents)) if corrected.get("corrections")
+                reread_of(corrected, agent) for agent in asking[: len(conduct.agents)] if corrected.get("corrections")
             ],
             "corrected": corrected,
             "verification": verification,
@@ -126,8 +133,25 @@ async def report_markdown(shown: Page) -> Response:
     return attached(shown, await shown.draw(drawn), "text/markdown; charset=utf-8", "report.md")
 
 
+def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
+    """Without questions: nobody draws for them."""
+    if not questions:
+        return conduct
+    sites = [place for place, name in enumerate(conduct.agents) if name not in questions]
+    flow = {key: [[row[place] for place in sites] for row in rows] for key, rows in conduct.flow.to_json().items()}
+    return msgspec.structs.replace(
+        conduct,
+        agents=[conduct.agents[place] for place in sites],
+        agent_count=conduct.agent_count - len(questions),
+        outside=[conduct.outside[place] for place in sites],
+        flow=Flow(**flow),
+    )
+
+
 def _size(status: Any, phases: int) -> str:
-    agents = ngettext("%(num)s agent", "%(num)s agents", status.agents)
+    asked = len(status.settings["asks_only"])
+    agents = ngettext("%(num)s agent", "%(num)s agents", status.agents - asked)
+    agents += f", {plural(asked, 'further question')}" if asked else ""
     arms = ngettext("%(num)s arm", "%(num)s arms", status.arms)
     samples = ngettext("%(num)s sample", "%(num)s samples", status.samples)
     return f"{agents}, {arms}, {samples}, {plural(phases, 'phase')}"
@@ -165,12 +189,19 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         opened = Markup(str(page).replace("<details>", "<details open>"))
         single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
-    agents = study.agents[:WHOLE]
-    weights = [[f"{value:.3g}" for value in row[:WHOLE]] for row in study.weights[:WHOLE]]
-    blocks |= {("weights", place): one for place, one in enumerate(_matrix(w["agent"], agents, agents, weights))}
+    sites, asks = study.problem.draws, study.problem.asks
+    shown = np.array(study.weights)[sites][:, asks][:WHOLE, :WHOLE]
+    weights = [[f"{value:.3g}" for value in row] for row in shown.tolist()]
+    some = _matrix(w["agent"], study.problem.sites[:WHOLE], study.problem.askers[:WHOLE], weights)
+    blocks |= {("weights", place): one for place, one in enumerate(some)}
     if len(conduct.agents) > 1:
         matrix = _matrix(w["agent"], conduct.agents, conduct.arms, _counted(conduct))
         blocks |= {("matrix", place): one for place, one in enumerate(matrix)}
+    if found := certificate and certificate["map"]:
+        blocks["map", 0] = (
+            known["map_chart"],
+            "\n".join(f"- {as_text(one['agent'])}: {as_text(one['words'])}" for one in found),
+        )
     cases = (one for one in known["answers"] if one["cells"])
     blocks |= {("evidence", place): _evidence(one, known) for place, one in enumerate(cases)}
     return blocks
@@ -198,7 +229,7 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
     noise = ", ".join(f"{key} {value}" for key, value in study.noise.items())
     options = ", ".join(f"{key} {value}" for key, value in study.options.items())
     rows = [
-        (w["agents"], ", ".join(status.agent_names)),
+        (w["agents"], ", ".join(study.problem.sites)),
         (w["arms"], ", ".join(status.arm_names)),
         (w["rewards"], noise),
         ("policy", f"{status.policy}{f' ({options})' if options else ''}"),

@@ -31,12 +31,13 @@ async def samples_page(shown: Page) -> Response:
     likely = ahead.total_per_agent if ahead else None
     reported = {entry.agent: entry.at for entry in status.reported}
     frozen = {entry.agent for entry in status.frozen}
-    places, already = range(len(board.agents)), board.spent
-    per_agent = [sum(row[place] for row in bounds) for place in places] if bounds else None
-    largest = max([*(board.drawn[place] + board.planned[place] for place in places), *(per_agent or [0])])
+    sites = [place for place, name in enumerate(board.agents) if name not in status.settings["asks_only"]]
+    already = board.spent
+    per_agent = [sum(row[place] for row in bounds) for place in range(len(board.agents))] if bounds else None
+    largest = max([0, *(board.drawn[place] + board.planned[place] for place in sites), *(per_agent or [0])])
     agents: list[dict[str, Any]] = []
-    for place, name in enumerate(board.agents):
-        planned, bound = board.planned[place], per_agent[place] if per_agent else None
+    for place in sites:
+        name, planned, bound = board.agents[place], board.planned[place], per_agent[place] if per_agent else None
         in_already = name in reported  # what is reported in the phase in progress is spent, not planned
         ahead_of_it = planned * (not in_already)
         agents.append(
@@ -62,7 +63,9 @@ async def samples_page(shown: Page) -> Response:
         if days is None:
             return {"calendar": None}
         each, decided = days  # who draws when
-        return {"calendar": calendar_chart(board.agents, each, board.delay, board.round_days, decided=decided)}
+        names, delay = [board.agents[place] for place in sites], [board.delay[place] for place in sites]
+        each = [[row[place] for place in sites] for row in each]
+        return {"calendar": calendar_chart(names, each, delay, board.round_days, decided=decided)}
 
     values["made"] = made
     return await shown.show("samples.html", tab="Samples", **head, **values)

@@ -420,7 +420,7 @@ def best_along(instance: Instance) -> list[BestAlong]:
     ('agent 2', [(0.0, 0.142, ('a',)), (0.143, 1.0, ('b',))])
     """
     problem = instance.problem
-    path = WeightPath.through(problem.weights)
+    path = WeightPath.through(problem.weights, problem.draws)
     values = np.linspace(path.values[0], path.values[-1], FINE)
     closed = np.isin(problem.arms, problem.dormant)[:, None]
     mixed = np.stack([np.where(closed, -np.inf, instance.means @ path.at(float(value))) for value in values])

@@ -107,7 +107,9 @@ def simulate_rest(
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
     if problem.rho is not None:
         errors = np.hypot(errors, np.sqrt(problem.noise_variance * state.phase) / np.maximum(state.counts, 1))
-    truths = plausible_means(state.means, np.broadcast_to(errors, problem.shape), generator, continuations)
+    sites = problem.draws
+    errors = np.broadcast_to(errors, problem.shape)[:, sites]
+    truths = plausible_means(state.means[:, sites], errors, generator, continuations)[..., problem.from_sites]
     truths = _reflected(truths, *problem.noise.ends)
     draw = problem.noise.forecast_sampler(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]

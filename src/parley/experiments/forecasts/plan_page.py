@@ -60,6 +60,8 @@ def sensitivity_table(title: str, plan: CostPlan) -> Table:
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     for rho, estimate in plan.by_rho:
         settings.append(("exact reports" if rho is None else f"rho {rho:g}, epsilon {epsilon(rho):.2g}", estimate))
+    if plan.without_doubt is not None:
+        settings.append(("the middle weights alone, none in doubt", plan.without_doubt))
     rows = [(setting, f"{estimate.quantiles(0.5)[0]:,.0f}") for setting, estimate in settings]
     return Table.of_text(title, ("setting", f"{plan.unit}, median"), rows)
 
@@ -275,10 +277,12 @@ def plan_page(
         trade_off = {"table": trade_off_table("", timed), "figure": drawn}
     if timed and timed.timeline:
         days = agent_days(np.stack(timed.timeline), stated_rates(problem)).tolist()
-        calendar = calendar_chart(problem.agents, days, problem.delay.tolist(), problem.round_days)
+        sites, days = problem.draws, np.asarray(days)[:, problem.draws].tolist()
+        calendar = calendar_chart(problem.sites, days, problem.delay[sites].tolist(), problem.round_days)
     if problem.horizon is None:  # with a horizon, everybody draws to the end
-        rows = [(cost.scenario, *(f"{value:,.0f}" for value in cost.per_agent)) for cost in plan.scenarios]
-        per_agent = Table.of_text("", ("scenario, mean draws", *problem.agents), rows)
+        each = ((cost.scenario, cost.per_agent[problem.draws]) for cost in plan.scenarios)
+        rows = [(name, *(f"{value:,.0f}" for value in draws)) for name, draws in each]
+        per_agent = Table.of_text("", ("scenario, mean draws", *problem.sites), rows)
     return render(
         "plan",
         title=title,

@@ -22,7 +22,7 @@ from parley.text.formatting import plural, share_text
 from parley.text.status import ArmStatus
 from parley.text.tabular import Columns, Picture, Tabular
 from parley.totals import Totals
-from parley.weights import identity
+from parley.weight_map import stated_alone
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 RHOS = (0.5, 0.05, 0.005)
@@ -174,7 +174,7 @@ class Planner:
         self.announce(scenario.name)
         together = self.estimate(scenario, problem)
         self.announce(f"{scenario.name}, alone")
-        alone = with_weights(problem, identity(problem.agent_count))
+        alone = with_weights(problem, problem.alone)
         return together, self.estimate(scenario, alone, max_samples=CAP * int(together.samples.max()))
 
 
@@ -216,6 +216,7 @@ class CostPlan(Tabular):
     by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
     weights_axis: str  # what moves in `by_weights`
     by_rho: Sequence[tuple[float | None, ScenarioCost]] = ()  # the reference scenario, with more or less noise
+    without_doubt: ScenarioCost | None = None  # the reference scenario at the middle weights, where some are in doubt
 
     @property
     def unit(self) -> str:
@@ -278,6 +279,7 @@ def make_plan(
         by_weights=[(value, cost(moved, cap)) for value, moved in problems],
         weights_axis=axis,
         by_rho=[(rho, cost(problem.with_(rho=rho))) for rho in _noises(problem)],
+        without_doubt=cost(stated_alone(problem)) if problem.weight_steps else None,
     )
 
 
@@ -290,7 +292,7 @@ def _same_question(problem: Problem, moved: Problem) -> str | None:
         return None
     if np.array_equal(moved.weights, problem.weights):
         return _OWN
-    return _ALONE if np.array_equal(moved.weights, identity(problem.agent_count)) else None
+    return _ALONE if np.array_equal(moved.weights, problem.alone) else None
 
 
 def _noises(problem: Problem) -> Sequence[float | None]:
@@ -311,7 +313,7 @@ def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenari
     name, levels = _levels(problem)
     varied = sum(bool(level != getattr(problem, name)) for level in levels)
     varied += sum(_same_question(problem, moved) is None for _, moved in along_weights(problem)[1])
-    varied += max(len(_noises(problem)) - 1, 0)
+    varied += max(len(_noises(problem)) - 1, 0) + bool(problem.weight_steps)
     return planner.replications * (2 * pairs + varied * len(scenarios[-1].means))
 
 

@@ -20,7 +20,7 @@ from parley.settings import why_largest_gap
 from parley.text.translation import Translatable
 from parley.validation import checks
 from parley.validation.checks import LARGEST_COUNT, above_zero, whole
-from parley.weights import alphas_of, identity, personalized
+from parley.weights import alphas_of, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 CONFIDENCE = 0.975  # of upper bounds, one-sided
@@ -126,7 +126,8 @@ def _draw(
     half = spread / 2
     for _ in range(MAX_DRAWS):
         common = generator.uniform(-half, half, (problem.arm_count, 1)) * (1 - heterogeneity)
-        own = generator.uniform(-half, half, problem.shape) * heterogeneity
+        own = generator.uniform(-half, half, (problem.arm_count, len(problem.sites))) * heterogeneity
+        own = own[:, problem.from_sites]
         means: FloatArray = problem.noise.usual_mean + common + own
         if Instance(problem=problem, means=means).smallest_gap >= min_gap:
             return means
@@ -155,7 +156,7 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
     if agents == 1 or (alphas is not None and np.ptp(alphas) < 1e-9):
         return "alpha", [(share, with_weights(problem, personalized(agents, share))) for share in SHARES]
     return "share of one's own reward added to the mix", [
-        (share, with_weights(problem, share * identity(agents) + (1 - share) * weights)) for share in SHARES
+        (share, with_weights(problem, share * problem.alone + (1 - share) * weights)) for share in SHARES
     ]
 
 

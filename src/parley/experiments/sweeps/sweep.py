@@ -27,7 +27,6 @@ from parley.rewards import KINDS, Gaussian
 from parley.settings import REQUIRED, SETTINGS, Key, check_section
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
 from parley.study import DEFAULT_POLICY, PLAYING_POLICY, REPEATED, SECTIONS, meant, parse_study, read_toml_file
-from parley.weights import identity
 
 AxisValue = str | int | float | bool
 
@@ -374,7 +373,7 @@ def run_cell(cell: Cell) -> CellResult:
 def _isolated(instance: Instance) -> Instance:
     """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
     samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
-    problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
+    problem = instance.problem.with_(weights=instance.problem.alone, **samples_only)
     return Instance(problem=problem, means=instance.means, scale=instance.scale)
 
 

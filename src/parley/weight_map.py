@@ -1,0 +1,137 @@
+"""The answer where weights are in doubt: a map from weights to arms.
+
+Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
+right at both is right between them, within the same tolerance. Where two neighbours have different answers nothing
+follows for the weights between: a third arm may be best midway. The map says that it changes there, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.problem import BoolArray, IntArray, Problem
+from parley.questions import stated_step
+from parley.text.translation import Translatable, joined
+
+Arms = tuple[str, ...]
+
+
+def step_columns(problem: Problem) -> IntArray:
+    """`(site that asks, step)`: the places of the agents that ask each site's question at each step; empty if none.
+
+    >>> weights = np.zeros((4, 4))
+    >>> weights[0], weights[1] = [0.5, 0.5, 0.9, 0.1], [0.5, 0.5, 0.1, 0.9]
+    >>> roles = {"asks_only": ["agent 3", "agent 4"], "weight_steps": ["x", "y"]}
+    >>> step_columns(Problem(arms=2, weights=weights, **roles)).tolist()
+    [[0, 2], [1, 3]]
+    """
+    steps = len(problem.weight_steps)
+    sites = np.flatnonzero(problem.draws & problem.asks)
+    if not steps:
+        return np.zeros((0, 0), dtype=np.int64)
+    further = np.arange(problem.agent_count - len(sites) * (steps - 1), problem.agent_count)
+    return np.insert(further.reshape(len(sites), steps - 1), stated_step(steps), sites, axis=1)
+
+
+def stated_alone(problem: Problem) -> Problem:
+    """The problem without doubt: every site asks at the middle step only. A copy of a question costs nothing."""
+    weights, columns = problem.weights.copy(), step_columns(problem)
+    for places in columns:
+        weights[:, places] = weights[:, places[stated_step(columns.shape[1]), None]]
+    return problem.with_(weights=weights, weight_steps=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Neighbouring steps with the same answer: it is right at all weights from the first to the last."""
+
+    first: int
+    last: int
+    arms: Arms
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightMap:
+    """The answers of one site, step by step.
+
+    >>> steps = ("alpha 0.3", "alpha 0.5", "alpha 0.7")
+    >>> found = WeightMap(agent="x", questions=("y", "x", "z"), steps=steps, arms=(("B",), ("B",), ("A",)))
+    >>> str(found.words)
+    'B from alpha 0.3 to alpha 0.5, A at alpha 0.7; it changes in between'
+    """
+
+    agent: str
+    questions: tuple[str, ...]  # the agents that ask at each step; `agent` itself at the middle one
+    steps: tuple[str, ...]
+    arms: tuple[Arms | None, ...]  # of each step; None without an answer
+
+    @property
+    def ranges(self) -> list[Range]:
+        """As long as they can be, in order; a step without an answer is in none."""
+        made: list[Range] = []
+        for step, arms in enumerate(self.arms):
+            if arms is None:
+                continue
+            if made and made[-1].last == step - 1 and made[-1].arms == arms:
+                made[-1] = Range(first=made[-1].first, last=step, arms=arms)
+            else:
+                made.append(Range(first=step, last=step, arms=arms))
+        return made
+
+    @property
+    def words(self) -> str:
+        """The map in a sentence."""
+        parts = [
+            Translatable("{0} at {1}", ", ".join(one.arms), self.steps[one.first])
+            if one.first == one.last
+            else Translatable("{0} from {1} to {2}", ", ".join(one.arms), self.steps[one.first], self.steps[one.last])
+            for one in self.ranges
+        ]
+        if not parts:
+            return Translatable("no answer yet")
+        said: str = joined(", ", parts)
+        if len(parts) > 1:
+            said = joined("; ", [said, Translatable("it changes in between")])
+        if None in self.arms:
+            said = joined("; ", [said, Translatable("elsewhere there is no answer")])
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """Steps with their answers, ranges in which one answer holds, and the sentence."""
+        return {
+            "agent": self.agent,
+            "steps": [
+                {"step": step, "question": question, "arms": None if arms is None else list(arms)}
+                for step, question, arms in zip(self.steps, self.questions, self.arms, strict=True)
+            ],
+            "ranges": [
+                {"from": self.steps[one.first], "to": self.steps[one.last], "arms": list(one.arms)}
+                for one in self.ranges
+            ],
+            "words": str(self.words),
+        }
+
+
+def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] | BoolArray) -> list[WeightMap]:
+    """A map for every site that asks, from `answers (arm, agent)` and who has one; none where no weights are in doubt.
+
+    With a tolerance an agent's answer is its N arms, which is all that is compared.
+    """
+
+    def named(place: int) -> Arms | None:
+        chosen = (arm for arm, kept in zip(problem.arms, answers[:, place], strict=True) if kept)
+        return tuple(chosen) if answered[place] else None
+
+    return [
+        WeightMap(
+            agent=problem.agents[places[stated_step(len(places))]],
+            questions=tuple(problem.agents[place] for place in places),
+            steps=problem.weight_steps,
+            arms=tuple(map(named, places)),
+        )
+        for places in step_columns(problem).tolist()
+    ]
