@@ -65,7 +65,8 @@ def test_every_key_has_its_row_and_says_what_it_means():
         inside = properties[section]["items"] if section in REPEATED else properties.get(section)
         rows = inside["properties"] if section else properties
         beside = set(SECTIONS["noise"]) if section == "outcomes" else set()  # which an outcome has too
-        assert set(rows) - set(SECTIONS) - beside == set(keys) - beside
+        sections = set() if section else set(SECTIONS)  # which stand beside the keys outside of any
+        assert set(rows) - sections - beside == set(keys) - beside
         assert all(rows[key]["description"] for key in keys)
 
 
