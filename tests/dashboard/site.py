@@ -95,8 +95,9 @@ class Site:
 
     def phase(self, study, means=MEANS, but=()):
         """Every due report of the phase in progress: exactly the mean, no noise."""
-        for place, name in enumerate(self.call("GET", f"studies/{study}")["agent_names"]):
-            if name in but:
+        status = self.call("GET", f"studies/{study}")
+        for place, name in enumerate(status["agent_names"]):
+            if name in but or name in status["settings"]["asks_only"]:
                 continue
             token = self.agent_token(study, name)
             plan = AgentPlan.from_json(self.call("GET", f"studies/{study}/agents/{name}/plan", token=token))

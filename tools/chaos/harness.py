@@ -105,7 +105,7 @@ def _study(books, url, admin_token, number, message, *, acts):
         except Conflict as error:
             if not error.problem["type"].endswith("already-exists"):  # a first attempt whose answer was lost
                 raise
-        clients = {name: Client(url, agent_token(admin, study, name)) for name in message.agents}
+        clients = {name: Client(url, agent_token(admin, study, name)) for name in message.problem.sites}
         places = {name: place for place, name in enumerate(message.agents)}
         office, waiting = Office(admin, study, retried, script), set(clients)
         while waiting:

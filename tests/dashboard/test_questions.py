@@ -1,0 +1,113 @@
+"""Questions and maps on pages, in the report, in files and over the API."""
+
+import pytest
+
+SITES = """
+name = "Two sites and the country"
+arms = ["a", "b", "c"]
+agents = ["North", "South"]
+
+[weights]
+kind = "personalized"
+alpha = 0.5
+
+[[questions]]
+name = "country"
+weights = { North = 0.4, South = 0.6 }
+"""
+DOUBT = (
+    SITES.replace("alpha = 0.5", "alpha_range = [0.1, 0.9]\nsteps = 3")
+    .replace("Two sites and the country", "Doubt")
+    .replace('agents = ["North", "South"]', 'agents = ["North", "South"]\ntolerance = 0.05')
+)
+MUTE = SITES.replace("Two sites and the country", "Mute") + "[sites]\nasks = [true, false]\n"
+
+
+@pytest.fixture(scope="module")
+def whole(here):
+    here.create(SITES, "country")
+    here.run("country")
+    return "country"
+
+
+@pytest.fixture(scope="module")
+def mapped(here):
+    here.create(DOUBT, "doubt")
+    here.run("doubt")
+    return "doubt"
+
+
+def test_a_question_gets_no_token_and_is_not_waited_for(here):
+    here.create(SITES, "fresh")
+    status = here.call("GET", "studies/fresh")
+    assert [one["agent"] for one in status["missing"]] == ["North", "South"]
+    with pytest.raises(AssertionError, match="not-found"):
+        here.issue("agent", study="fresh", agent="country")
+    with pytest.raises(AssertionError, match="not-found"):
+        here.call("POST", "studies/fresh/agents/country/freeze", json={"reason": "x", "preview": "0" * 64})
+    with here.browser() as browser:
+        page = browser.get("/studies/fresh").text
+    assert "2 agents, 1 further question" in page
+    assert "Waiting for 2 agents" in page
+    assert "Further questions" in page
+
+
+def test_the_question_is_answered_on_every_page_and_file(here, whole):
+    certificate = here.call("GET", f"studies/{whole}/certificate")
+    assert set(certificate["answers"]) == {"North", "South", "country"}
+    assert here.call("POST", f"studies/{whole}/verify")["sound"]
+    with here.browser() as browser:
+        pages = {name: browser.get(f"/studies/{whole}{name}").text for name in ("", "/answer", "/report", "/samples")}
+        table = browser.get(f"/studies/{whole}/answer.csv").text
+        paper = browser.get(f"/studies/{whole}/report.md").text
+    assert "Questions decided" in pages[""]
+    assert pages[""].index("Further questions") < pages[""].index('<th scope="row">country</th>')
+    assert "country" in pages["/answer"]
+    assert '<th scope="row">country</th>' not in pages["/samples"]
+    assert "country,a," in table
+    assert "2 agents, 1 further question" in paper
+    # Weights: a row a site, a column a question; nobody draws for the country, so it is in no table of draws.
+    assert "| North | 0.75 | 0.25 | 0.4 |" in paper
+    flow = paper.split("Flow of draws")[1].split("Estimates")[0]
+    assert "country" not in flow
+
+
+def test_other_weights_are_those_of_the_sites(here, whole):
+    found = here.call("GET", f"studies/{whole}/sensitivity")
+    assert found["axis"] == "alpha"
+    assert [one["agent"] for one in found["agents"]] == ["North", "South"]
+
+
+def test_a_map_is_in_the_certificate_on_the_page_and_in_the_report(here, mapped):
+    certificate = here.call("GET", f"studies/{mapped}/certificate")
+    assert [one["agent"] for one in certificate["map"]] == ["North", "South"]
+    with here.browser() as browser:
+        page, report = (browser.get(f"/studies/{mapped}/{name}").text for name in ("answer", "report"))
+        paper = browser.get(f"/studies/{mapped}/report.md").text
+    for one in certificate["map"]:
+        assert f"<strong>{one['agent']}:</strong> {one['words']}." in page
+        assert one["words"] in paper
+        assert [step["step"] for step in one["steps"]] == ["alpha 0.1", "alpha 0.5", "alpha 0.9"]
+    for shown in (page, report):
+        assert "Weights in doubt" in shown
+        assert "For which weights which answer holds" in shown
+    answers = page.split('<ul class="answers">')[1].split("</ul>")[0]
+    assert "alpha" not in answers, "the map has the steps"
+
+
+def test_of_a_site_that_asks_nothing_no_answer_is_told(here):
+    here.create(MUTE, "mute")
+    here.run("mute")
+    certificate = here.call("GET", "studies/mute/certificate")
+    assert set(certificate["answers"]) == {"North", "country"}
+    with here.browser() as browser:
+        board, answer, table = (browser.get(f"/studies/mute{name}").text for name in ("", "/answer", "/answer.csv"))
+        assert browser.get("/studies/mute/report").status_code == 200
+        assert browser.get("/studies/mute/evidence").status_code == 200
+        assert browser.get("/studies/mute/samples").status_code == 200
+        estimates = browser.get("/studies/mute/estimates.csv").text
+    assert "Asks nothing: South" in board
+    assert '<th scope="row">South</th>' not in board
+    assert '<span class="for">South</span>' not in answer
+    assert "South" not in table
+    assert "South" not in estimates
