@@ -87,6 +87,17 @@ MUTANTS = [
          "return values @ self.weights.T\n", "tests/test_problem.py"),
     ),
     *_of(
+        "results for researchers",
+        ("a frame of weights is transposed", "problem.py", "weight=self.weights)", "weight=self.weights.T)",
+         "tests/text/test_tabular.py::test_the_numbers_are_those_of_the_result"),
+        ("a PDF has fonts that journals refuse", "experiments/report_kit/charts.py", '"pdf.fonttype": 42', '"pdf.fonttype": 3',
+         "tests/experiments/sweeps/test_results.py::test_figures_for_a_paper_have_their_fonts_embedded_and_the_width_of_a_column"),
+        ("the largest gap is that of one agent's means", "study.py", "np.ptp(instance.means, axis=0).max()", "np.ptp(instance.means, axis=0)[-1]",
+         "tests/test_study.py::test_the_largest_gap_is_learned_from_means_that_are_stated"),
+        ("a key of another section is not named", "study.py", "NEIGHBOURS.get(key.lower(), ()), *elsewhere]", "NEIGHBOURS.get(key.lower(), ())]",
+         "tests/test_study.py::test_a_key_that_people_guess_names_the_one_that_is_meant"),
+    ),
+    *_of(
         "quotas",
         ("counts are rounded down", "policies/base.py", "return np.ceil(values).astype(np.int64)",
          "return np.floor(values).astype(np.int64)", "tests/policies/test_quotas.py::test_counts_are_feasible_and_minimal_down_to_tiny_proxy_gaps"),
