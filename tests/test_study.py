@@ -35,7 +35,10 @@ def test_per_agent_random_alphas_are_reproducible():
     ("changes", "says"),
     [
         ({"armz": 3}, "key: found 'armz'; allowed: one of agents, answers, arms"),
-        ({"weights": {"kind": "personalized", "alpha": 0.5, "labels": ["a"]}}, "'labels'; allowed: one of alpha, alpha_range, kind"),
+        (
+            {"weights": {"kind": "personalized", "alpha": 0.5, "labels": ["a"]}},
+            "'labels'; allowed: one of alpha, alpha_range",
+        ),
         ({"weights": {"kind": "personalised"}}, "weights.kind: found 'personalised'; allowed: one of clusters"),
         ({"weights": {"kind": "clusters"}}, "weights.labels: found nothing"),
         ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5, 1]]}}, "column 0 sums to 1.5"),
