@@ -50,6 +50,7 @@ def test_a_question_gets_no_token_and_is_not_waited_for(here):
     assert "2 agents, 1 further question" in page
     assert "Waiting for 2 agents" in page
     assert "Further questions" in page
+    assert "0 of 2 reports" in page
 
 
 def test_the_question_is_answered_on_every_page_and_file(here, whole):
