@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[1]
 GOOD = {"arms": ["p", "A", "B"], "agents": ["Paris", "Lille"], "weights": {"kind": "personalized", "alpha": 0.5}}
 
 
+PAST = [(site, arm, mean) for site in GOOD["agents"] for arm, mean in (("p", 20.0), ("A", 22.5), ("B", 10.0))]
+
+
 def test_the_paper_instance_is_the_second_draw_of_its_recipe():
     generator = np.random.RandomState(0)
     generator.normal(0, 1, (6, 3))
@@ -146,6 +149,14 @@ def test_the_largest_gap_is_learned_from_means_that_are_stated():
     assert parse_study(GOOD | {"truth": near}).problem.largest_gap == 1.0, "nothing changes where nothing was wrong"
     bounded = {"kind": "bounded", "low": 0.0, "high": 200.0}
     assert parse_study(GOOD | {"truth": far, "noise": bounded}).problem.largest_gap == 200.0
+
+
+def test_the_largest_gap_is_learned_from_the_range_of_past_data(tmp_path):
+    rows = [f"{site},{arm},{mean + step}" for site, arm, mean in PAST for step in (-1.0, 0.0, 1.0)]
+    (tmp_path / "past.csv").write_text("\n".join(["site,arm,y", *rows]) + "\n", encoding="utf-8")
+    columns = {"agent": "site", "arm": "arm", "outcome": "y"}
+    study = parse_study(GOOD | {"truth": {"data": "past.csv", "columns": columns}}, folder=tmp_path)
+    assert study.problem.largest_gap == 13.0, "the mean of B is 12.5 below that of A in Paris"
 
 
 def test_a_largest_gap_that_is_too_small_says_what_it_is_and_what_would_do():

@@ -20,6 +20,7 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "solver": ("Bounds and the solver", ["parley.bounds", "parley.harmonic"]),
     "policies": ("Policies", ["parley.policies"]),
     "simulation": ("Simulation", ["parley.simulation"]),
+    "frames": ("Frames and pictures of results", ["parley.text.tabular"]),
     "protocol": ("The protocol", ["parley.protocol"]),
     "agent": ("What a site runs", ["parley.agent"]),
     "experiments": ("Forecasts, sweeps, results", ["parley.experiments.forecasts", "parley.experiments.sweeps"]),

@@ -208,7 +208,7 @@ def draw_heat_map(
     panel.set_yticks(range(len(rows)), rows)
     if values.size <= MOST_NUMBERS:
         for (row, column), value in np.ndenumerate(values):
-            ink = "#ffffff" if shown[row, column] - low < 0.55 * (high - low) else "#14171c"
+            ink = "#ffffff" if shown[row, column] - low <= 0.55 * (high - low) else "#14171c"
             text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
             panel.text(column, row, text, ha="center", va="center", color=ink, size=8)
     return image
