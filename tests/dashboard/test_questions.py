@@ -50,7 +50,9 @@ def test_a_question_gets_no_token_and_is_not_waited_for(here):
     assert "2 agents, 1 further question" in page
     assert "Waiting for 2 agents" in page
     assert "Further questions" in page
-    assert "0 of 2 reports" in page
+    here.phase("fresh")
+    with here.browser() as browser:
+        assert "0 of 2 reports" in browser.get("/studies/fresh").text
 
 
 def test_the_question_is_answered_on_every_page_and_file(here, whole):
