@@ -58,6 +58,17 @@ def test_rows_are_drawn_with_the_means_that_are_stated_and_their_own_scatter(kin
         assert (found.squares == np.rint(found.squares)).all()
 
 
+@pytest.mark.parametrize("mean", [0.5, 19.0])
+def test_no_row_leaves_the_range(mean):
+    model = make_model(kind="bounded", low=0, high=20)
+    found = history(MONEY, model=model).sampler(np.full((2, 1), mean), model)(
+        np.random.default_rng(5), np.full((500, 2, 1), 1)
+    )
+    assert (found.sums >= -1e-9).all()
+    assert (found.sums <= 20 + 1e-9).all()
+    assert np.unique(found.sums).size > 10
+
+
 def test_few_draws_and_many_follow_one_law():
     """Many are drawn by how often each row comes, few one by one: mean and scatter of both are those of the pool."""
     past, model = history(MONEY, x=MONEY + 1), make_model(scale="unknown")

@@ -20,6 +20,7 @@ TOGETHER = "tests/policies/test_together.py::"
 SETS = "tests/policies/test_sets.py::"
 CERTIFICATE = "tests/policies/test_evidence_certificate.py::"
 EVIDENCE = "tests/rewards/test_payoffs.py::"
+ANALYSIS = "tests/experiments/analysis/test_fixed_size.py::"
 SOLVER = "tests/harmonic/test_solver.py::"
 BOUNDS = "tests/bounds/test_paper.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
@@ -258,6 +259,12 @@ MUTANTS = [
          "    seen = [problem.noise.summary(Totals.zero(past.counts.shape), past, problem.weights)]\n"
          "    every, line = stack_phases(seen).of(some), joint_line(problem)\n",
          "tests/test_estimates.py::test_differences_hold_where_all_means_drift[known]"),
+        ("an interval of an analysis forgets the other comparisons", "experiments/analysis/fixed_size.py", "self.problem.delta / (2 * self.comparisons)", "self.problem.delta / 2",
+         ANALYSIS + "test_an_interval_pays_for_every_comparison"),
+        ("the error of a covariate's slope is forgotten", "experiments/analysis/fixed_size.py", "both(each @ squared) + self._slope_variance(reference)", "both(each @ squared)",
+         ANALYSIS + "test_the_error_of_the_slope_counts_where_arms_differ_in_the_covariate"),
+        ("rows of a truth leave the range of rewards", "rewards/history.py", "            found[0] *= shrunk\n            found[1] *= np.square(shrunk)\n", "",
+         "tests/rewards/test_history.py::test_no_row_leaves_the_range"),
         ("a move of all arms is taken for skew", "rewards/plausibility.py", "score = np.where(known, np.clip((moved - drift) / error, -LARGEST_MOVE, LARGEST_MOVE), 0.0)",
          "score = np.where(known, moved / error, 0.0)", "tests/protocol/test_scatter.py::test_the_evidence_of_unequal_scales_and_of_skew_is_1_on_average_or_less_where_there_is_none[5.0]"),
         ("who adds up phases claims its guarantee under drift", "policies/base.py", "allows_drift: ClassVar[bool] = False",

@@ -29,8 +29,8 @@ def verdict_words(found: Analysis, verdict: Verdict) -> str:
 
 def verdict_table(title: str, found: Analysis) -> Table:
     """A row an agent."""
-    rows = [(verdict.agent, ", ".join(verdict.chosen), verdict_words(found, verdict)) for verdict in found.verdicts]
-    return Table.of_text(title, (words_of_reader()["agent"], "best estimate", "what may be said"), rows)
+    rows = [(verdict.agent, verdict_words(found, verdict)) for verdict in found.verdicts]
+    return Table.of_text(title, (words_of_reader()["agent"], "what may be said"), rows)
 
 
 def estimates_table(title: str, document: Mapping[str, Any], agent: Mapping[str, Any], *, rates: bool) -> Table:
@@ -129,8 +129,8 @@ def _forests(found: Analysis, agent: Mapping[str, Any], document: Mapping[str, A
         }
         for arm in agent["arms"]
     ]
-    kinds = {"mean": None, "to_leader": agent["leader"]}
-    kinds |= {"to_control": document["control"]} if document["control"] else {}
+    kinds = {"to_leader": agent["leader"]}
+    kinds |= {"to_control": document["control"]} if document["control"] else {"mean": None}
     pictures = []
     for kind, to in kinds.items():
         what = "Mixed means" if to is None else f"Differences to {to}"
