@@ -170,7 +170,7 @@ def _simulated(asked: Question, found: Analysis, replications: int, seed: int, *
     problem, own = found.problem, found.adjustment is None and asked.policy != "oracle"
     if not replications or problem.horizon is not None:
         return None
-    widest = float(np.ptp(found.found.mean.value, axis=0).max())
+    widest = float(np.ptp(found.mean.value, axis=0).max())
     if not asked.stated and not problem.noise.in_range:
         problem = problem.with_(largest_gap=2 * widest or 1.0)
     elif widest > problem.largest_gap:

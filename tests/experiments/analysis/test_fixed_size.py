@@ -60,7 +60,7 @@ def test_estimates_are_those_of_a_live_study_with_one_phase(kind):
     ]
     live = estimates(asked, [Totals.columns(reports, 3)])
     assert np.array_equal(found.mean.value, live.mean.value), "to the last bit"
-    assert np.array_equal(found.found.leader, live.leader)
+    assert np.array_equal(found.leader, live.leader)
     assert found.lead.value == pytest.approx(live.lead.value, abs=1e-12)
     assert found.control.value == pytest.approx(live.control.value, abs=1e-12)
     told, document = found.document(), live.document()

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from parley.errors import InvalidInput
-from parley.estimates import Estimate, Estimates, estimates, fixed_quantile, joint_count
+from parley.estimates import Estimate, fixed_quantile, joint_count, leading
 from parley.problem import Problem
 from parley.rewards import Binary, RewardModel, UnknownScale
 from parley.system.once import once
@@ -109,11 +109,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A table under stated weights: `found` has the estimates of a live study with one phase."""
+    """A table under stated weights; estimates are those of a live study with one phase of these totals."""
 
     problem: Problem
     draws: Draws  # the rows, adjusted where there is a covariate
-    found: Estimates
     totals: Totals
     cells: Cells
     adjustment: Adjustment | None
@@ -134,6 +133,11 @@ class Analysis:
         return self.problem.noise.means_are_rates
 
     @once
+    def leader(self) -> IntArray:
+        """`(agent,)`: the arm with the best estimate."""
+        return leading(self.problem, self.totals)
+
+    @once
     def mean(self) -> Estimate:
         """Mixed means."""
         return self._contrasts(None)
@@ -141,7 +145,7 @@ class Analysis:
     @once
     def lead(self) -> Estimate:
         """Differences to the best estimate."""
-        return self.differences(self.found.leader)
+        return self.differences(self.leader)
 
     @once
     def control(self) -> Estimate | None:
@@ -149,7 +153,7 @@ class Analysis:
         named = self.problem.control
         if named is None:
             return None
-        return self.differences(np.full_like(self.found.leader, self.problem.arms.index(named)))
+        return self.differences(np.full_like(self.leader, self.problem.arms.index(named)))
 
     def differences(self, reference: IntArray) -> Estimate:
         """Differences to one arm of each agent, `reference (agent,)`."""
@@ -162,11 +166,11 @@ class Analysis:
             """Of an arm and of the one that it is compared with, `(arm, agent)`."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
-        value = both(self.found.mean.value, -1.0)
+        value = both(self.problem.mixed(self.totals.means), -1.0)
         low, high, error = (self._of_shares if self.rates else self._of_numbers)(value, both, reference)
         itself = False if reference is None else np.arange(self.problem.arm_count)[:, None] == reference
-        mean = self.found.mean
-        ends = (mean.least, mean.most) if reference is None else (mean.least - mean.most, mean.most - mean.least)
+        least, most = self.problem.noise.ends
+        ends = (least, most) if reference is None else (least - most, most - least)
         return Estimate(
             value=value,
             low=np.where(itself, 0.0, np.minimum(low, value)),
@@ -219,7 +223,7 @@ class Analysis:
     def verdicts(self) -> list[Verdict]:
         """What may be said of every agent's best arms."""
         problem = self.problem
-        order = np.argsort(-self.found.mean.value, axis=0, kind="stable")
+        order = np.argsort(-self.mean.value, axis=0, kind="stable")
         inside = np.zeros(problem.shape, dtype=np.bool_)
         np.put_along_axis(inside, order[: problem.top], values=True, axis=0)
         high = np.full(problem.shape, -np.inf)
@@ -261,7 +265,7 @@ class Analysis:
             "agents": [
                 {
                     "agent": agent,
-                    "leader": problem.arms[int(self.found.leader[m])],
+                    "leader": problem.arms[int(self.leader[m])],
                     "chosen": list(verdict.chosen),
                     "proven": verdict.proven,
                     "contenders": list(verdict.contenders),
@@ -352,7 +356,6 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
     return Analysis(
         problem=problem,
         draws=draws,
-        found=estimates(problem, [totals]),
         totals=totals,
         cells=cells,
         adjustment=adjustment,
