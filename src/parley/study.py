@@ -392,7 +392,7 @@ def _instance(
     acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
     stated = section.get("scale", scale)
     covariate = None if "covariate" not in section else _covariate(section["covariate"], problem)
-    more = {"drift": _drift(section), "history": history, "covariate": covariate}
+    more: dict[str, Any] = {"drift": _drift(section), "history": history, "covariate": covariate}
     return Instance(problem=problem, means=means, scale=stated, **more, **acts)
 
 
