@@ -13,8 +13,17 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 from tests.support import first_quick
 
-from parley.protocol import EVENTS, Stage, read_log, verify_log
-from parley.protocol.events import Disputed, Paused, ResultsRead, Resumed, Signed, StepFailed
+from parley.protocol import EVENTS, Stage, issue_certificate, read_log, verify_log
+from parley.protocol.events import (
+    Certified,
+    Disputed,
+    Paused,
+    ReportAccepted,
+    ResultsRead,
+    Resumed,
+    Signed,
+    StepFailed,
+)
 
 LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "report-refused", "report-amended"}
 
@@ -154,8 +163,49 @@ def guarded():
     return course
 
 
+class Adjusted(Kept):
+    """With reports that are adjusted for a covariate: not in the first phase, and by other slopes later."""
+
+    def __init__(self, **more):
+        noise = {"kind": "gaussian", "scale": "unknown", "guess": 1.0}
+        super().__init__(
+            "evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2], noise=noise, covariate="age", **more
+        )
+
+    def report(self, count=None):
+        for agent in self.trial.awaited[:count]:
+            place, phase = self.trial.study.agents.index(agent), self.trial.phase
+            totals = self.drawn(self.trial.plan.draws(place), place)
+            sent = reported(self.trial, place, totals.sums, totals.squares)
+            slope = {"theta": 0.02 * (phase - 1) * (1 + place), "x0": None if phase == 1 else 61.5 + place}
+            self.let(ReportAccepted(report=structs.replace(sent, **slope, missing_x=place or None)))
+
+    def certify(self):
+        records = self.chain(self.events)
+        decisions = [event.decision for event in self.events if hasattr(event, "decision")]
+        certificate = issue_certificate(
+            self.trial,
+            data=[decision.data for decision in decisions],
+            decisions=decisions,
+            phases=self.trial.past,
+            sequence=records[-1].sequence,
+            head=records[-1].hash,
+            version="0.1.0",
+        )
+        self.let(Certified(certificate=certificate))
+        return certificate
+
+
+def covariate():
+    course = Adjusted()
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 MADE = {
     "guardrails": guarded,
+    "covariate": covariate,
     "interrupted": interrupted,
     "read": read,
     "signed": signed,
@@ -169,6 +219,7 @@ MADE = {
 }
 ENDS = {
     "guardrails": "decided",
+    "covariate": "decided",
     "interrupted": "decided",
     "read": "decided",
     "signed": "decided",
@@ -196,6 +247,12 @@ def test_golden_logs_stay_sound(name):
         assert {record.kind for record in records} >= {"arm-stopped", "guardrail-noted"}
         statuses = [(row["arm"], row["status"]) for row in certificate["outcomes"][0]["arms"]]
         assert statuses == [("arm 2", "cleared"), ("arm 3", "stopped")]
+    if name == "covariate":
+        found_of = certificate["covariate"]
+        assert (found_of["name"], found_of["missing"]) == ("age", certificate["phases"])
+        assert found_of["theta"]["agent 2"][:2] == [0.0, 0.04]
+        assert found_of["x0"]["agent 1"][:2] == [None, 61.5]
+        assert "adjusted for age, which needs arms that are assigned at random" in certificate["guarantee"]
     if name == "read":
         assert [(one.phase, one.operation) for one in found.reads] == [(1, "get_findings"), (2, "get_log")]
     if name == "signed":

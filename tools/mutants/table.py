@@ -32,6 +32,8 @@ PAIRS = "tests/policies/test_pairs.py::"
 TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
+KNOWN = "tests/agent/test_covariates.py::"
+ADJUSTED = "tests/test_covariates.py::"
 PAGE = "tests/agent/test_site_page.py::"
 FLAGS = "tests/edges/flags/test_flags.py::"
 WAREHOUSE = "tests/agent/test_warehouse.py::"
@@ -389,11 +391,30 @@ MUTANTS = [
          DEVIATIONS + "test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it"),
     ),
     *_of(
+        "covariates",
+        ("a phase is adjusted by its own outcomes", "agent/site.py", "return adjusted_rewards(rewards, xs, book.plan.theta, book.plan.x0)",
+         "return adjusted_rewards(rewards, xs, Pairs.of(rewards, xs).xy.sum() / Pairs.of(rewards, xs).xx.sum(), book.plan.x0)", KNOWN + "test_a_phase_is_adjusted_by_what_the_phases_before_it_said"),
+        ("the slope of a phase is not written before its outcomes", "agent/site.py", "write(msgspec.structs.replace(entry, **self._slope()))",
+         "write(entry)\n                self.people.phases[phase].plan = msgspec.structs.replace(entry, **self._slope())", KNOWN + "test_the_slope_of_a_phase_stands_in_the_journal_before_its_first_assignment_and_outcome"),
+        ("a covariate is taken after the assignment", "agent/site.py", "if person is not None and person.counted and person.x != x:", "if False:",
+         KNOWN + "test_it_is_asked_for_before_the_arm_and_never_taken_after_it"),
+        ("who is assigned need not say that the covariate is not known", "agent/site.py", "if name and x is None and not without:", "if False:",
+         KNOWN + "test_it_is_asked_for_before_the_arm_and_never_taken_after_it"),
+        ("arms that are far off bias the slope", "covariates.py", "mean_x, mean_y = total / n, math.fsum(y for y, _ in some) / n", "mean_x, mean_y = total / n * 0, 0.0",
+         ADJUSTED + "test_the_slope_is_that_of_least_squares_within_cells_and_arms_do_not_bias_it"),
+        ("adjusted rewards are taken to be in the range of the rewards", "rewards/adjusted.py", '"low": low - moves, "high": high + moves', '"low": low, "high": high',
+         ADJUSTED + "test_adjusted_rewards_stay_in_the_range_that_the_model_knows"),
+        ("a scale that arms share is taken", "rewards/adjusted.py", "if not form or model.shared_axes:", "if not form:",
+         ADJUSTED + "test_what_does_not_fit_is_refused_with_a_sentence"),
+        ("a report need not say how it is adjusted", "protocol/report_checks.py", "if theta is None or not math.isfinite(theta):", "if theta is None:\n        return\n    if False:",
+         "tests/protocol/test_covariates.py::test_a_report_says_how_it_is_adjusted_within_what_the_study_allows"),
+    ),
+    *_of(
         "feature flags",
         ("an evaluation draws anew for a visitor who has an arm", "edges/flags/flags.py", "self._given(participant, ",
          "self._given(f'{participant} {len(self._site.people.persons)}', ", FLAGS + "test_a_flag_is_the_arm_that_the_api_gives_whoever_asks_first"),
-        ("an arm is answered that is not in the journal", "agent/site.py", "write(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))",
-         "self.people.take(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))", FLAGS + "test_what_is_answered_is_in_the_journal_and_nothing_else_of_the_context"),
+        ("an arm is answered that is not in the journal", "agent/site.py", "write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x))",
+         "self.people.take(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x))", FLAGS + "test_what_is_answered_is_in_the_journal_and_nothing_else_of_the_context"),
         ("an ETag is looked at before the visitor is assigned", "edges/flags/flags.py", 'answer = Evaluations(flags=[await self._evaluated(request)])',
          'answer = Evaluations(flags=[] if "if-none-match" in request.headers else [await self._evaluated(request)])', FLAGS + "test_in_bulk_with_an_etag_that_is_asked_for_only_after_the_arm_is_given"),
         ("of many outcomes one person may have two", "agent/site.py", "if key in seen:", "if False:",

@@ -361,7 +361,10 @@ class Trial:
         past = None if self.past is None else (*self.past, self.totals)
         mine = Settled(plan=self.plan, reports={name: report.digest for name, report in self.reports.items()})
         settled = () if past is None else (*self.settled, mine)
-        latest = step.state.totals - self.state.totals  # as whoever reads both states finds it, to the last bit
+        # As whoever reads both states finds it, to the last bit. With a covariate, whose slope may be another in every
+        # phase, nothing is held against the past, and a state's squares are not those of all draws.
+        adjusted = self.study.problem.adjustment is not None
+        latest = None if adjusted else step.state.totals - self.state.totals
         closed = replace(
             self,
             stage=after.stage,

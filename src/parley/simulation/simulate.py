@@ -322,7 +322,7 @@ def _draw_pairs(
     """Outcomes of a block in a phase with their covariate, as they are at the sites."""
     counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
-    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
+    generator = _stream(seed, block, phase)
     means = np.broadcast_to(instance.means if shifts is None else instance.means + shifts, counts.shape)
     moved = drifted_x(instance, len(counts), seed=seed, block=block, phase=phase)
     return draw_pairs(instance, generator, counts, means, moved)
@@ -349,6 +349,11 @@ def _reported(instance: Instance, drawn: Totals, seed: int, block: int, phase: i
     return with_noise(drawn, added, instance.problem.noise)
 
 
+def _stream(seed: int, block: int, phase: int) -> np.random.Generator:
+    """Where the rewards of a block in a phase come from."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
+
+
 def _draw(
     instance: Instance,
     environment: str | None,
@@ -363,7 +368,7 @@ def _draw(
     """The rewards of a block in a phase; what is `reported` has the noise of private reports."""
     counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
-    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
+    generator = _stream(seed, block, phase)
     drawn = make_environment(instance, environment, shifts)(generator, counts)
     return _reported(instance, drawn, seed, block, phase) if reported else drawn
 

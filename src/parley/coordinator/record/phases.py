@@ -137,7 +137,7 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
         now, before = (
             state_after(transaction, study, row.id, max(phase, 0)) for phase in (row.phase - 1, row.phase - 2)
         )
-        if now is None or before is None:
+        if now is None or before is None or study.problem.adjustment is not None:
             return (None,)
         return (study.problem.noise.past(now.totals, now.totals - before.totals, row.phase - 1),)
 
