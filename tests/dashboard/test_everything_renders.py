@@ -68,6 +68,35 @@ def test_a_study_to_which_much_happened(house, tmp_path):
         assert told, words
 
 
+def test_a_study_with_guardrails(house, tmp_path):
+    """One arm is stopped by itself, the stop of another is proposed, and the answer is the best of the others."""
+    walk = Walk(house, message("guarded", "trial"), seed=1, study_id="guarded")
+    for act in ("report_all", "report_short", "report_all", "run", "correct"):
+        walk.step(act)
+    certificate = walk.ask("GET", "certificate")
+    stands = {one["name"]: {row["arm"]: row["status"] for row in one["arms"]} for one in certificate["outcomes"]}
+    assert stands["bleeding"]["high"] == "stopped"
+    assert stands["alive"]["low"] == "proposed"
+    assert stands["alive"]["placebo"] == "cleared"
+    assert stands["pain"] == {}
+    assert all("high" not in arms for arms in certificate["answers"].values())
+    browser = house.readers.browsers["administrator"]
+    answer = browser.get(f"/studies/{walk.id}/answer").text
+    assert "high was stopped by this guardrail." in answer
+    assert "The answer is the best of the other treatments." in answer
+    file = browser.get(f"/studies/{walk.id}/outcomes.csv").text.splitlines()
+    assert len(file) == 1 + 3 * len(walk.study.agents) * len(walk.study.arms)
+    assert any(line.startswith("bleeding,guardrail,lower,0.1,,0.1,0.9,North,high,stopped,") for line in file)
+    overview = browser.get(f"/studies/{walk.id}").text
+    assert '<td class="stopped"><span class="word"><span class="sign" aria-hidden="true">■</span> stopped' in overview
+    report = browser.get(f"/studies/{walk.id}/report.md").text
+    assert "### bleeding (guardrail)" in report
+    assert "### pain (secondary)" in report
+    rendered(house, walk, roles=("administrator", "viewer"))
+    for words, told in commands(house, walk.id, tmp_path):
+        assert told, words
+
+
 def assert_report_agrees_with_itself(readers, walk, certificate):
     """What was withdrawn was not dormant, and who has no answer has none in any section."""
     report = readers.browsers["administrator"].get(f"/studies/{walk.id}/report.md").text

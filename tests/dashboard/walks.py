@@ -5,6 +5,7 @@ import random
 import re
 import tomllib
 import traceback
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import httpx2
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from tests.coordinator.support import OWN_PAGE
 from tests.dashboard.site import OF_NO_STUDY, PAGES, sign_in
 
+from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import Delivery
 from parley.cli.main import main
 from parley.dashboard.session import STUDY
@@ -33,6 +35,33 @@ WEIGHTS = """
 kind = "matrix"
 matrix = [[0.6, 0.2, 0.0, 0.1], [0.2, 0.6, 0.0, 0.1], [0.1, 0.1, 1.0, 0.0], [0.1, 0.1, 0.0, 0.8]]
 """
+# A guardrail of each kind, and an outcome that decides nothing.
+OUTCOMES = """
+[[outcomes]]
+name = "bleeding"
+kind = "binary"
+role = "guardrail"
+better = "lower"
+margin = 0.1
+delta = 0.1
+[[outcomes]]
+name = "alive"
+kind = "binary"
+role = "guardrail"
+better = "higher"
+limit = 0.5
+delta = 0.1
+on_alarm = "propose"
+[[outcomes]]
+name = "pain"
+kind = "bounded"
+low = 0.0
+high = 1.0
+role = "secondary"
+better = "lower"
+"""
+# Of these outcomes, arm by arm: high bleeds, and of those on low many die.
+OTHERS = {"bleeding": (0.05, 0.1, 0.95, 0.1), "alive": (0.95, 0.02, 0.9, 0.95), "pain": (0.5, 0.4, 0.3, 0.2)}
 # A kind of study each: what a page says depends on its settings.
 STUDIES = {
     "rates": """control = "placebo"
@@ -60,6 +89,19 @@ kind = "binary"
 rho = 0.05
 minimum_cell = 2
 """,
+    "guarded": f"""control = "placebo"
+dormant = ["later"]
+tolerance = 0.15
+[noise]
+kind = "binary"
+{OUTCOMES}""",
+    "guarded in private": f"""control = "placebo"
+tolerance = 0.3
+[noise]
+kind = "binary"
+[privacy]
+rho = 0.5
+{OUTCOMES}""",
     "counts": """control = "placebo"
 dormant = ["later"]
 tolerance = 0.2
@@ -155,15 +197,28 @@ class Walk:
     def status(self):
         return self.ask("GET")
 
-    def drawn(self, counts, place):
-        """Totals of rewards of the study's kind."""
+    def drawn(self, counts, means, noise):
+        """Totals of rewards, or of another outcome, of the kind that the study states."""
         counts = np.array(counts)
-        sums = np.array([self.rng.binomial(n, MEANS[k, place]) for k, n in enumerate(counts)], dtype=float)
-        noise = self.study.problem.noise
+        sums = np.array([self.rng.binomial(n, means[k]) for k, n in enumerate(counts)], dtype=float)
         if self.study.problem.rho is not None:
             off = np.round(self.rng.normal(0, 3, len(counts)) / noise.grid) * noise.grid
             return Totals(counts=counts, sums=np.where(counts > 0, sums + off, 0.0))
         return Totals(counts=counts, sums=sums, squares=sums.copy())
+
+    def delivered(self, counts, agent, missing=(), **more):
+        """What an agent has: of some people one of the further outcomes is missing too."""
+        problem = self.study.problem
+        people = [n + gone for n, gone in zip(counts, missing or [0] * len(counts), strict=True)]
+        others = []
+        for one in problem.outcomes:
+            gone = [min(n, self.chance.choice([0, 0, 1])) for n in people]
+            known = [n - lost for n, lost in zip(people, gone, strict=True)]
+            totals = self.drawn(known, OTHERS[one.name], one.noise)
+            others.append(DrawnOutcome(name=one.name, totals=totals, missing=tuple(gone)))
+        place = self.study.agents.index(agent)
+        totals = self.drawn(counts, MEANS[:, place], problem.noise)
+        return Delivery(totals=totals, missing=tuple(missing), outcomes=tuple(others), **more)
 
     def plan(self, agent):
         return self.clients[agent].plan(self.id, agent)
@@ -181,7 +236,7 @@ class Walk:
         plan = self.plan(agent)
         if not plan.due:
             return False
-        self.clients[agent].send(plan.report(self.drawn(plan.draws, self.study.agents.index(agent))))
+        self.clients[agent].send(plan.report(self.delivered(plan.draws, agent)))
         return True
 
     def report_all(self):
@@ -201,9 +256,8 @@ class Walk:
             return False
         counts = [int(n * self.chance.choice([0, 0.5, 0.9, 1])) for n in plan.draws]
         missing = [min(1, planned - n) for planned, n in zip(plan.draws, counts, strict=True)]
-        totals = self.drawn(counts, self.study.agents.index(agent))
         short = {"reason": "supply", "final": True} if counts != list(plan.draws) else {}
-        delivery = Delivery(totals=totals, missing=tuple(missing) if any(missing) else (), **short)
+        delivery = self.delivered(counts, agent, missing if any(missing) else (), **short)
         self.clients[agent].send(plan.report(delivery))
         return True
 
@@ -213,11 +267,11 @@ class Walk:
         plan = self.plan(agent)
         if not plan.due:
             return False
-        place = self.study.agents.index(agent)
-        totals = self.drawn(plan.draws, place)
+        delivery = self.delivered(plan.draws, agent)
+        totals = delivery.totals
         sums = totals.counts * np.array([0.0, 0, 0, 1]) if totals.squares is not None else totals.sums
         odd = Totals(counts=totals.counts, sums=sums, squares=sums.copy() if totals.squares is not None else None)
-        self.clients[agent].send(plan.report(odd))
+        self.clients[agent].send(plan.report(replace(delivery, totals=odd)))
         return True
 
     def pause(self):

@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.test_everything_renders import house  # noqa: F401
-from tests.dashboard.walks import ENDINGS, STUDIES, Walk, message
+from tests.dashboard.walks import ENDINGS, OTHERS, STUDIES, Walk, message
 from tests.site.states import left_over
 
 from parley.agent.privacy import SitePolicy
@@ -46,6 +46,8 @@ class SiteWalk(Walk):
                     self.site.missing(key)
                 else:
                     self.site.outcome(key, float(self.chance.random() < 0.4))
+                for one in self.study.problem.outcomes:
+                    self.site.outcome(key, float(self.chance.random() < 0.4), one.name)
             except ParleyError:
                 break
         try:
@@ -69,7 +71,7 @@ class SiteWalk(Walk):
 @pytest.mark.simulations
 @pytest.mark.parametrize("kind", STUDIES)
 def test_the_page_over_a_walk(house, tmp_path, kind):  # noqa: F811
-    names = (SITE, "Four places <b>", "placebo", "low", "high", "later", "look", "looked", "enough")
+    names = (SITE, "Four places <b>", *OTHERS, "placebo", "low", "high", "later", "look", "looked", "enough")
     for seed, audience in enumerate(AUDIENCES):
         study = message(kind, audience, "" if seed == 1 else "[sites]\nshow_answer = true\n")
         walk = SiteWalk(house, study, seed, f"site-{kind.replace(' ', '-')}-{seed}", tmp_path / str(seed))

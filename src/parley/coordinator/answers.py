@@ -145,6 +145,7 @@ class StudyStatus(StudyLine):
     reweighed: ReweighedStudy | None
     closed_arms: list[str]  # dormant or withdrawn: nobody's candidates
     changed_arms: list[ChangedArm]
+    outcomes: list[str]  # beside the primary one, by name
 
 
 Counts = list[list[int]]  # [arm][agent]

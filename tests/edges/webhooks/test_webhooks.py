@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import trustme
 from msgspec.structs import replace
 from tests.coordinator.support import House, eventually, far_off, report_of, server_process, study_message
 from tests.coordinator.test_corrections import better, correct
+from tests.dashboard.walks import Walk, message
 from tests.edges.webhooks.receiver import Receiver
 
 from parley.agent.client import Client
@@ -25,7 +27,7 @@ from parley.coordinator.access.tokens import prepare
 from parley.coordinator.clock import later
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import open_storage
+from parley.coordinator.record import ledger, open_storage
 from parley.coordinator.record.backup import backup
 from parley.coordinator.settings import ServerSettings
 from parley.edges.webhooks import notices
@@ -117,7 +119,7 @@ def test_what_is_refused_is_sent_again_with_the_same_id_and_what_comes_after_wai
 def test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else(told):
     house, receiver = told
     made = house.admin.request("POST", "webhooks", json={"url": receiver.url})
-    assert made["events"] == ["phase.decided", "site.late", "study.ended"]
+    assert made["events"] == ["arm.stopped", "phase.decided", "site.late", "study.ended"]
     message = small_study()
     agent, _ = house.create(message)
     with pytest.raises(ParleyError):
@@ -125,6 +127,24 @@ def test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else(told):
     taken = eventually(lambda: list(receiver.taken))
     assert [(one["type"], one["said"]["data"]["agent"]) for one in taken] == [("report.held", "agent 1")]
     assert not receiver.forged, "the other webhook has another secret, and would be noticed"
+
+
+def test_a_stopped_arm_is_told_and_a_proposed_stop_to_whoever_asked_but_no_clearing(sqlite_house):
+    walk = Walk(sqlite_house, message("guarded", "trial"), seed=1)
+    assert walk.run()
+    records = sqlite_house.storage.read(lambda transaction: ledger.of_kind(transaction, walk.id, "guardrail-noted"))
+    noted = [one.payload["verdict"] for one in records]
+    assert "proposed" in noted
+    found = every_notice(sqlite_house)
+    assert [one.kind for one in found].count(Telling.STOPPED) == 1
+    assert [one.kind for one in found].count(Telling.PROPOSED) == noted.count("proposed")
+    for one in found:
+        if one.kind in (Telling.STOPPED, Telling.PROPOSED):
+            assert one.phase >= 1
+            assert not {"high", "low", "bleeding"} & set(re.findall(r"\w+", one.body("https://x"))), "no arm is named"
+    assert not Telling.STOPPED.hidden
+    assert Telling.PROPOSED.hidden
+    assert notices.READ.decode(b'{"verdict":"cleared"}').silent
 
 
 def test_a_report_for_a_taken_place_is_not_held(sqlite_house):

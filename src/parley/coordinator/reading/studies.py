@@ -163,6 +163,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         if question and reweighed
         else None,
         closed_arms=list(study.problem.dormant),
+        outcomes=[outcome.name for outcome in study.problem.outcomes],
         changed_arms=[
             answers.ChangedArm(
                 arm=arm,

@@ -14,6 +14,7 @@ from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, list_signatures
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import map_chart, standing_chart
+from parley.dashboard.outcomes import asked_outcomes, outcome_panels, outcomes_csv
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.dashboard.sign_in import provider_of
@@ -149,7 +150,7 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
         reread = [reread_of(corrected, agent) for agent in asking if corrected.get("corrections")]
         panels = with_panels(found, head["status"].settings["tolerance"])
         known = {"answers": answers, "found": panels, "reread": reread, **other_weights_of(sensitivity)}
-        return known | {"map_chart": map_of(certificate)}
+        return known | {"outcomes": outcome_panels(found), "map_chart": map_of(certificate)}
 
     typed = {key: shown.form.get(key, "") for key in ("name", "meaning")}
     signed: dict[str, Any] = {
@@ -294,21 +295,37 @@ def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
     return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
 
 
-async def estimates_table(shown: Page) -> Response:
-    """Every agent's estimates as CSV, in full precision."""
+async def _everybody(shown: Page) -> dict[str, Any]:
+    """The findings of all agents, however many there are."""
     parts, place = list[Findings](), 0
     while not parts or place < parts[0].agent_count:
         parts.append(await shown.call(studies.get_findings, {"first": place, "columns": AT_ONCE}))
         place += len(parts[-1].agents)
 
-    def drawn() -> bytes:
-        found = (agent for part in parts for agent in part.to_json()["agents"])
-        asking = [agent for agent in found if agent["end"] != OutcomeStatus.UNASKED]
-        whole = parts[0].to_json() | {"agents": asking}
-        return findings_csv(whole).encode()
+    def joined() -> dict[str, Any]:
+        every = [part.to_json() for part in parts]
+        outcomes = [
+            one | {"agents": [agent for part in every for agent in part["outcomes"][place]["agents"]]}
+            for place, one in enumerate(every[0]["outcomes"])
+        ]
+        asking = [agent for part in every for agent in part["agents"] if agent["end"] != OutcomeStatus.UNASKED]
+        return every[0] | {"agents": asking, "outcomes": outcomes}
 
-    content = await shown.draw(drawn)
+    return await anyio.to_thread.run_sync(joined)
+
+
+async def estimates_table(shown: Page) -> Response:
+    """Every agent's estimates as CSV, in full precision."""
+    whole = await _everybody(shown)
+    content = await shown.draw(lambda: findings_csv(whole).encode())
     return attached(shown, content, "text/csv; charset=utf-8", "estimates.csv")
+
+
+async def outcomes_table(shown: Page) -> Response:
+    """The further outcomes of every agent as CSV, in full precision."""
+    whole = await _everybody(shown)
+    content = await shown.draw(lambda: outcomes_csv(asked_outcomes(whole)).encode())
+    return attached(shown, content, "text/csv; charset=utf-8", "outcomes.csv")
 
 
 routes = [
@@ -318,4 +335,5 @@ routes = [
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),
     page("/studies/{study}/estimates.csv", estimates_table),
+    page("/studies/{study}/outcomes.csv", outcomes_table),
 ]

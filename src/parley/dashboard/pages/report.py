@@ -16,6 +16,7 @@ from parley.coordinator.answers import Conduct, DecidedPhase, Flow
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, verify_study
 from parley.dashboard.charts import flow_chart
+from parley.dashboard.outcomes import outcome_panels, outcome_tables
 from parley.dashboard.pages.answer import (
     answer_of,
     attached,
@@ -88,6 +89,7 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
             else [],
             "map_chart": map_of(certificate),
             "found": with_panels(found, status.settings["tolerance"]),
+            "outcomes": outcome_panels(found),
             "reread": [
                 reread_of(corrected, agent) for agent in asking[: len(conduct.agents)] if corrected.get("corrections")
             ],
@@ -179,6 +181,9 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         tables = [f"### {_led(one)}\n\n{_estimates(one, found, w).markdown(as_text)}" for one in found["panels"]]
         page = render_part("estimates.html", "estimates", found, len(found["panels"]), certificate=certificate)
         single["estimates"] = page, "\n\n".join([_plain(words), *tables])
+    if known["outcomes"]:
+        page = render_part("outcomes.html", "outcomes", known["outcomes"], len(found["panels"]))
+        single["outcomes"] = page, _outcomes(known["outcomes"], w)
     if sensitivity := known["sensitivity"]:
         words = render_part("weights.html", "other_weights_words", sensitivity)
         page = render_part("weights.html", "other_weights", sensitivity, known["standings"])
@@ -357,6 +362,16 @@ def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[st
         for one in panel["arms"]
     ]
     return _table("", (w["arm"], "Status", *kinds.values(), w["draws"]), rows)
+
+
+def _outcomes(panels: Sequence[Mapping[str, Any]], w: Mapping[str, str]) -> str:
+    parts = []
+    for panel in panels:
+        kind = "guardrail" if panel["guardrail"] else "secondary"
+        words = _plain(render_part("outcomes.html", "outcome_words", panel))
+        tables = [f"{as_text(agent)}\n\n{table.markdown(as_text)}" for agent, table in outcome_tables(panel, w)]
+        parts += [f"### {as_text(panel['name'])} ({kind})", words, *tables]
+    return "\n\n".join(parts)
 
 
 def _other_weights(found: Mapping[str, Any], w: Mapping[str, str]) -> Table:

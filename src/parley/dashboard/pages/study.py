@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import anyio.to_thread
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
@@ -14,6 +15,7 @@ from parley.coordinator.http.context import Call
 from parley.coordinator.http.routes import administration, studies
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
+from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
 from parley.text.formatting import number, ranged, unit_of
 from parley.text.status import ArmStatus
@@ -131,13 +133,20 @@ async def overview(shown: Page) -> Response:
     if board.phases and not board.blinded:
         latest = await shown.call(studies.get_history, {"after": board.phases - 1, "limit": 1, **pages.query})
         case = latest.phases[0].explanation if latest.phases else None
+    guarded = None
+    if status.outcomes and board.phases and not board.blinded:
+        found = await shown.call(studies.get_findings, pages.query)
+        guarded = await anyio.to_thread.run_sync(found.to_json)
     ahead = await forecast(shown, pages)
     return await shown.show(
         "overview.html",
         tab="Overview",
         **head,
         board=board,
-        made=lambda: {"rows": None if board.blinded else _rows(board, case, rates=status.rates)},
+        made=lambda: {
+            "rows": None if board.blinded else _rows(board, case, rates=status.rates),
+            "guardrails": guardrail_boards(guarded),
+        },
         words=case.words if case else "",
         line=case.line if case else None,
         full=len(board.arms) <= WIDE,

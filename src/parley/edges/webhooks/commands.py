@@ -18,7 +18,8 @@ def webhooks_command() -> None:
     """Notify other programs by signed requests to addresses that the operator allows."""
 
 
-EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")  # those of `Telling`, which needs the server
+# Those of `Telling`, which needs the server.
+EVENTS = ("phase.decided", "site.late", "study.ended", "arm.stopped", "report.held", "stop.proposed")
 
 
 @webhooks_command.command("add")
@@ -28,7 +29,7 @@ EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")  # those o
     "events",
     multiple=True,
     type=click.Choice(EVENTS),
-    help="What to send; may be repeated. Default: all but report.held, which viewers may not know either.",
+    help="What to send; may be repeated. Default: all but report.held and stop.proposed, which viewers may not know.",
 )
 @click.option("--study", help="Only of this study; default: of all.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the secret here instead of to the screen.")

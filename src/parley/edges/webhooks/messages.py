@@ -23,7 +23,14 @@ class Telling(StrEnum):
     DECIDED = "phase.decided"
     LATE = "site.late"
     ENDED = "study.ended"
+    STOPPED = "arm.stopped"
     HELD = "report.held"
+    PROPOSED = "stop.proposed"
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it says something about rewards that viewers may not know, so that it has to be asked for."""
+        return self in (Telling.HELD, Telling.PROPOSED)
 
 
 class WebhookLine(Answer):
@@ -71,7 +78,7 @@ class TestedWebhook(Answer):
 
 
 class WebhookBody(Model):
-    """Where to send what: without `events`, all but held reports; without `study`, of all studies."""
+    """Where to send what: without `events`, all that viewers may know; without `study`, of all studies."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)

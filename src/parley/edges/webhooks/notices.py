@@ -1,4 +1,4 @@
-"""Notices of a study: phases decided, sites late, reports held, its end.
+"""Notices of a study: phases decided, sites late, arms stopped, reports held, its end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
 Single arms, counts and reasons are for those who follow its link.
@@ -23,7 +23,13 @@ from parley.edges.webhooks.tables import late_reports
 from parley.protocol import Stage
 from parley.protocol.codec import canonical, read_json, sha256
 
-KINDS = {"phase-closed": Telling.DECIDED, "report-quarantined": Telling.HELD, "certified": Telling.ENDED}
+KINDS = {
+    "phase-closed": Telling.DECIDED,
+    "report-quarantined": Telling.HELD,
+    "certified": Telling.ENDED,
+    "arm-stopped": Telling.STOPPED,
+    "guardrail-noted": Telling.PROPOSED,
+}
 # A certificate that follows a correction is another reading of an end that was told.
 _BEFORE = log.alias().c
 NEW = ~exists().where(
@@ -75,7 +81,14 @@ class _Payload(msgspec.Struct):
     report: _Place = msgspec.field(default_factory=_Place)
     decision: _Place = msgspec.field(default_factory=_Place)
     certificate: _Place = msgspec.field(default_factory=_Place)
+    phase: int = 0  # of a guardrail's word
+    verdict: str = ""
     stands: str = ""
+
+    @property
+    def silent(self) -> bool:
+        """Another report for a place that is taken: nobody waits for anybody. Or an arm that is cleared."""
+        return bool(self.stands) or self.verdict == "cleared"
 
 
 READ = msgspec.json.Decoder(_Payload)
@@ -107,7 +120,7 @@ def _next_record(
         select(*columns).where(here).order_by(log.c.sequence).execution_options(yield_per=1)
     ):
         said = READ.decode(row.payload)
-        if said.stands:  # another report for a place that is taken: nobody waits for anybody
+        if said.silent:
             continue
         kind = KINDS[row.kind]
         stage = _stage_then(transaction, study, row.sequence) if kind is Telling.ENDED else None
@@ -116,7 +129,7 @@ def _next_record(
             key=row.hash,
             at=row.at,
             study=study,
-            phase=said.report.phase or said.decision.phase or said.certificate.phases,
+            phase=said.report.phase or said.decision.phase or said.certificate.phases or said.phase,
             agent=said.report.agent or None,
             stage=stage,
             sequence=row.sequence,

@@ -29,8 +29,7 @@ LONGEST_URL = 2000
 LEASE = 30.0  # seconds for which nobody else sends to it; longer than any attempt takes
 # Seconds after a failed attempt, as Standard Webhooks proposes; more than three days. Then it is disabled.
 RETRIES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
-# What every viewer may know. That a report is held says something about its rewards, so that it has to be asked for.
-USUAL = tuple(kind for kind in Telling if kind is not Telling.HELD)
+USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer may know
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """A forest: the estimates of one agent's arms with their intervals, on the dashboard and on the page of an analysis."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -16,6 +17,20 @@ FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numb
 Found = Mapping[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Harm:
+    """From where on an outcome of an arm is harm, of a guardrail: above the bound, or below it."""
+
+    bound: float
+    above: bool
+    words: str  # what it says beside the picture
+
+    def shade(self, x: Scale, top: float, height: float) -> Markup:
+        """What is harm, behind the interval of an arm."""
+        low, high = (x(self.bound), x.end) if self.above else (x.start, x(self.bound))
+        return element("rect", x=low, y=top, width=max(high - low, 0.0), height=height, class_="harm")
+
+
 def forest_chart(
     arms: Sequence[Found],
     kind: str,
@@ -24,12 +39,14 @@ def forest_chart(
     to: str | None = None,
     rates: bool = False,
     tolerance: float = 0.0,
+    harm: Harm | None = None,
 ) -> Markup:
     """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
 
-    Differences within the `tolerance` are shaded: there an arm counts as good as that one.
+    Differences within the `tolerance` are shaded: there an arm counts as good as that one. Of a guardrail, what is
+    `harm` is shaded.
     """
-    shown = _shown(arms)
+    shown = list(arms[:MOST]) if harm else _shown(arms)
     ends = [
         float(value)
         for arm in shown
@@ -37,23 +54,27 @@ def forest_chart(
         if (value := arm[kind][name]) is not None
     ]
     within = 0.0 if to is None else tolerance
-    ends = (ends if to is None else [*ends, -within, within]) or [0.0, 1.0]
+    ends = (ends if to is None else [*ends, -within, within]) or ([] if harm else [0.0, 1.0])
+    ends += [harm.bound] if harm else []
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.5
     x, bottom = Scale(low - margin, high + margin, 0.0, FOREST), TOP + ROW * len(shown)
     height = bottom + (44.0 if len(shown) == len(arms) else 62.0)
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
+    lines += [(x(harm.bound), "margin")] if harm else []
     words = zip(marks, tick_words(marks, rates=rates), strict=True)
     band = {"x": x(-within), "width": x(within) - x(-within), "height": ROW - WORDS_ROOM, "class_": "equivalent"}
     drawn = [_tick(x(value), bottom + 18, shown_as) for value, shown_as in words]
     for place in range(len(shown)):  # behind the intervals, not behind the words
         begin = TOP + ROW * place + 20
         drawn += [element("rect", y=begin, **band)] if within else []
+        drawn += [harm.shade(x, begin, ROW - WORDS_ROOM)] if harm else []
         drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
     what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
     what += f"; shaded: within {real(within)}" if within else ""
+    what += f"; shaded: {harm.words}" if harm else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
@@ -87,7 +108,7 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
     if not known:
         words = "0, by definition" if arm["arm"] == to else "no data"
     drawn = [
-        text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else ""), soft),
+        text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else "") + arm.get("beside", ""), soft),
         text(FOREST, top + 16, words, soft, "end"),
     ]
     if known:
@@ -99,3 +120,16 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
             mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
         ]
     return element("g", element("title", f"{arm['arm']}: {words}"), *drawn)
+
+
+def margin_bar(found: Found, harm: Harm, ends: Sequence[float]) -> Markup:
+    """An interval beside the bound of a guardrail, small: `ends` are of all intervals that stand together."""
+    low, high = min([*ends, harm.bound]), max([*ends, harm.bound])
+    margin = (high - low) * 0.08 or 1.0
+    x = Scale(low - margin, high + margin, 0.0, 100.0)
+    drawn = [harm.shade(x, 0.0, 10.0), line(x(harm.bound), 0, x(harm.bound), 10, "margin")]
+    if None not in (found.get("low"), found.get("high")):
+        drawn.append(line(x(found["low"]), 5, x(found["high"]), 5, "s0 whole"))
+    if found.get("estimate") is not None:
+        drawn.append(mark("square", x(found["estimate"]), 5, 2.0, "s0"))
+    return element("svg", *drawn, class_="figure guard", viewBox="0 0 100 10", aria_hidden="true")

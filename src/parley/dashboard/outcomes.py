@@ -1,0 +1,260 @@
+"""Further outcomes as pages, report and file show them: where every guardrail stands, and estimates of each outcome.
+
+They are read as the coordinator's findings and the certificate have them, outcome by outcome.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from parley.experiments.report_kit.forest import Harm, forest_chart, margin_bar
+from parley.experiments.report_kit.tables import Table
+from parley.text.formatting import csv_text, estimate_text, number, unit_of
+from parley.text.status import OutcomeStatus
+from parley.text.translation import gettext
+
+Found = Mapping[str, Any]
+# What a guardrail says of an arm, or of an arm in one agent's mix -> the sign beside the word, never colour alone.
+SIGNS = {"stopped": "■", "proposed": "▲", "alarm": "▲", "cleared": "✓", "not cleared yet": "●"}
+SPOKEN = {"proposed": "stop proposed", "alarm": "harm proven"}
+ENDS = ("estimate", "low", "high")
+HEAD = (
+    "outcome", "role", "better", "margin", "limit", "delta", "level", "agent", "arm", "status", "in_mix", "count",
+    "mean", "mean_low", "mean_high", "to_control", "to_control_low", "to_control_high",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedCell:
+    """An arm in the mix of an agent, of one guardrail."""
+
+    status: str
+    interval: str
+    bar: Markup
+
+    @property
+    def words(self) -> str:
+        """The status as it is read."""
+        return SPOKEN.get(self.status, self.status)
+
+    @property
+    def sign(self) -> str:
+        """Beside the words."""
+        return SIGNS[self.status]
+
+
+def harm_of(one: Found) -> Harm | None:
+    """From where on an outcome is harm, if it is a guardrail."""
+    if one["role"] != "guardrail":
+        return None
+    above = one["better"] == "lower"
+    if one["limit"] is not None:
+        return Harm(bound=one["limit"], above=above, words=f"beyond the limit, {_amount(one, one['limit'], 'mean')}")
+    bound = one["margin"] if above else -one["margin"]
+    return Harm(bound=bound, above=above, words=f"worse by more than {_amount(one, one['margin'], 'to_control')}")
+
+
+def _amount(one: Found, value: float, kind: str) -> str:
+    """A margin or a limit, in the unit of the outcome."""
+    unit = unit_of(kind, rates=one["rates"])
+    return f"{100 * value:g} {unit}" if unit else f"{value:g}"
+
+
+def _kind(one: Found) -> str:
+    """What a guardrail is about: the mean itself, or its difference to the control's."""
+    return "mean" if one["limit"] is not None else "to_control"
+
+
+def asked_outcomes(findings: Found | None) -> list[dict[str, Any]]:
+    """The further outcomes of a study's findings, for those agents that ask something; nothing before there are any."""
+    if findings is None:
+        return []
+    unasked = {agent["agent"] for agent in findings["agents"] if agent["end"] == OutcomeStatus.UNASKED}
+    return [
+        one | {"agents": [agent for agent in one["agents"] if agent["agent"] not in unasked]}
+        for one in findings["outcomes"]
+    ]
+
+
+def guardrail_boards(findings: Found | None) -> list[dict[str, Any]]:
+    """Of every guardrail: agents down, arms across, as the board of the study has them."""
+    return [_board(one) for one in asked_outcomes(findings) if one["role"] == "guardrail"]
+
+
+def _board(one: Found) -> dict[str, Any]:
+    harm, kind = harm_of(one), _kind(one)
+    assert harm is not None
+    known = [arm[kind] for agent in one["agents"] for arm in agent["arms"] if arm[kind] is not None]
+    ends = [cell[end] for cell in known for end in ENDS if cell[end] is not None]
+    stands = {row["arm"]: row for row in one["arms"]}
+
+    def cell(arm: Found) -> GuardedCell | None:
+        """None of the control, with which the others are compared."""
+        if arm["arm"] not in stands:
+            return None
+        overall = stands[arm["arm"]]["status"]
+        status = overall if overall in ("stopped", "proposed") else arm["status"]
+        interval = estimate_text(arm[kind], unit=unit_of(kind, rates=one["rates"]))
+        return GuardedCell(status=status, interval=interval, bar=margin_bar(arm[kind] or {}, harm, ends))
+
+    return {
+        "name": one["name"],
+        "harm": harm.words,
+        "delta": one["delta"],
+        "arms": [arm["arm"] for arm in one["agents"][0]["arms"]] if one["agents"] else [],
+        "rows": [(agent["agent"], [cell(arm) for arm in agent["arms"]]) for agent in one["agents"]],
+        "stands": [_standing(row) for row in one["arms"]],
+    }
+
+
+def _standing(row: Found) -> dict[str, Any]:
+    """Of an arm, for everybody together."""
+    status = row["status"]
+    return {
+        "arm": row["arm"],
+        "status": status,
+        "sign": SIGNS[status],
+        "words": SPOKEN.get(status, status),
+        "mixes": list(row["agents"]) if status in ("stopped", "proposed") else [],
+    }
+
+
+def outcome_panels(findings: Found | None) -> list[dict[str, Any]]:
+    """Of every further outcome: what it is, where its arms stand, and estimates with pictures agent by agent."""
+    return [_panel(one, findings["control"]) for one in asked_outcomes(findings)] if findings else []
+
+
+def _panel(one: Found, control: str | None) -> dict[str, Any]:
+    harm = harm_of(one)
+    stands = [_standing(row) for row in one["arms"]]
+    gone = {row["arm"] for row in stands if row["status"] == "stopped"}
+    compared = any(arm["to_control"] is not None for agent in one["agents"] for arm in agent["arms"])
+    return {
+        "name": one["name"],
+        "summary": standing_words(stands),
+        "guardrail": harm is not None,
+        "better": one["better"],
+        "level": one["level"],
+        "delta": one["delta"],
+        "harm": "" if harm is None else harm.words,
+        "words": one["words"],
+        "stands": stands,
+        "stopped": [row for row in stands if row["status"] == "stopped"],
+        "control": control if compared else None,
+        "agents": [_agent(one, agent, control if compared else None, harm, gone) for agent in one["agents"]],
+    }
+
+
+def _agent(one: Found, agent: Found, control: str | None, harm: Harm | None, gone: set[str]) -> dict[str, Any]:
+    rates = one["rates"]
+    arms = [
+        arm | {"dropped_in": int(arm["arm"] in gone), "beside": _beside(arm, one, gone)}
+        for arm in map(dict, agent["arms"])
+    ]
+    kinds: dict[str, str | None] = {"to_control": control} if control else {"mean": None}
+    if harm is not None:
+        kinds = {_kind(one): control if _kind(one) == "to_control" else None}
+    return {
+        "agent": agent["agent"],
+        "pictures": [
+            forest_chart(arms, kind, _label(one, agent, to), to=to, rates=rates, harm=harm)
+            for kind, to in kinds.items()
+        ],
+        "arms": [
+            {
+                "arm": arm["arm"],
+                "status": _arm_status(arm, one, gone),
+                "count": arm["count"],
+                **{kind: estimate_text(arm[kind], unit=unit_of(kind, rates=rates)) for kind in ("mean", "to_control")},
+            }
+            for arm in agent["arms"]
+        ],
+    }
+
+
+def _arm_status(arm: Found, one: Found, gone: set[str]) -> str:
+    """Of an arm in the mix of an agent; nothing of the control, and of outcomes that decide nothing."""
+    if arm["arm"] not in {row["arm"] for row in one["arms"]}:
+        return ""
+    status = "stopped" if arm["arm"] in gone else arm["status"]
+    return SPOKEN.get(status, status)
+
+
+def _beside(arm: Found, one: Found, gone: set[str]) -> str:
+    words = _arm_status(arm, one, gone)
+    return f" · {words}" if words else ""
+
+
+def _label(one: Found, agent: Found, to: str | None) -> str:
+    what = "Means" if to is None else f"Differences to {to}"
+    return f"{what} of {one['name']}, {agent['agent']}, with the intervals that hold together; numbers are below"
+
+
+def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
+    """The numbers of an outcome, a table an agent."""
+    control = [f"Difference to {panel['control']}"] if panel["control"] else []
+    head = [words["arm"], *(["Guardrail"] if panel["guardrail"] else []), "Mixed mean", *control, words["draws"]]
+    return [
+        (
+            agent["agent"],
+            Table.of_text(
+                "",
+                [name[:1].upper() + name[1:] for name in head],
+                [
+                    (
+                        arm["arm"],
+                        *([arm["status"]] if panel["guardrail"] else []),
+                        arm["mean"],
+                        *([arm["to_control"]] if panel["control"] else []),
+                        number(arm["count"]),
+                    )
+                    for arm in agent["arms"]
+                ],
+            ),
+        )
+        for agent in panel["agents"]
+    ]
+
+
+def standing_words(stands: Sequence[Found]) -> str:
+    """Where the arms stand, in a sentence.
+
+    >>> rows = [{"arm": arm, "status": "cleared", "words": "cleared", "mixes": []} for arm in ("A", "B")]
+    >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": ["Lyon"]}, *rows])
+    'stopped: C (in the mix of Lyon); cleared: A, B'
+    """
+    by_status: dict[str, list[str]] = {}
+    for row in stands:
+        mixes = gettext(" (in the mix of %(agents)s)", agents=", ".join(row["mixes"])) if row["mixes"] else ""
+        by_status.setdefault(row["words"], []).append(f"{row['arm']}{mixes}")
+    order = [SPOKEN.get(status, status) for status in SIGNS]
+    return "; ".join(f"{status}: {', '.join(by_status[status])}" for status in order if status in by_status)
+
+
+def outcomes_csv(outcomes: Sequence[Found]) -> str:
+    """One line per outcome, agent and arm, in full precision."""
+
+    def lines() -> Any:
+        for one in outcomes:
+            stands = {row["arm"]: row["status"] for row in one["arms"]}
+            for agent in one["agents"]:
+                for arm in agent["arms"]:
+                    numbers = {
+                        f"{kind}{end and f'_{end}'}": (arm[kind] or {}).get(end or "estimate")
+                        for kind in ("mean", "to_control")
+                        for end in ("", "low", "high")
+                    }
+                    yield {
+                        "outcome": one["name"],
+                        **{key: one[key] for key in ("role", "better", "margin", "limit", "delta", "level")},
+                        "agent": agent["agent"],
+                        "arm": arm["arm"],
+                        "status": stands.get(arm["arm"]),
+                        "in_mix": arm["status"] if arm["arm"] in stands else None,
+                        "count": arm["count"],
+                        **numbers,
+                    }
+
+    return csv_text(HEAD, lines())
