@@ -392,6 +392,8 @@ def _instance(
     acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
     stated = section.get("scale", scale)
     covariate = None if "covariate" not in section else _covariate(section["covariate"], problem)
+    if problem.covariate is not None and history is not None:
+        covariate = CovariateTruth(correlation=history.correlations)
     more: dict[str, Any] = {"drift": _drift(section), "history": history, "covariate": covariate}
     return Instance(problem=problem, means=means, scale=stated, **more, **acts)
 
@@ -414,12 +416,17 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
         raise InvalidInput(
             "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"
         )
+    if "covariate" in section:
+        allowed = "data alone: its column of the covariate goes with the outcomes as it does"
+        raise InvalidInput("truth.covariate", found="one beside data", allowed=allowed)
     given = section.get("columns", {})
     for role, name in given.items():
         if role not in (ARM, AGENT, OUTCOME, COVARIATE):
             raise UnknownName("truth.columns", role, (ARM, AGENT, OUTCOME, COVARIATE))
         if not isinstance(name, str):
             raise InvalidInput(f"truth.columns.{role}", found=repr(name)[:60], allowed="the name of a column")
+    if problem.covariate is not None:
+        given = {COVARIATE: problem.covariate, **given}
     table = load_table(folder / section["data"])
     one = (AGENT,) if problem.agent_count == 1 else ()
     columns = columns_of(table, given, optional=(ARM, *one), option="truth.columns.{}")
@@ -431,9 +438,12 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
     if effects.shape not in ((problem.arm_count,), problem.shape) or not np.isfinite(effects).all():
         allowed = f"{problem.arm_count} numbers (one per arm), or as many rows of {problem.agent_count} (one per agent)"
         raise InvalidInput("truth.effects", found=f"numbers of shape {effects.shape}", allowed=allowed)
-    history = history_of(draws, problem.arm_count, problem.noise)
+    if draws.covariate is not None and problem.covariate_range is not None:
+        draws = replace(draws, covariate=np.clip(draws.covariate, *problem.covariate_range))  # as sites do
+    outcomes = problem.noise.outcome or problem.noise
+    history = history_of(draws, problem.arm_count, outcomes, np.asarray(problem.weights.any(axis=1)))
     means = history.means + effects.reshape(problem.arm_count, -1)
-    if not problem.noise.free_scale:
+    if not outcomes.free_scale:
         return _instance(section, problem, means, history=history)
     if not (history.scales > 0).all():
         arm, agent = np.argwhere(history.scales <= 0)[0]

@@ -166,6 +166,19 @@ def test_the_study_states_weights_delta_control_and_policy(tmp_path):
     assert found["agents"][0]["arms"][1]["to_control"]["estimate"] == 0
 
 
+def test_a_study_with_a_covariate_names_its_column(tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text('arms = ["a", "b"]\nagents = ["P", "Q"]\n[covariate]\nname = "age"\n', encoding="utf-8")
+    table = csv([(*row, age) for row, age in zip(ROWS, (3, 1, 4, 1, 5, 9, 2, 6), strict=True)], (*HEAD, "Age"))
+    found = analyze(tmp_path, table, "--study", str(study), "--replications", "5")
+    assert found["adjusted_for"] == "age"
+    del found["sequential"], found["report"]
+    same = analyze(tmp_path, table, "--covariate", "age", "--delta", "0.1")
+    assert {key: same[key] for key in found} == found
+    with pytest.raises(InvalidInput, match="--covariate: found 'age', 0 times"):
+        analyze(tmp_path, csv(), "--study", str(study))
+
+
 def test_weights_by_options(tmp_path):
     (tmp_path / "w.csv").write_text("0.9,0.4\n0.1,0.6\n", encoding="utf-8")
     uneven = csv([*ROWS, *ROWS[:4]])

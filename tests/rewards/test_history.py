@@ -152,6 +152,47 @@ def test_two_values_become_0_and_1_where_rewards_are(tmp_path):
     assert study.instance.means[:, 0] == pytest.approx([0.75, 0.65, 0.85])
 
 
+def with_covariate(folder, section="", noise="", binary=False):
+    """A study whose outcomes go with what was known before; the same without its covariate."""
+    generator = np.random.default_rng(3)
+    lines = []
+    for site in "PQ":
+        for x in generator.normal(50, 10, 200):
+            y = 0.1 * x + 0.5 * generator.standard_normal()
+            lines.append(f"{site},{int(y > 5) if binary else round(y, 3)},{x:.2f}")
+    (folder / "past.csv").write_text("\n".join(["site,y,Age", *lines]) + "\n", encoding="utf-8")
+    path = folder / "study.toml"
+    truth = f'[truth]\ndata = "past.csv"\neffects = {[0.0, 0.1, 0.2] if binary else [0.0, 0.2, 0.5]}\n'
+    path.write_text(f"{STUDY}{noise}\n{truth}{section}", encoding="utf-8")
+    return load_study(path)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_covariate_is_drawn_with_its_outcome_and_saves_what_it_explains(tmp_path, binary):
+    noise = 'noise = {kind = "binary", inference = "normal"}' if binary else ""
+    plain = with_covariate(tmp_path, noise=noise, binary=binary)
+    section = '[covariate]\nname = "Age"\n' + ("range = [20, 80]\n" if binary else "")
+    study = with_covariate(tmp_path, section, noise, binary=binary)
+    truth = study.require_truth()
+    assert (truth.covariate.correlation > (0.65 if binary else 0.85)).all()
+    runs = {"replications": 100, "seed": 0}
+    found = simulate(make_policy("evidence", study.problem), truth, **runs)
+    without = simulate(make_policy("evidence", plain.problem), plain.instance, **runs)
+    assert found.finished.all()
+    assert found.error_rate <= 0.1
+    # A share of the zeros became ones, whatever their covariate: less of yes or no is explained than in the table.
+    assert found.costs.mean() < (1.0 if binary else 0.6) * without.costs.mean()
+
+
+def test_the_covariate_of_a_table_is_named(tmp_path):
+    with pytest.raises(InvalidInput, match=r"truth\.columns\.covariate: found 'weight', 0 times"):
+        with_covariate(tmp_path, '[covariate]\nname = "weight"\n')
+    with pytest.raises(InvalidInput, match=r"truth\.covariate: found one beside data; allowed: data alone"):
+        with_covariate(tmp_path, 'covariate = { correlation = 0.5 }\n[covariate]\nname = "Age"\n')
+    study = with_covariate(tmp_path, 'columns = { covariate = "age" }\n[covariate]\nname = "years"\nrange = [45, 55]\n')
+    assert (study.instance.history.covariates.min(), study.instance.history.covariates.max()) == (45, 55)
+
+
 @pytest.mark.parametrize(
     ("rows", "truth", "noise", "words"),
     [

@@ -25,6 +25,7 @@ from parley.experiments.analysis import analysis_page as pages
 from parley.experiments.analysis.fixed_size import Analysis, analysed, usual_model
 from parley.experiments.analysis.sequential import MOST, Sequential, sequential
 from parley.problem import Problem
+from parley.settings import SETTINGS
 from parley.study import DEFAULT_POLICY, load_study
 from parley.text.translation import reading
 from parley.validation.checks import FloatArray
@@ -104,13 +105,18 @@ def analyze_command(
     stated = [option for option, value in given.items() if value is not None]
     if len(stated) > 1:
         raise InvalidInput(" and ".join(stated), found="both", allowed="one of them: each states the weights")
+    study = None if file is None else load_study(file)
+    if covariate is None and study is not None:
+        covariate = study.problem.covariate
     loaded, named = load_table(table), {ARM: arm, AGENT: agent, OUTCOME: outcome, COVARIATE: covariate}
     columns = columns_of(loaded, named, optional=(AGENT,) if agent == NO_COLUMN else ())
     chosen = {"delta": delta, "control": control, "tolerance": tolerance}
     changes = {key: value for key, value in chosen.items() if value is not None}
-    if file is not None:
-        study = load_study(file)
-        problem, weights = study.problem.with_(**changes), f"Weights are those of {file}."
+    if study is not None:
+        # The table is adjusted here, at once: what is left is a study without a covariate.
+        plain = {name: row.default_value for name, row in SETTINGS.items() if row.section == "covariate"}
+        plain |= {"noise": study.problem.noise.outcome or study.problem.noise}
+        problem, weights = study.problem.with_(**plain | changes), f"Weights are those of {file}."
         draws = draws_of(loaded, columns, arms=problem.arms, agents=problem.agents)
         asked = Question(problem=problem, weights=weights, policy=study.policy, options=study.options, stated=True)
     else:

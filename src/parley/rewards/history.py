@@ -9,7 +9,7 @@ are lost at random.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from parley.rewards.base import RewardModel
 from parley.rewards.sampling import Sampler, two_valued
 from parley.system.once import once
 from parley.totals import Totals
-from parley.validation.checks import FloatArray, IntArray
+from parley.validation.checks import BoolArray, FloatArray, IntArray
 from parley.validation.tables import OUTCOME, Draws
 
 REPEATS = 4  # draws a row of a pool beyond which they are drawn by how often each row comes
@@ -28,6 +28,7 @@ PIECE = 2**18  # draws in memory at once
 SKEWED, VERY_SKEWED = 0.5, 1.0  # skewness, of either sign, from which on a shape is called so
 HEAVY = 3.0  # excess kurtosis, as that of a double exponential law
 MANY_ZEROS = 0.2
+CLOSEST = 0.999  # correlation that a truth may state
 LARGEST_SHARE = 0.01  # the rows furthest from the mean, whose share of the variance is told
 
 
@@ -99,16 +100,20 @@ class History:
     sizes: IntArray  # (arm, agent)
 
     @classmethod
-    def of(cls, draws: Draws, arms: int) -> History:
-        """The pools of every arm and agent, or of every agent for all arms alike."""
+    def of(cls, draws: Draws, arms: int, weighed: BoolArray | None = None) -> History:
+        """The pools of every arm and agent, or of every agent for all arms alike.
+
+        Agents that are not `weighed (agent,)` draw nothing, and need no rows.
+        """
         agents = len(draws.agents)
         own = draws.arm is not None
         cell = draws.agent + (agents * draws.arm if draws.arm is not None else 0)
         order = np.argsort(cell, kind="stable")
         sizes = np.bincount(cell, minlength=(arms if own else 1) * agents).reshape(-1, agents)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(-1, agents)
-        if (sizes == 0).any():
-            arm, agent = np.argwhere(sizes == 0)[0]
+        empty = (sizes == 0) & (True if weighed is None else weighed)
+        if empty.any():
+            arm, agent = np.argwhere(empty)[0]
             of_arm = f" of {draws.arms[arm]}" if own else ""
             raise InvalidInput(draws.source, found=f"no row{of_arm} at {draws.agents[agent]}", allowed="one at least")
         return cls(
@@ -126,13 +131,38 @@ class History:
 
     @once
     def means(self) -> FloatArray:
-        """`(arm, agent)`: of every pool."""
-        return np.array([[self.pool(arm, agent).mean() for agent in range(self._agents)] for arm in range(self._arms)])
+        """`(arm, agent)`: of every pool; 0 of one without rows."""
+        return self._of_cells(lambda rows: self.outcomes[rows].mean())
 
     @once
     def scales(self) -> FloatArray:
-        """`(arm, agent)`: the standard deviation of a row drawn from every pool."""
-        return np.array([[self.pool(arm, agent).std() for agent in range(self._agents)] for arm in range(self._arms)])
+        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 of one without rows."""
+        return self._of_cells(lambda rows: self.outcomes[rows].std(), 1.0)
+
+    @once
+    def covariate_means(self) -> FloatArray:
+        """`(arm, agent)`: of what was known before."""
+        assert self.covariates is not None
+        x = self.covariates
+        return self._of_cells(lambda rows: x[rows].mean())
+
+    @once
+    def correlations(self) -> FloatArray:
+        """`(arm, agent)`: of outcome and covariate in every pool; 0 where one of them is constant."""
+        assert self._covariates_around is not None
+        x, y = self._covariates_around, self._around
+
+        def found(rows: slice) -> float:
+            size = np.sqrt(np.square(x[rows]).sum() * np.square(y[rows]).sum())
+            return float((x[rows] * y[rows]).sum() / size) if size > 0 else 0.0
+
+        return np.clip(self._of_cells(found), -CLOSEST, CLOSEST)
+
+    def _of_cells(self, found: Callable[[slice], Any], nothing: float = 0.0) -> FloatArray:
+        """`(arm, agent)`: a number of every pool's rows."""
+        pools = zip(self.starts.ravel().tolist(), self.sizes.ravel().tolist(), strict=True)
+        numbers = [float(found(slice(start, start + size))) if size else nothing for start, size in pools]
+        return np.array(numbers).reshape(self.starts.shape)
 
     @property
     def _arms(self) -> int:
@@ -150,7 +180,8 @@ class History:
     def shapes(self) -> list[tuple[int | None, int, Shape]]:
         """The shape of every pool, with its arm (None where all arms share it) and its agent."""
         arms: range | list[None] = range(self._arms) if self.by_arm else [None]
-        return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for agent in range(self._agents) for arm in arms]
+        cells = [(arm, agent) for agent in range(self._agents) for arm in arms if self.sizes[arm or 0, agent]]
+        return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for arm, agent in cells]
 
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
         """Rows of the pools, moved to `means (..., arm, agent)`, as the totals of their outcomes."""
@@ -221,7 +252,8 @@ class History:
         """`(row,)`: the mean of each row's pool."""
         means = np.empty(len(values))
         for start, size in set(zip(self.starts.ravel().tolist(), self.sizes.ravel().tolist(), strict=True)):
-            means[start : start + size] = values[start : start + size].mean()
+            if size:
+                means[start : start + size] = values[start : start + size].mean()
         return means
 
     def _columns(self, y: FloatArray, place: IntArray | slice) -> Iterator[FloatArray]:
@@ -272,7 +304,7 @@ def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntAr
         start = end
 
 
-def history_of(draws: Draws, arms: int, model: RewardModel) -> History:
+def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray | None = None) -> History:
     """The pools of a table whose outcomes are what the model says: within its range, whole, or of two values.
 
     Two values that are not 0 and 1 are taken for these, the smaller for 0.
@@ -295,4 +327,4 @@ def history_of(draws: Draws, arms: int, model: RewardModel) -> History:
     if wrong.any():
         place = int(np.argmax(wrong))
         raise draws.wrong(place, OUTCOME, f"{draws.outcome[place]:g}", allowed)
-    return History.of(Draws(**vars(draws) | {"outcome": outcome}), arms)
+    return History.of(Draws(**vars(draws) | {"outcome": outcome}), arms, weighed)

@@ -13,6 +13,8 @@ from scipy.special import ndtri
 
 from parley.covariates import Covariate, CovariateTruth, Pairs
 from parley.problem import FloatArray, Instance, IntArray
+from parley.rewards import RewardModel
+from parley.rewards.history import History
 from parley.totals import Totals
 
 SPREAD = 6.0  # standard deviations of x in its range
@@ -39,6 +41,8 @@ def draw_pairs(
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
     assert truth is not None
+    if instance.history is not None and instance.history.covariates is not None:
+        return _rows(instance.history, generator, counts, means, model.outcome or model)
     scale, centre = _units(rule)
     deviation = np.sqrt(model.true_variances(instance.means, instance.scale))
     slopes = truth.correlation * deviation  # per standard deviation of x
@@ -50,6 +54,26 @@ def draw_pairs(
         return _in_units(pairs, scale, centre + scale * moved)
     draw = _linear if model.free_scale else _two_valued
     return _one_by_one(generator, counts, draw(instance, means + common, deviation), rule, truth, centre, scale, moved)
+
+
+def _rows(
+    history: History, generator: np.random.Generator, counts: IntArray, means: FloatArray, outcomes: RewardModel
+) -> Pairs:
+    """Rows of a table, outcome and covariate together; outcomes are moved to the means."""
+    y, yy, x, xx, xy = history.deviations(generator, counts, means, outcomes)
+    number = np.maximum(counts, 1)
+    sums, scatter = counts * means + y, np.maximum(yy - np.square(y) / number, 0.0)
+    squares = np.square(sums) / number + scatter
+    if outcomes.values or outcomes.whole:
+        sums, squares = np.rint(sums), np.rint(squares)
+    return Pairs(
+        totals=Totals(counts=counts, sums=sums, squares=squares),
+        known=counts,
+        x_sums=counts * history.covariate_means + x,
+        xx=np.maximum(xx - np.square(x) / number, 0.0),
+        xy=xy - x * y / number,
+        yy=scatter,
+    )
 
 
 def _units(rule: Covariate) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def sequential(
     progress: Progress | None = None,
 ) -> Sequential:
     """Studies that draw the rows of the table again, each row with its arm and agent, until the policy has answers."""
-    history = history_of(draws, problem.arm_count, problem.noise)
+    history = history_of(draws, problem.arm_count, problem.noise, np.asarray(problem.weights.any(axis=1)))
     scale = history.scales if problem.noise.free_scale and (history.scales > 0).all() else None
     truth = Instance(problem=problem, means=history.means, scale=scale, history=history)
     rows = len(draws.outcome)

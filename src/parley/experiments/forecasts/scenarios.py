@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from parley.covariates import CovariateTruth
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
 from parley.rewards.history import History
@@ -36,17 +37,19 @@ class Scenario:
     scale: Any = None  # the true scale of rewards; the problem's unless given
     drift: Drift | None = None  # how the means move between phases
     history: History | None = None  # rows that are drawn, moved to the means
+    covariate: CovariateTruth | None = None  # how covariate and outcomes go together; as the problem says unless given
 
     def instances(self, problem: Problem) -> list[Instance]:
         """The same means asked another question: another delta, other weights."""
-        like = {"scale": self.scale, "drift": self.drift, "history": self.history}
+        like: dict[str, Any] = {"scale": self.scale, "drift": self.drift, "history": self.history}
+        like |= {"covariate": self.covariate}
         return [Instance(problem=problem, means=means, **like) for means in self.means]
 
     def shaped(self, truth: Instance | None) -> Scenario:
         """The same means, with the rows of a truth that has some: its skew, tails and zeros."""
         if truth is None or truth.history is None:
             return self
-        return replace(self, scale=truth.scale, history=truth.history)
+        return replace(self, scale=truth.scale, history=truth.history, covariate=truth.covariate)
 
 
 def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:
