@@ -389,7 +389,9 @@ def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()
 def _instance(
     section: Mapping[str, Any], problem: Problem, means: Any, scale: Any = None, history: History | None = None
 ) -> Instance:
-    acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
+    acts: dict[str, Any] = {
+        key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")
+    }
     stated = section.get("scale", scale)
     covariate = None if "covariate" not in section else _covariate(section["covariate"], problem)
     if problem.covariate is not None and history is not None:
@@ -439,7 +441,8 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
         allowed = f"{problem.arm_count} numbers (one per arm), or as many rows of {problem.agent_count} (one per agent)"
         raise InvalidInput("truth.effects", found=f"numbers of shape {effects.shape}", allowed=allowed)
     if draws.covariate is not None and problem.covariate_range is not None:
-        draws = replace(draws, covariate=np.clip(draws.covariate, *problem.covariate_range))  # as sites do
+        low, high = problem.covariate_range
+        draws = replace(draws, covariate=np.clip(draws.covariate, low, high))  # as sites do
     outcomes = problem.noise.outcome or problem.noise
     history = history_of(draws, problem.arm_count, outcomes, np.asarray(problem.weights.any(axis=1)))
     means = history.means + effects.reshape(problem.arm_count, -1)
