@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from parley.cli.main import main
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.rewards import make_model
@@ -133,6 +135,13 @@ def test_a_study_takes_means_and_scatter_from_its_table(tmp_path):
     gaussian = simulate(make_policy("evidence", study.problem), truth, replications=50, seed=0, environment="gaussian")
     assert found.finished.all()
     assert (found.costs != gaussian.costs).any()
+
+
+def test_bounds_say_whose_rewards_they_are_for(tmp_path):
+    done = CliRunner().invoke(main, ["bounds", str(written(tmp_path, MONEY))], catch_exceptions=False)
+    assert "for Gaussian rewards with the means and the standard deviations of the rows" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_a_table_with_arms_needs_no_effects_and_each_arm_draws_its_own_rows(tmp_path):

@@ -134,6 +134,8 @@ def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[
         )
     if note := instance.problem.noise.bound_note:
         yield f"These bounds are {note}."
+    elif instance.history is not None and instance.problem.noise.free_scale:
+        yield "These bounds are for Gaussian rewards with the means and the standard deviations of the rows."
 
 
 def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.errors import InvalidInput, need
 from parley.text.translation import Translatable, joined
-from parley.validation.checks import FloatArray, IntArray
+from parley.validation.checks import LARGEST_SCALE, FloatArray, IntArray
 
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
@@ -337,10 +337,7 @@ def draws_of(
             )
     placed = {ARM: _places(table, columns[ARM], arms), AGENT: _places(table, columns[AGENT], agents)}
     numbers = {
-        role: None
-        if (column := columns[role]) is None
-        else np.array([number_in(table, row, column) for row in table.rows])
-        for role in (OUTCOME, COVARIATE)
+        role: None if columns[role] is None else _numbers(table, str(columns[role])) for role in (OUTCOME, COVARIATE)
     }
     (arm_names, arm), (agent_names, agent) = placed[ARM], placed[AGENT]
     outcome = numbers[OUTCOME]
@@ -356,6 +353,15 @@ def draws_of(
         line=np.array([row.line for row in table.rows]),
         columns=columns,
     )
+
+
+def _numbers(table: Table, column: str) -> FloatArray:
+    """A column as numbers, none of them so large that its powers could not be added up."""
+    values = np.array([number_in(table, row, column) for row in table.rows])
+    if (large := np.abs(values) > LARGEST_SCALE).any():
+        row = table.rows[int(np.argmax(large))]
+        raise wrong_cell(table.source, row.line, column, repr(row.values[column])[:60], f"up to {LARGEST_SCALE:g}")
+    return values
 
 
 def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tuple[tuple[str, ...], IntArray | None]:

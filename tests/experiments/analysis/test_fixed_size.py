@@ -149,6 +149,17 @@ def test_an_arm_without_a_success_has_an_interval():
     assert found.lead.low[0, 0] < -0.125 < found.lead.high[0, 0]
 
 
+def test_rows_that_are_all_equal_prove_nothing():
+    """Two visitors who bought nothing do not show that nobody ever buys."""
+    table = draws([0.0, 0.0, 1.0, 5.0, 9.0, 2.0], [0, 0, 1, 1, 2, 2], [0] * 6, arms=3, agents=1)
+    asked = Problem(arms=3, weights=[[1.0]], delta=0.05, noise=make_model(scale="unknown"))
+    found = analysed(asked, table)
+    assert found.mean.error[0, 0] == found.mean.error[2, 0] > found.mean.error[1, 0] > 0, "the widest of the others"
+    assert not found.verdicts[0].proven
+    with pytest.raises(InvalidInput, match=r"table.csv: found no two different outcomes in any arm of agent 1"):
+        analysed(asked, replace(table, outcome=np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0]) + 1e6))
+
+
 def test_what_may_be_said_of_the_best_arm():
     asked = problem()
     table = random_draws(2, 3000)

@@ -350,6 +350,8 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
         problem = problem.with_(noise=usual_model(draws.outcome))  # what is adjusted is no share any more
     totals = _totals(draws, problem.shape)
     cells = Cells.of(draws, problem.shape)
+    if not problem.noise.means_are_rates:
+        cells = _with_scatter(problem, cells, draws)
     if adjustment is not None:
         number = counts.sum(axis=0) - problem.arm_count
         cells = replace(cells, variances=cells.variances * (number / np.maximum(number - 1, 1)))
@@ -360,6 +362,18 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
         cells=cells,
         adjustment=adjustment,
     )
+
+
+def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
+    """Rows that are all equal say nothing of their scatter: such an arm takes the widest of the agent's others."""
+    size = np.bincount(_cell(draws), np.square(draws.outcome), cells.counts.size).reshape(problem.shape)
+    equal = cells.variances * np.maximum(cells.counts - 1, 1) <= CONSTANT * size
+    widest = np.where(equal, 0.0, cells.variances).max(axis=0)
+    silent = (widest <= 0) & np.asarray(problem.weights.any(axis=1))
+    if silent.any():
+        found = f"no two different outcomes in any arm of {problem.agents[int(np.argmax(silent))]}"
+        raise InvalidInput(draws.source, found=found, allowed="outcomes that scatter")
+    return replace(cells, variances=np.where(equal, widest, cells.variances))
 
 
 def _totals(draws: Draws, shape: tuple[int, int]) -> Totals:
