@@ -119,7 +119,7 @@ def test_the_wire_and_the_file_are_one_problem(tmp_path):
     assert again.problem.asks_only == ("country",)
     assert again.problem.draws_only == ("Lyon",)
     assert (again.problem.weights == loaded.problem.weights).all()
-    assert "country" in again.problem.descriptions()["asks_only"]
+    assert "country" in again.problem.descriptions()["questions"]
 
 
 WRONG = [

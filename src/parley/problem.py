@@ -168,20 +168,20 @@ class Problem(Tabular, StudySettings):
 
     @property
     def headline(self) -> str:
-        size = size_text(self.shape)
+        size = size_text(self.shape, len(self.asks_only))
         return f"{size}, delta = {self.delta:g}, top {self.top}, {self.noise.kind} rewards"
 
     @property
     def row_count(self) -> int:
-        return self.agent_count**2
+        return len(self.sites) * len(self.askers)
 
     @property
     def picture(self) -> Picture:
         return Picture(shape="heat map", values="weight", rows="agent", across="mix_of")
 
     def columns(self) -> Columns:
-        """`weight` is that of the `agent`'s reward in the mixed reward of `mix_of`."""
-        table = cells(self.agents, self.agents, weight=self.weights)
+        """`weight` is that of the `agent`'s reward in the mixed reward of `mix_of`: sites, and all that is asked."""
+        table = cells(self.sites, self.askers, weight=self.weights[self.draws][:, self.asks])
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:

@@ -41,8 +41,9 @@ QUESTIONS = {
 # What the study file states per site, and a problem has per agent: a question takes over the first site's, unused.
 PER_SITE = {
     "noise": ("scale",),
+    "covariate": ("theta",),
     "sampling": ("price", "rate", "delay"),
-    "truth": ("means", "scale", "outcomes"),
+    "truth": ("means", "scale", "outcomes", "covariate"),
 }
 
 

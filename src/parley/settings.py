@@ -468,15 +468,16 @@ class StudySettings:
     )
     asks_only: Names = setting(
         (), (list,), agent_names, "agents that only ask: a question beside those of the sites; nobody draws there",
-        default="none", sentence="further questions: {value}", in_file=False,
+        default="none", sentence="further questions: {value}", key="questions", in_file=False,
     )
     draws_only: Names = setting(
         (), (list,), agent_names, "agents that are only drawn, and ask nothing",
-        default="none", sentence="asks nothing of its own: {value}", in_file=False,
+        default="none", sentence="asks nothing of its own: {value}", section="sites", key="asks", in_file=False,
     )
     weight_steps: Names = setting(
         (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
-        default="none", sentence="weights are in doubt, and every question is asked at: {value}", in_file=False,
+        default="none", sentence="weights are in doubt, and every question is asked at: {value}", section="weights",
+        key="steps", in_file=False,
     )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),

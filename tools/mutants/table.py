@@ -615,4 +615,17 @@ MUTANTS = [
         ("a language hides the words of an audience in it", "text/translation.py", '(f"{language}_{audience}", language, audience)', '(language, f"{language}_{audience}", audience)',
          "tests/text/test_translation.py::test_a_message_is_looked_up_by_language_and_audience_then_language_then_audience_then_it_stays"),
     ),
+    *_of(
+        "questions",
+        ("a question is drawn, and waited for", "policies/base.py", "return sorted({*self.idle, *np.flatnonzero(~self.problem.draws).tolist()})", "return sorted(self.idle)",
+         "tests/protocol/test_questions.py::test_nobody_waits_for_a_question_and_it_has_its_answer_in_a_log_that_replays"),
+        ("a map claims an answer between neighbours whose answers differ", "weight_map.py", "if made and made[-1].last == step - 1 and made[-1].arms == arms:", "if made and made[-1].last == step - 1:",
+         "tests/test_weight_map.py::test_a_map_claims_nothing_between_neighbours_that_differ"),
+        ("an answer of a site that asks nothing is told", "policies/base.py", "mute = np.broadcast_to(~self.problem.asks, answered.shape)", "mute = np.zeros_like(answered)",
+         "tests/test_questions.py::test_sites_that_ask_nothing_cost_no_share_of_delta_and_are_drawn"),
+        ("a site that asks nothing has a share of delta", "problem.py", "asking = np.flatnonzero(self.asks)[::-1].tolist()", "asking = list(range(self.agent_count))[::-1]",
+         "tests/test_questions.py::test_sites_that_ask_nothing_cost_no_share_of_delta_and_are_drawn"),
+        ("a question has a token", "coordinator/access/tokens.py", "studies.message(transaction, row).problem.sites:", "studies.message(transaction, row).agents:",
+         "tests/dashboard/test_questions.py::test_a_question_gets_no_token_and_is_not_waited_for"),
+    ),
 ]  # fmt: skip
