@@ -228,6 +228,11 @@ class Problem(Tabular, StudySettings):
         """The agents that are drawn."""
         return tuple(agent for agent, draws in zip(self.agents, self.draws, strict=True) if draws)
 
+    @property
+    def cell_count(self) -> int:
+        """Pairs of arm and site: what can be drawn."""
+        return self.arm_count * len(self.sites)
+
     @once
     def from_sites(self) -> IntArray:
         """`(agent,)`: the place of every agent among the sites, to spread what is known per site over all agents.

@@ -332,7 +332,7 @@ class Designs:
         looks = 1 if name in ("fixed", "bechhofer") else LOOKS
         if name in ("fixed", "sequential"):
             return TextbookDesign.of(instances, seed=self.seed, looks=looks, runs=self.runs).at
-        each, cells = self._each(instances, self.runs, looks), instances[0].means.size
+        each, cells = self._each(instances, self.runs, looks), instances[0].problem.cell_count
         if name == "bechhofer":
             return lambda draws: _figures(
                 instances,

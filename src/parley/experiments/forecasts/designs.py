@@ -116,7 +116,7 @@ class TextbookDesign:
     """
 
     trials: list[_Trial]
-    cells: int  # arms x agents
+    cells: int  # arms x sites
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ class TextbookDesign:
         """For this very truth, or for some on average; with a control, to show that it has a better arm."""
         each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
         trials = [_Trial.of(instance, seed + place, each, looks, control) for place, instance in enumerate(instances)]
-        return cls(trials=trials, cells=instances[0].means.size)
+        return cls(trials=trials, cells=instances[0].problem.cell_count)
 
     def at(self, per_cell: int) -> DesignSize:
         """With so many draws of every cell at most."""

@@ -167,7 +167,7 @@ def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
     problem = instances[0].problem
     if not problem.tolerance or problem.top > 1 or problem.rho is not None:
         return None
-    return bechhofer_draws(instances, problem.tolerance) * instances[0].means.size
+    return bechhofer_draws(instances, problem.tolerance) * problem.cell_count
 
 
 def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Selection:
@@ -175,7 +175,7 @@ def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Select
     errors = np.random.default_rng(seed).standard_normal((runs, *instance.means.shape))
     found = instance.problem.mixed(instance.means + errors * np.sqrt(cell_variances(instance) / draws))
     ones = np.ones(runs, dtype=np.int64)
-    return Selection(samples=ones * draws * instance.means.size, rounds=ones, chosen=found.argmax(axis=-2))
+    return Selection(samples=ones * draws * instance.problem.cell_count, rounds=ones, chosen=found.argmax(axis=-2))
 
 
 def kn(
@@ -206,7 +206,7 @@ def kn(
         spread = np.broadcast_to(each[:, None] + each, (runs, arms, arms, agents))
         square = kn_limit(arms, level)
     last = np.maximum(np.floor(square * spread.max(axis=(1, 2, 3)) / zone**2) + 1, drawn)
-    samples, rounds = drawn * arms * agents, np.zeros(runs, dtype=np.int64)
+    samples, rounds = drawn * problem.cell_count, np.zeros(runs, dtype=np.int64)
     alive, steps = np.ones((runs, arms, agents), dtype=np.bool_), looks or min(int(last.max()), MOST_LOOKS)
     for step in range(1, steps + 1):
         open_ = alive.sum(axis=1) > 1
