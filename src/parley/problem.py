@@ -181,7 +181,7 @@ class Problem(Tabular, StudySettings):
 
     def columns(self) -> Columns:
         """`weight` is that of the `agent`'s reward in the mixed reward of `mix_of`: sites, and all that is asked."""
-        table = cells(self.sites, self.askers, weight=self.weights[self.draws][:, self.asks])
+        table = cells(self.sites, self.askers, weight=self.mix)
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
@@ -245,6 +245,11 @@ class Problem(Tabular, StudySettings):
     def askers(self) -> tuple[str, ...]:
         """The agents that have a question."""
         return tuple(agent for agent, asks in zip(self.agents, self.asks, strict=True) if asks)
+
+    @property
+    def mix(self) -> FloatArray:
+        """`(site, question)`: the weights as people read them, without what nobody draws or asks."""
+        return self.weights[self.draws][:, self.asks]
 
     @property
     def alone(self) -> FloatArray:

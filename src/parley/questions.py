@@ -22,6 +22,7 @@ from parley.validation.checks import FloatArray, mixing_weights, names, number, 
 from parley.weights import personalized, population, weights_of
 
 MOST_STEPS = 101
+MOST_ASKED = 10_000  # sites and questions together
 ASKS = Key(
     kinds=(bool, list),
     meaning="whether sites ask a question of their own: true or false, or one per agent; one that does not is "
@@ -75,6 +76,20 @@ class Asked:
         return values + values[:1] * len(self.roles["asks_only"])
 
 
+def most_asked(document: Mapping[str, Any], sites: int) -> int:
+    """Sites and questions together, at most: known before any matrix is made of them.
+
+    >>> most_asked({"questions": [{}], "weights": {"alpha_range": [0, 1], "steps": 11}}, 20)
+    221
+    """
+    section = document.get("weights")
+    section = section if isinstance(section, dict) else {}
+    lists = (document.get("questions"), section.get("scenarios"))
+    questions, scenarios = (len(given) if isinstance(given, list) else 0 for given in lists)
+    steps = section.get("steps", 5) if "alpha_range" in section else scenarios
+    return sites * max(steps if isinstance(steps, int) else 1, 1) + questions
+
+
 def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     """The questions of a study document of `count` sites, whose sections are checked already.
 
@@ -85,6 +100,8 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     >>> asked.roles
     {'asks_only': ('country',), 'draws_only': ('agent 2',)}
     """
+    if (most := most_asked(document, count)) > MOST_ASKED:
+        raise InvalidInput("questions", found=f"{most:,} sites and questions", allowed=f"up to {MOST_ASKED:,}")
     section = document.get("weights", {})
     labels, matrices = weight_steps(section, count, folder)
     if labels and not document.get("tolerance"):

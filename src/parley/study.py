@@ -17,7 +17,7 @@ from parley.covariates import LAWS, CovariateTruth
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.outcomes import outcome_keys, study_outcomes
 from parley.problem import Drift, Instance, Problem, top_gaps
-from parley.questions import ASKS, QUESTIONS, asked_by
+from parley.questions import ASKS, MOST_ASKED, QUESTIONS, asked_by
 from parley.rewards import noise_keys, section_keys, study_model
 from parley.rewards.history import History, history_of
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section, full_name, rounded_up, why_largest_gap
@@ -201,7 +201,7 @@ def json_schema() -> dict[str, Any]:
 
 
 A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
-MOST_ARMS, MOST_AGENTS = 100_000, 10_000
+MOST_ARMS = 100_000
 MOST_DOTS = 16  # in a key: our keys have one, and tomllib takes quadratic time in their number
 
 
@@ -298,7 +298,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         known = section_keys(inner[name]) if name == "noise" else SECTIONS[name]
         check_section(name, inner[name], known, open_to_others=name == "policy", meant=meant)
     counts = {key: given if isinstance(given := document[key], int) else len(given) for key in ("agents", "arms")}
-    for key, most in (("agents", MOST_AGENTS), ("arms", MOST_ARMS)):
+    for key, most in (("agents", MOST_ASKED), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:
             raise InvalidInput(key, found=counts[key], allowed=f"from 1 to {most:,}")
     asked = asked_by(document, counts["agents"], folder)

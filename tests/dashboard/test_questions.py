@@ -2,6 +2,9 @@
 
 import pytest
 
+from parley.dashboard.pages.studies import uploaded_study
+from parley.errors import InvalidInput
+
 SITES = """
 name = "Two sites and the country"
 arms = ["a", "b", "c"]
@@ -114,3 +117,15 @@ def test_of_a_site_that_asks_nothing_no_answer_is_told(here):
     assert '<span class="for">South</span>' not in answer
     assert "South" not in table
     assert "South" not in estimates
+
+
+def test_an_uploaded_file_reads_no_file_of_the_server_and_is_not_too_large():
+    scenarios = '[[weights.scenarios]]\nname = "a"\nkind = "matrix"\nfile = "/etc/passwd"\n'
+    other = '[[weights.scenarios]]\nname = "b"\n'
+    with pytest.raises(InvalidInput, match="another file, which a browser does not send"):
+        uploaded_study(f"arms = 2\nagents = 2\ntolerance = 0.1\n{scenarios}{other}")
+    many = (
+        'arms = 2\nagents = 1000\ntolerance = 0.1\n[weights]\nkind = "personalized"\nalpha_range = [0, 1]\nsteps = 101'
+    )
+    with pytest.raises(InvalidInput, match="101,000 agents"):
+        uploaded_study(many)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 from markupsafe import Markup
 from starlette.responses import Response
 
@@ -194,9 +193,7 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         opened = Markup(str(page).replace("<details>", "<details open>"))
         single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
-    sites, asks = study.problem.draws, study.problem.asks
-    shown = np.array(study.weights)[sites][:, asks][:WHOLE, :WHOLE]
-    weights = [[f"{value:.3g}" for value in row] for row in shown.tolist()]
+    weights = [[f"{value:.3g}" for value in row] for row in study.problem.mix[:WHOLE, :WHOLE].tolist()]
     some = _matrix(w["agent"], study.problem.sites[:WHOLE], study.problem.askers[:WHOLE], weights)
     blocks |= {("weights", place): one for place, one in enumerate(some)}
     if len(conduct.agents) > 1:

@@ -16,6 +16,7 @@ from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol import StudyMessage
 from parley.protocol.messages import MOST_AGENTS, MOST_CELLS, require_live_size
+from parley.questions import most_asked
 from parley.settings import full_name
 from parley.study import SECTIONS, parse_study, read_toml
 
@@ -39,7 +40,7 @@ def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: in
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
         return  # whoever reads it further says what is wrong
-    require_live_size(min(arms, HUGE), min(agents, HUGE), most_agents, most_cells)
+    require_live_size(min(arms, HUGE), min(most_asked(document, agents), HUGE), most_agents, most_cells)
 
 
 def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> StudyMessage:
@@ -56,7 +57,8 @@ def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = 
     ):  # no study needs its truth here, and its table is on another machine
         del document["truth"]
     weights = document.get("weights")
-    if isinstance(weights, dict) and "file" in weights:
+    scenarios = weights.get("scenarios") if isinstance(weights, dict) else None
+    if any(isinstance(one, dict) and "file" in one for one in (weights, *(scenarios or ()))):
         raise InvalidInput(
             ANOTHER_FILE,
             found="the name of another file, which a browser does not send",
