@@ -623,8 +623,6 @@ MUTANTS = [
          "tests/test_weight_map.py::test_a_map_claims_nothing_between_neighbours_that_differ"),
         ("an answer of a site that asks nothing is told", "policies/base.py", "mute = np.broadcast_to(~self.problem.asks, answered.shape)", "mute = np.zeros_like(answered)",
          "tests/test_questions.py::test_sites_that_ask_nothing_cost_no_share_of_delta_and_are_drawn"),
-        ("a site that asks nothing has a share of delta", "problem.py", "asking = np.flatnonzero(self.asks)[::-1].tolist()", "asking = list(range(self.agent_count))[::-1]",
-         "tests/test_questions.py::test_sites_that_ask_nothing_cost_no_share_of_delta_and_are_drawn"),
         ("a question has a token", "coordinator/access/tokens.py", "studies.message(transaction, row).problem.sites:", "studies.message(transaction, row).agents:",
          "tests/dashboard/test_questions.py::test_a_question_gets_no_token_and_is_not_waited_for"),
     ),
