@@ -334,14 +334,9 @@ class Policy(ABC):
         aside = self.set_aside(state, case or self.explain(state))
         closed = np.broadcast_to(~self.candidates, aside.shape)
         words = [ArmStatus.CLOSED, ArmStatus.LEFT, ArmStatus.SET_ASIDE, ArmStatus.RULED_OUT, ArmStatus.CHOSEN]
+        gone = np.isin(ends, [OutcomeStatus.LEFT.value, OutcomeStatus.UNASKED.value])
         return np.select(
-            [
-                closed,
-                np.isin(ends, [OutcomeStatus.LEFT.value, OutcomeStatus.UNASKED.value]),
-                aside,
-                ~state.active,
-                answered,
-            ],
+            [closed, gone, aside, ~state.active, answered],
             [word.value for word in words],
             default=ArmStatus.OPEN.value,
         )
