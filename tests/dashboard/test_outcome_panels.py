@@ -99,7 +99,7 @@ def test_a_panel_sums_up_and_draws_the_margin():
     said = "".join(root.itertext())
     assert "C · stopped" in said
     assert "B · not cleared yet" in said
-    assert "shaded: worse by more than 2 points" in said
+    assert "shaded: harm" in said
     assert [arm["status"] for arm in panel["agents"][0]["arms"]] == ["", "cleared", "not cleared yet", "stopped"]
     assert not secondary["guardrail"]
     assert "harm" not in str(secondary["agents"][0]["pictures"][0])

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from parley.experiments.report_kit.forest import Harm, forest_chart, margin_bar
 from parley.experiments.report_kit.tables import Table
-from parley.text.formatting import csv_text, estimate_text, number, unit_of
+from parley.text.formatting import DASH, csv_text, estimate_text, number, unit_of
 from parley.text.status import OutcomeStatus
 from parley.text.translation import gettext
 
@@ -205,7 +205,7 @@ def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Ta
                 [
                     (
                         arm["arm"],
-                        *([arm["status"]] if panel["guardrail"] else []),
+                        *([arm["status"] or DASH] if panel["guardrail"] else []),
                         arm["mean"],
                         *([arm["to_control"]] if panel["control"] else []),
                         number(arm["count"]),

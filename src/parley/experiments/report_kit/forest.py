@@ -23,7 +23,7 @@ class Harm:
 
     bound: float
     above: bool
-    words: str  # what it says beside the picture
+    words: str  # what that is, for a sentence
 
     def shade(self, x: Scale, top: float, height: float) -> Markup:
         """What is harm, behind the interval of an arm."""
@@ -74,7 +74,7 @@ def forest_chart(
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
     what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
     what += f"; shaded: within {real(within)}" if within else ""
-    what += f"; shaded: {harm.words}" if harm else ""
+    what += "; shaded: harm" if harm else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
@@ -128,8 +128,7 @@ def margin_bar(found: Found, harm: Harm, ends: Sequence[float]) -> Markup:
     margin = (high - low) * 0.08 or 1.0
     x = Scale(low - margin, high + margin, 0.0, 100.0)
     drawn = [harm.shade(x, 0.0, 10.0), line(x(harm.bound), 0, x(harm.bound), 10, "margin")]
-    if None not in (found.get("low"), found.get("high")):
+    if None not in (found.get("estimate"), found.get("low"), found.get("high")):
         drawn.append(line(x(found["low"]), 5, x(found["high"]), 5, "s0 whole"))
-    if found.get("estimate") is not None:
         drawn.append(mark("square", x(found["estimate"]), 5, 2.0, "s0"))
     return element("svg", *drawn, class_="figure guard", viewBox="0 0 100 10", aria_hidden="true")
