@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts tables tolerance closed questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts guardrails tables tolerance closed questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -119,6 +119,9 @@ estimates: setup ## how often intervals hold and how wide they are (minutes); re
 
 laws: setup  ## errors where rewards are skewed or heavy-tailed (minutes); rewrites part of docs/rewards.md
 	$(BIN)/python -m tools.correctness laws
+
+guardrails: setup  ## guardrails: false alarms, counted and tilted, and how soon harm is found (half an hour; goes on where it stopped); rewrites part of docs/outcomes.md
+	$(BIN)/python -m tools.correctness guardrails
 
 counts: setup  ## counts of events: errors at ties, cost, over-dispersion (an hour; goes on where it stopped); rewrites part of docs/rewards.md
 	$(BIN)/python -m tools.correctness counts

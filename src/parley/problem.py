@@ -21,7 +21,7 @@ from parley.rewards import Gaussian, RewardModel
 from parley.rewards.adjusted import adjusted_model
 from parley.rewards.history import History
 from parley.rewards.scales import checked_scale, fitting
-from parley.settings import StudySettings
+from parley.settings import SETTINGS, StudySettings
 from parley.system.once import once
 from parley.text.formatting import plural, size_text
 from parley.text.tabular import Columns, Picture, Tabular, cells
@@ -32,6 +32,7 @@ from parley.validation.checks import (
     IntArray,
     mixing_weights,
     names,
+    number,
     real_array,
     real_matrix,
 )
@@ -331,8 +332,13 @@ class Problem(Tabular, StudySettings):
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
 
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
-        """The same draws, looked at by another outcome: its reward model, and an error probability of its own."""
-        return self.with_(noise=outcome.noise, delta=self.delta if delta is None else delta, tolerance=0.0)
+        """The same draws, looked at by another outcome: its reward model, and an error probability of its own.
+
+        A covariate adjusts the primary outcome alone.
+        """
+        unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
+        own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
+        return self.with_(**unadjusted | own)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
         """The question once arms were opened and withdrawn, with what it may spend of delta (docs/arms.md).
@@ -425,6 +431,8 @@ class Instance(Tabular):
         None  # rows of a table that are drawn, moved to the means; the model's own law unless given
     )
     covariate: CovariateTruth | None = None  # by the correlation that the problem states, unless given
+    outcomes: Mapping[str, FloatArray] = field(default_factory=dict)  # of further outcomes -> their true local means
+    correlation: float = 0.0  # of each of them with the primary outcome of the same draw
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
@@ -446,6 +454,23 @@ class Instance(Tabular):
             raise InvalidInput("truth.drift", found="drift in a study with a horizon", allowed="one or the other")
         means.setflags(write=False)
         object.__setattr__(self, "means", means)
+        object.__setattr__(self, "outcomes", {name: self._outcome(name) for name in self.outcomes})
+        if not -1 < number("truth.correlation", self.correlation) < 1:
+            raise InvalidInput("truth.correlation", found=self.correlation, allowed="a number between -1 and 1")
+
+    def _outcome(self, name: str) -> FloatArray:
+        """The true means of a further outcome, checked."""
+        key, known = f"truth.outcomes.{name}", {outcome.name: outcome for outcome in self.problem.outcomes}
+        if name not in known:
+            raise UnknownName("outcome in truth.outcomes", name, known or ["none: the study has no [[outcomes]]"])
+        means = real_array(key, self.outcomes[name], "a number, a row per agent, or a row per arm")
+        try:
+            means = np.broadcast_to(means, self.problem.shape)
+        except ValueError:
+            rows = f"{self.problem.shape[0]} rows (arms) of {self.problem.shape[1]} columns (agents)"
+            raise InvalidInput(key, found=f"numbers of shape {means.shape}", allowed=rows) from None
+        known[name].noise.check_means(means)
+        return means
 
     @property
     def headline(self) -> str:

@@ -47,6 +47,18 @@ POLICY = {  # every other key is an option of that policy, checked by the policy
     )
 }
 TRUTH = {
+    "outcomes": Key(
+        kinds=(dict,),
+        meaning="the true local means of [further outcomes](outcomes.md), as in "
+        "`{ bleeding = [[0.06, 0.06], [0.2, 0.2]] }`",
+        default="none: they are not simulated",
+    ),
+    "correlation": Key(
+        kinds=NUMBER,
+        meaning="between each of them and the primary outcome of the same draw, where both are 0 or 1 or both Gaussian",
+        default="0",
+        limits={"exclusiveMinimum": -1, "exclusiveMaximum": 1},
+    ),
     "means": Key(
         kinds=(list,),
         meaning="the true local means, a row per arm, a column per agent",
@@ -397,6 +409,7 @@ def _instance(
     if problem.covariate is not None and history is not None:
         covariate = CovariateTruth(correlation=history.correlations)
     more: dict[str, Any] = {"drift": _drift(section), "history": history, "covariate": covariate}
+    more |= {key: section[key] for key in ("outcomes", "correlation") if key in section}
     return Instance(problem=problem, means=means, scale=stated, **more, **acts)
 
 

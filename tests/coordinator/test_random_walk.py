@@ -6,6 +6,7 @@ No sockets: the acts are called in their transactions, as the routes call them. 
 import os
 import random
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.coordinator.support import far_off, given, rewards, study_message
@@ -19,6 +20,8 @@ from parley.coordinator.studies import acts, phases
 from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
 from parley.protocol import acts as table
+from parley.protocol.messages import OutcomeTotals
+from parley.totals import Totals
 
 pytestmark = pytest.mark.simulations
 
@@ -27,7 +30,11 @@ STEPS = 30
 # Agents 1 and 2 ask about everybody, 3 and 4 mostly about themselves: freezing stalls some and lets others go on.
 WEIGHTS = ((0.6, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.1, 0.1, 1.0, 0.0), (0.1, 0.1, 0.0, 0.8))
 STUDY = study_message(agents=4, arms=2, policy="evidence", weights=WEIGHTS, delta=0.2)
+HARM = {"name": "harm", "kind": "binary", "role": "guardrail", "better": "lower", "margin": 0.1, "delta": 0.2}
 ARMS = study_message(agents=4, arms=4, policy="evidence", weights=WEIGHTS, delta=0.2, dormant=("arm 2",))
+
+# One of the arms harms half of the people, now and then: an alarm comes in any phase, and in mid-phase.
+GUARDED = replace(ARMS, control="arm 1", outcomes=(HARM, {**HARM, "name": "pain", "on_alarm": "propose"}))
 
 # How often each is tried.
 ACTS = {
@@ -43,6 +50,7 @@ class Walk:
 
     def __init__(self, storage, seed=0, spreads=(0.5,) * 4, study=STUDY):
         self.storage, self.chance, self.spreads = storage, random.Random(seed), spreads
+        self.harms = random.Random(seed)  # apart: outcomes change nothing of the walk
         self.done = []
         trial = acts.prepare_study("trial", study)
         storage.change(lambda t: acts.create_study(t, trial, actor="test", at="now"))
@@ -75,7 +83,14 @@ class Walk:
     def answer(self, agent, shift=0.0):
         trial, place = self.trial(), STUDY.agents.index(agent)
         totals = rewards(trial.plan.draws(place), place, trial.phase, spread=self.spreads[place] + shift)
-        return Report.of(totals, study="trial", phase=trial.phase, agent=agent, plan=trial.plan.digest)
+        further = tuple(self.outcome(outcome.name, totals, place) for outcome in trial.study.problem.outcomes)
+        place_of = {"study": "trial", "phase": trial.phase, "agent": agent, "plan": trial.plan.digest}
+        return Report.of(totals, **place_of, outcomes=further)
+
+    def outcome(self, name, totals, place):
+        harmful = self.harms.choice([0.0, 0.5]) if name == "harm" else 0.1
+        ones = np.random.default_rng([place, len(self.done)]).binomial(totals.counts, [0.05, 0.05, harmful, 0.1])
+        return OutcomeTotals.of(name, Totals(counts=totals.counts, sums=1.0 * ones, squares=1.0 * ones))
 
     # What may happen. Every act finds its own agent, unless it is told one.
 
@@ -232,6 +247,20 @@ def test_a_re_weighing_that_answers_while_a_phase_is_open_waits_for_nobody(stora
     walk.check()
 
 
+def test_a_walk_in_which_an_arm_is_stopped(storage):
+    """The finding is a step of its own: the study stays where it is, and the next step decides the phase."""
+    walk = Walk(storage, study=GUARDED)
+    walk.harms.choice = max  # harm in every report
+    while walk.row().stage in (Stage.RUNNING, Stage.CLOSING) and "arm 3" not in walk.trial().arms_withdrawn:
+        walk.report_all()
+        walk.close()
+        walk.check()
+    assert "arm 3" in walk.trial().arms_withdrawn
+    assert any(one.verdict == "stopped" for one in walk.trial().verdicts)
+    walk.close()
+    walk.check()
+
+
 def test_random_walks(tmp_path):
     happened = set()
     for seed in range(WALKS):
@@ -240,7 +269,7 @@ def test_random_walks(tmp_path):
         storage = open_storage(address)
         try:
             spreads = random.Random(seed).choices([0.0, 0.5, 3.0], k=4)
-            walk = Walk(storage, seed=seed, spreads=spreads, study=ARMS)
+            walk = Walk(storage, seed=seed, spreads=spreads, study=GUARDED if seed % 2 else ARMS)
             for _ in range(STEPS):
                 walk.step()
             happened |= set(walk.done)
@@ -250,6 +279,6 @@ def test_random_walks(tmp_path):
 
 
 def test_random_walks_on_either_database(storage):
-    walk = Walk(storage, seed=1000, study=ARMS)
+    walk = Walk(storage, seed=1000, study=GUARDED)
     for _ in range(STEPS):
         walk.step()

@@ -123,6 +123,7 @@ def test_a_pair_with_cells_that_were_not_drawn_keeps_its_wealth():
     found = guard.update(guard.start(), fresh)
     assert found.log_alarm[1, 1] == 0
     assert found.alarmed_in[1].tolist() == [1, 0]
+    assert found.alarmed.tolist() == [False, True, False], "in anybody's mix"
     # What comes later of the other site is tested as first draws are.
     late = Totals(counts=counts[:, ::-1], sums=fresh.sums[:, ::-1])
     assert guard.update(found, late).alarmed_in[1].tolist() == [1, 2]
@@ -180,3 +181,10 @@ def test_private_reports():
             added = np.rint(np.random.default_rng([place, 1]).normal(0, noise.noise_variance**0.5, fresh.sums.shape))
             state = guard.update(state, Totals(counts=fresh.counts, sums=fresh.sums + added))
         assert low <= state.alarmed.any(axis=-1).mean() <= high
+
+
+def test_a_covariate_adjusts_the_primary_outcome_alone():
+    primary = make_model(kind="gaussian", scale="unknown")
+    guard, _ = made("binary", covariate="age", covariate_center=60.0, covariate_theta=0.1, noise=primary)
+    assert guard.problem.covariate is None
+    assert guard.problem.noise.kind == "binary"

@@ -1,7 +1,8 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
-`... forecasts` (make forecasts), `... theorem` (make theorem), `... drift` (make drift), `... arms`, `... stated`,
+`... guardrails` (make guardrails), `... forecasts` (make forecasts), `... theorem` (make theorem), `... arms`,
+`... drift` (make drift), `... stated`,
 `... normal-drift`, `... powers`, `... closed` (make closed), `... skewed` and `... analyses` (make tables),
 `... questions` (make questions).
 
@@ -27,6 +28,7 @@ from tools.correctness.flexible import flexible
 from tools.correctness.forecasts import forecasts
 from tools.correctness.full_savings import savings
 from tools.correctness.full_ties import ties
+from tools.correctness.guardrails import guardrails
 from tools.correctness.laws import laws
 from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
@@ -76,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
         "counts", help="errors, cost and over-dispersion of counts; rewrites part of docs/rewards.md"
     )
     events.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
+    guards = work.add_parser("guardrails", help="false alarms, and how soon harm is found; rewrites docs/outcomes.md")
+    guards.add_argument("--replications", type=int, default=100_000, help="of every cell that is counted")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     money = work.add_parser("skewed", help="errors on skewed money and many zeros; rewrites part of docs/rewards.md")
@@ -145,6 +149,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
         "counts": lambda: counts(runs, workers),
+        "guardrails": lambda: guardrails(runs, workers),
         "skewed": lambda: skewed(runs, workers),
         "analyses": lambda: analyses(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),

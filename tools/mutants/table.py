@@ -48,6 +48,8 @@ DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 COUNT = "tests/rewards/test_count.py::"
+GUARDS = "tests/policies/test_guardrails.py::"
+ALARMS = "tests/protocol/test_guardrails.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 ACTS = "tests/coordinator/test_acts.py::"
 STAMPS = "tests/edges/timestamps/test_stamps.py::"
@@ -475,6 +477,29 @@ MUTANTS = [
         ("everybody is told of held reports", "edges/webhooks/subscriptions.py", "if not kind.hidden", "if kind",
          HOOKS + "test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else"),
         ("two servers send the same", "edges/webhooks/subscriptions.py", "webhooks.c.due_at == row.due_at, ", "", HOOKS + "test_of_two_servers_one_sends"),
+    ),
+    *_of(
+        "guardrails",
+        ("an alarm is not enacted", "protocol/trial.py", "        if self.finding is not None:\n            found =", "        if False:\n            found =",
+         ALARMS + "test_a_log_without_the_alarm_is_not_sound"),
+        ("an alarm of one agent is not enough", "policies/guardrails.py", "(self.alarmed_in > 0).any(axis=-1)", "(self.alarmed_in > 0).all(axis=-1)",
+         GUARDS + "test_a_pair_with_cells_that_were_not_drawn_keeps_its_wealth"),
+        ("the sign of better", "outcomes.py", 'return 1.0 if self.better == "lower" else -1.0', "return 1.0",
+         GUARDS + "test_the_sign_of_better_is_the_direction_of_harm"),
+        ("a margin is applied twice", "policies/guardrails.py", "- self.allowed)\n        known =", "- 2 * self.allowed)\n        known =",
+         GUARDS + "test_the_margin_is_taken_off_once"),
+        ("a guardrail's delta is not divided", "policies/guardrails.py", "math.log(arms * self.problem.question_count) - ", "0.0 - ",
+         GUARDS + "test_the_delta_is_divided_over_pairs_of_arm_and_agent"),
+        ("a shared scale is settled in mid-phase", "policies/guardrails.py", "return -1 not in self.problem.noise.shared_axes", "return True",
+         ALARMS + "test_a_shared_scale_waits_for_the_whole_phase"),
+        ("the phase of a stop counts for the arm", "protocol/trial.py", "if when == number]", "if when == 0]",
+         ALARMS + "test_the_phase_of_the_stop_never_counts_for_the_arm"),
+        ("a stopped arm is opened again", "protocol/trial.py", 'if any((one.arm, one.verdict) == (arm, "stopped") for one in trial.verdicts):', "if False:",
+         ALARMS + "test_a_stopped_arm_stays_closed"),
+        ("privacy is not divided over outcomes", "problem.py", "self.rho / (1 + len(self.outcomes))", "self.rho",
+         "tests/test_outcomes.py::test_privacy_is_divided_over_all_outcomes_of_a_person"),
+        ("people without an outcome are not counted", "protocol/report_checks.py", "if each != people:", "if False:",
+         "tests/test_outcomes.py::test_totals_that_cannot_be_are_refused"),
     ),
     *_of(
         "network",

@@ -25,6 +25,7 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import FloatArray, Instance, IntArray
 from parley.rewards.privacy import DELTA, epsilon
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
+from parley.simulation.guarded import simulate_guarded
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.study import load_study
 from parley.text.formatting import plural
@@ -77,6 +78,10 @@ def simulate_command(
         )
     document = loaded.problem.settings() | summary(outcome, least_of(instance))
     document |= {"study": loaded.name, "guarantee": chosen.guarantee, "drift": chosen.drift}
+    if any(one.guards for one in loaded.problem.outcomes) and instance.outcomes:
+        with progress_bar("the same with guardrails", replications, hidden=as_json) as advance:
+            found = simulate_guarded(chosen, instance, replications=replications, seed=seed, progress=advance)
+        document["guardrails"] = found.document()
     rho = loaded.problem.rho
     if rho is not None:
         document["privacy"] = {"rho": rho, "epsilon": epsilon(rho), "delta": DELTA}
@@ -123,6 +128,10 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     if lost is not None:  # it ends with the horizon, whatever is proven by then; most is not worth proving
         yield "all arms but one ruled out, for every agent", f"{document['ends']['decided']:.1%}"
         return
+    for name, guard in document.get("guardrails", {}).items():
+        yield f"guardrail {name}: studies with an alarm", f"{guard['alarms']:.1%}"
+        yield f"guardrail {name}: studies with an arm that is cleared", f"{guard['cleared']:.1%}"
+        yield f"guardrail {name}: studies with a false alarm or clearing", f"{guard['wrongly']:.2%}"
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
             yield f"ended as {OutcomeStatus(end).description}", f"{share:.1%}"

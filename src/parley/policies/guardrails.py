@@ -28,6 +28,7 @@ from parley.system.once import once
 from parley.totals import Totals
 
 DOUBT = 0.5  # of the harm that first draws are staked on: its standard error, so that half and twice as much win too
+IMAGINED, EDGE = 500, 0.01  # draws of an arm that has none yet, to stake by; and how far their mean is from an end
 HOPELESS = 2.0  # standard errors: a bet on what is farther away is not laid
 
 
@@ -179,13 +180,36 @@ class Guardrail:
             arm=other if above else arm,
             agent=agent,
             weights=problem.weights,
-            past=state.past,
+            past=self._imagined(state.past, pairs, side * provable + self.allowed, known),
             fresh=fresh,
             # A limit is no tolerance, by which models guess how long a test of near-ties may take.
             horizon=None if pairs.control else np.full(arm.shape, np.nan),
         )
         won = model.payoff(bets)
         wealth[betting] = np.where((won >= missing) & model.boosted, line, wealth[betting] + won)
+
+    def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray, known: BoolArray) -> Totals:
+        """The past, and where an arm has none, a few draws with the `harm` that its first ones are staked on.
+
+        Models whose references are past means would else expect no harm, and stake on their widest payoff.
+        """
+        new = ~known & (past.counts == 0)
+        if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
+            return past
+        low, high = self.problem.noise.ends
+        usual = np.where(past.counts > 0, past.means, self.problem.noise.usual_mean)
+        base = usual[..., pairs.other, None, :] if pairs.control else 0.0
+        raised = np.where(pairs.arms[:, None], base + self.outcome.sign * harm, usual)
+        span = min(high, 2 * float(np.max(usual)) + 1) - low
+        means = np.clip(raised, low + EDGE * span, high - EDGE * span if self.problem.noise.in_range else np.inf)
+        counts = np.where(new, IMAGINED, past.counts)
+        sums = np.where(new, IMAGINED * means, past.sums)
+        squares = (
+            None
+            if past.squares is None
+            else np.where(new, IMAGINED * (np.square(means) + self.problem.noise.first_variance), past.squares)
+        )
+        return Totals(counts=counts, sums=sums, squares=squares)
 
     def _harm(self, pairs: _Pairs, mixed: FloatArray) -> FloatArray:
         """`(..., arm, agent)`: of mixed means, beyond the control's where there is one."""

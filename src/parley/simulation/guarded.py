@@ -1,0 +1,257 @@
+"""Studies with guardrails, many at a time: alarms stop arms, and every study goes on with those that are left.
+
+Studies of which the same arms were stopped go on together; where an alarm comes, they part. What is drawn depends on
+the seed, the chunk, the phase and the stopped arms. A stop is made before the phase that raised the alarm is decided,
+as in a live study; alarms in mid-phase are not simulated, so a live study stops an arm no later than told here.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.outcomes import Outcome as FurtherOutcome
+from parley.policies import Policy, State
+from parley.policies.guardrails import Guardrail, GuardState, guardrails
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.rewards.privacy import with_noise
+from parley.simulation.simulate import check_end, make_environment
+from parley.totals import Totals
+
+CHUNK = 500  # studies in memory at a time
+MOST_PHASES = 400
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GuardedStudies:
+    """What the guardrails did in R studies."""
+
+    outcomes: tuple[FurtherOutcome, ...]  # the guardrails
+    alarmed_in: IntArray  # (R, guardrail, arm): the phase of the alarm, 0 without one
+    drawn: IntArray  # (R, guardrail, arm): draws of the arm until then
+    cleared: BoolArray  # (R, guardrail, arm): for everybody's mix
+    wrongly: BoolArray  # (R, guardrail): an alarm, or a clearing, that is false in somebody's mix
+    stopped: BoolArray  # (R, arm)
+    correct: BoolArray  # (R,): every agent's answer is right among the arms that were left
+    samples: IntArray  # (R,)
+    rounds: IntArray  # (R,)
+
+    def document(self) -> dict[str, dict[str, float]]:
+        """Shares of studies, over all arms, guardrail by guardrail; ready for JSON."""
+        return {
+            outcome.name: {
+                "alarms": float((self.alarmed_in[:, place] > 0).any(axis=-1).mean()),
+                "cleared": float(self.cleared[:, place].any(axis=-1).mean()),
+                "wrongly": float(self.wrongly[:, place].mean()),
+            }
+            for place, outcome in enumerate(self.outcomes)
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Studies of a chunk of which the same arms were stopped."""
+
+    members: IntArray
+    stopped: tuple[str, ...]
+    policy: Policy
+    state: State
+    guards: tuple[GuardState, ...]
+    past: tuple[Totals, ...]
+
+    def take(self, some: BoolArray) -> "_Group":
+        return replace(
+            self,
+            members=self.members[some],
+            state=self.state.take(some),
+            guards=tuple(guard.take(some) for guard in self.guards),
+            past=tuple(totals[some] for totals in self.past),
+        )
+
+
+def simulate_guarded(
+    policy: Policy, instance: Instance, *, replications: int, seed: int, progress: Callable[[int], None] | None = None
+) -> GuardedStudies:
+    """Run studies whose problem has guardrails, and whose truth has the means of these outcomes."""
+    guards = guardrails(policy.problem)
+    for guard in guards:
+        if guard.outcome.name not in instance.outcomes:
+            allowed = "the true means of every guardrail"
+            raise InvalidInput(f"truth.outcomes.{guard.outcome.name}", found="nothing", allowed=allowed)
+    if instance.opens or instance.withdraws or instance.covariate is not None or instance.history is not None:
+        beside = "opens, withdraws, data or a covariate beside guardrails"
+        raise InvalidInput("truth", found=beside, allowed="guardrails alone, to be simulated")
+    check_end(policy.problem, instance, None)
+    shape = (replications, len(guards), policy.problem.arm_count)
+    found = GuardedStudies(
+        outcomes=tuple(guard.outcome for guard in guards),
+        alarmed_in=np.zeros(shape, dtype=np.int64),
+        drawn=np.zeros(shape, dtype=np.int64),
+        cleared=np.zeros(shape, dtype=np.bool_),
+        wrongly=np.zeros(shape[:2], dtype=np.bool_),
+        stopped=np.zeros((replications, shape[2]), dtype=np.bool_),
+        correct=np.zeros(replications, dtype=np.bool_),
+        samples=np.zeros(replications, dtype=np.int64),
+        rounds=np.zeros(replications, dtype=np.int64),
+    )
+    for number, first in enumerate(range(0, replications, CHUNK)):
+        members = np.arange(first, min(first + CHUNK, replications))
+        start = _Group(
+            members=members,
+            stopped=(),
+            policy=policy,
+            state=policy.start((len(members),)),
+            guards=tuple(guard.start((len(members),)) for guard in guards),
+            past=(),
+        )
+        waiting = [start]
+        while waiting:
+            waiting += _phase(waiting.pop(), policy, instance, guards, (seed, number), found)
+        if progress is not None:
+            progress(len(members))
+    return found
+
+
+def _phase(
+    group: _Group,
+    first: Policy,
+    instance: Instance,
+    guards: Sequence[Guardrail],
+    seeds: tuple[int, int],
+    found: GuardedStudies,
+) -> Iterator[_Group]:
+    """The groups that go on after another phase; what ended is entered into `found`."""
+    phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
+    key = (seeds[1], phase, *places)
+
+    def stream(number: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(seeds[0], spawn_key=(*key, 1000 + number)))
+
+    quotas = group.policy.plan(group.state)
+    exact = make_environment(instance)(stream(0), quotas)
+    fresh = with_noise(exact, stream(1), instance.problem.noise)
+    seen = [
+        guard.update(
+            state,
+            with_noise(
+                outcome_totals(instance, guard.outcome, stream(2 + 2 * place), exact),
+                stream(3 + 2 * place),
+                guard.problem.noise,
+            ),
+        )
+        for place, (guard, state) in enumerate(zip(guards, group.guards, strict=True))
+    ]
+    moved = replace(group, guards=tuple(seen))
+    drawn = group.state.counts.sum(axis=-1) + fresh.counts.sum(axis=-1)
+    for place, state in enumerate(seen):
+        _enter_guard(found, group.members, place, state, drawn)
+    stops = _stops(moved, guards)
+    for row in np.unique(stops, axis=0):
+        some = (stops == row).all(axis=-1)
+        part, own = moved.take(some), fresh[some]
+        if row.any():
+            found.stopped[part.members] |= row
+            names = (*part.stopped, *np.array(instance.problem.arms)[row].tolist())
+            part = _asked_anew(replace(part, stopped=names), first)
+        after = replace(part, state=part.policy.update(part.state, own), past=(*part.past, own))
+        over = after.state.finished | (len(after.past) >= MOST_PHASES)
+        if over.any():
+            _enter_end(found, after.take(over), instance)
+        if not over.all():
+            yield after.take(~over)
+
+
+def _asked_anew(group: _Group, first: Policy) -> _Group:
+    """With the question without the stopped arms, and what the recorded phases say of it."""
+    policy = replace(first, problem=first.problem.with_arms((), group.stopped))
+    state = policy.start((len(group.members),))
+    for totals in group.past:
+        state = policy.update(state, totals)
+    return replace(group, policy=policy, state=state)
+
+
+def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
+    """`(study, arm)`: arms that are stopped now; as many as an answer has are left."""
+    problem = group.policy.problem
+    still = ~np.isin(problem.arms, problem.dormant)
+    alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)
+    for guard, state in zip(guards, group.guards, strict=True):
+        if guard.outcome.on_alarm == "stop":
+            alarmed |= state.alarmed
+    alarmed &= still
+    room = int(still.sum()) - problem.top
+    return alarmed & (alarmed.cumsum(axis=-1) <= room)
+
+
+def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: GuardState, drawn: IntArray) -> None:
+    """What a guardrail knows after a phase; `drawn (study, arm)` are the draws by then."""
+    new = state.alarmed & (found.alarmed_in[members, place] == 0)
+    found.alarmed_in[members, place] = np.where(new, state.phase, found.alarmed_in[members, place])
+    found.drawn[members, place] = np.where(new, drawn, found.drawn[members, place])
+    found.cleared[members, place] |= state.cleared
+
+
+def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None:
+    """Of studies that ended."""
+    which, state = group.members, group.state
+    found.samples[which] = np.sum([totals.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
+    found.rounds[which] = len(group.past)
+    asked = instance if not group.stopped else replace(instance, problem=group.policy.problem)
+    top = asked.problem.top
+    answered = (state.active.sum(axis=-2) <= top).all(axis=-1)
+    found.correct[which] = answered & ((state.active & asked.good).sum(axis=-2) >= top).all(axis=-1)
+    for place, guard in enumerate(guardrails(instance.problem)):
+        harm = excess_harm(instance, guard.outcome)
+        ended = group.guards[place]
+        wrong = ((ended.alarmed_in > 0) & (harm <= 0)) | ((ended.cleared_in > 0) & (harm > 0))
+        found.wrongly[which, place] = wrong.any(axis=(-2, -1))
+
+
+def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
+    """`(arm, agent)`: the true harm in every mix beyond what the guardrail allows; at most 0 is allowed."""
+    problem, sign = instance.problem, outcome.sign
+    mixed = sign * problem.mixed(np.asarray(instance.outcomes[outcome.name]))
+    if outcome.limit is not None:
+        return np.asarray(mixed - sign * outcome.limit)
+    return np.asarray(mixed - mixed[problem.arms.index(problem.control or "")] - (outcome.margin or 0.0))
+
+
+def outcome_totals(
+    instance: Instance, outcome: FurtherOutcome, generator: np.random.Generator, primary: Totals
+) -> Totals:
+    """Totals of a further outcome of the same draws, with the stated correlation to the primary one, exactly in law."""
+    means, together = np.asarray(instance.outcomes[outcome.name]), instance.correlation
+    if not together:
+        return next(iter(outcome.noise.samplers(means).values()))()(generator, primary.counts)
+    if outcome.noise.values and instance.problem.noise.values:
+        return _correlated_rates(instance.means, means, together, generator, primary)
+    if outcome.noise.free_scale and instance.problem.noise.free_scale:
+        drawn = next(iter(outcome.noise.samplers(means).values()))()(generator, primary.counts)
+        ratio = np.sqrt(outcome.noise.true_variances(means) / instance.cell_variances)
+        apart = drawn.sums - drawn.counts * means
+        with_primary = together * ratio * (primary.sums - primary.counts * instance.means)
+        sums: FloatArray = drawn.counts * means + with_primary + math.sqrt(1 - together**2) * apart
+        squares: FloatArray = drawn.scatter + np.square(sums) / np.maximum(drawn.counts, 1)
+        return Totals(counts=drawn.counts, sums=sums, squares=squares)
+    allowed = "0, unless both outcomes are 0 or 1, or both Gaussian"
+    raise InvalidInput("truth.correlation", found=together, allowed=allowed)
+
+
+def _correlated_rates(
+    rates: FloatArray, others: FloatArray, together: float, generator: np.random.Generator, primary: Totals
+) -> Totals:
+    """Zeros and ones: two binomials, of those with the primary outcome and of those without."""
+    spread = together * np.sqrt(others * (1 - others))
+    with_it = others + spread * np.sqrt((1 - rates) / rates)
+    without = others - spread * np.sqrt(rates / (1 - rates))
+    if not (min(with_it.min(), without.min()) >= 0 and max(with_it.max(), without.max()) <= 1):
+        raise InvalidInput(
+            "truth.correlation", found=together, allowed="less: no such rates of 0 and 1 go together so far"
+        )
+    ones = primary.sums.astype(np.int64)
+    hits = generator.binomial(ones, np.broadcast_to(with_it, ones.shape))
+    hits = hits + generator.binomial(primary.counts - ones, np.broadcast_to(without, ones.shape))
+    sums = np.asarray(hits, dtype=np.float64)
+    return Totals(counts=primary.counts, sums=sums, squares=sums)

@@ -1,0 +1,202 @@
+"""Guardrails: false alarms at the margin, counted and tilted, and how soon harm is found (make guardrails).
+
+Rewrites two tables of docs/outcomes.md. What was run at this size or more before is not run again (docs/guardrails.json
+has the numbers and how many runs they are of).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.near_ties import MIX
+
+from parley.outcomes import Outcome
+from parley.policies import make_policy
+from parley.policies.guardrails import Guardrail
+from parley.problem import Problem
+from parley.rewards import make_model
+from parley.simulation.guarded import simulate_guarded
+from parley.study import parse_study
+from parley.totals import Totals
+
+PAGE, KNOWN = DOCS / "outcomes.md", DOCS / "guardrails.json"
+MODELS: dict[str, dict[str, Any]] = {
+    "gaussian, known scale": {"kind": "gaussian", "scale": 0.5},
+    "gaussian, a scale per arm and agent": {"kind": "gaussian", "scale": "unknown", "guess": 0.5},
+    "gaussian, a scale per agent": {"kind": "gaussian", "scale": "unknown per agent", "guess": 0.5},
+    "gaussian, one unknown scale": {"kind": "gaussian", "scale": "unknown, shared", "guess": 0.5},
+    "subgaussian": {"kind": "subgaussian", "scale": 0.5},
+    "bounded, variance": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"},
+    "bounded, hoeffding": {"kind": "bounded", "low": 0.0, "high": 1.0},
+    "binary, exact": {"kind": "binary"},
+    "binary, normal": {"kind": "binary", "inference": "normal"},
+    "count": {"kind": "count"},
+}
+DRIFTS = {"steady": (0.0,) * 5, "drift": (0.0, 0.2, -0.1, 0.3, -0.15)}
+PHASES, BASE, MARGIN, DELTA, RARE, CHUNK = (40, 50, 80, 120, 200), 0.3, 0.1, 0.1, 1e-5, 4000
+# Four sites, 6 % harm of the control, a margin of 2 %; a primary question of gap 0.05 around 30 %, tolerance 0.02.
+WEIGHTS = {"one mix of all sites": {"kind": "population", "shares": [1, 1, 1, 1]},
+           "half of the own site": {"kind": "personalized", "alpha": 0.5}}  # fmt: skip
+LOOKS: dict[str, dict[str, float]] = {
+    "as planned": {},
+    "first phase of 240 an arm": {"population": 0.0316, "personalized": 0.0458},
+}  # precision
+HARMS, SOON = (0.2, 0.1), 250
+Task = tuple[str, ...]
+
+
+def guardrail(name: str, delta: float) -> Guardrail:
+    noise = make_model(**MODELS[name])
+    outcome = Outcome(name="harm", noise=noise, better="lower", role="guardrail", margin=MARGIN, delta=delta)
+    problem = Problem(arms=["control", "a", "b"], weights=MIX, control="control", outcomes=(outcome,))
+    return Guardrail.of(problem, outcome)
+
+
+def at_margin(guard: Guardrail, shift: float) -> np.ndarray:
+    """Both arms harm by exactly the margin."""
+    means = np.array([[BASE], [BASE + MARGIN], [BASE + MARGIN]]) + shift
+    return np.broadcast_to(means, guard.problem.shape).copy()
+
+
+def chunks(runs: int) -> Iterator[tuple[int, int]]:
+    for number, first in enumerate(range(0, runs, CHUNK)):
+        yield number, min(CHUNK, runs - first)
+
+
+def counted(name: str, moves: str, runs: int) -> dict[str, float]:
+    """The share of studies with any alarm, where none is right."""
+    guard, wrong = guardrail(name, DELTA), 0
+    for number, size in chunks(runs):
+        state = guard.start((size,))
+        for phase, (count, shift) in enumerate(zip(PHASES, DRIFTS[moves], strict=True)):
+            draw = next(iter(guard.problem.noise.samplers(at_margin(guard, shift)).values()))()
+            generator = np.random.default_rng([SEED, number, phase])
+            state = guard.update(state, draw(generator, np.full((size, *guard.problem.shape), count)))
+        wrong += int(state.alarmed.any(axis=-1).sum())
+    return {"wrong": wrong / runs, "error": math.sqrt(max(wrong, 1)) / runs}
+
+
+def tilted(name: str, moves: str, runs: int) -> dict[str, float]:
+    """The chance of a false alarm of one pair, at a delta that cannot be counted; over its share of that delta.
+
+    The draws of arm a and of the control are tilted towards harm in the first agent's mix, and weighed back.
+    """
+    guard, weights = guardrail(name, RARE), np.asarray(MIX)[:, 0]
+    share, found = math.exp(-guard.line), np.zeros(0)
+    variances = [np.asarray(guard.problem.noise.true_variances(at_margin(guard, move))) for move in DRIFTS[moves]]
+    each = [(weights**2 * (one[0] + one[1]) / count).sum() for one, count in zip(variances, PHASES, strict=True)]
+    harm = math.sqrt(2 * guard.line / sum(1 / one for one in each))  # that all phases together just prove
+    for number, size in chunks(runs):
+        state, log_weight = guard.start((size,)), np.zeros(size)
+        for phase, (count, shift) in enumerate(zip(PHASES, DRIFTS[moves], strict=True)):
+            law = guard.problem.noise.tilted_law(at_margin(guard, shift))
+            tilt = np.zeros((size, *guard.problem.shape))
+            tilt[:, 1], tilt[:, 0] = harm / each[phase] * weights / count, -harm / each[phase] * weights / count
+            counts = np.full(tilt.shape, count)
+            drawn: Totals = law.draw(np.random.default_rng([SEED, number, phase, 7]), counts, tilt)
+            log_weight += law.cumulant(counts, tilt) - (tilt * drawn.sums).sum(axis=(-2, -1))
+            state = guard.update(state, drawn)
+        found = np.append(found, np.where(state.alarmed_in[:, 1, 0] > 0, np.exp(log_weight), 0.0) / share)
+    return {"wrong": float(found.mean()), "error": float(found.std()) / math.sqrt(len(found))}
+
+
+def found_in(weights: str, inference: str, looks: str, harm: str, runs: int) -> dict[str, float]:
+    """Two arms, four sites: how often, and after how many people with it, the harmful arm is stopped."""
+    outcome = {"name": "harm", "kind": "binary", "inference": inference, "rate": 0.06, "role": "guardrail"}
+    study = parse_study(
+        {
+            "arms": ["control", "a"],
+            "agents": 4,
+            "control": "control",
+            "delta": 0.05,
+            "tolerance": 0.02,
+            "weights": WEIGHTS[weights],
+            "noise": {"kind": "binary", "rate": 0.3},
+            "policy": {"precision": LOOKS[looks][WEIGHTS[weights]["kind"]]} if LOOKS[looks] else {},
+            "outcomes": [outcome | {"better": "lower", "margin": 0.02, "delta": 0.05}],
+            "truth": {"means": [[0.3] * 4, [0.35] * 4], "outcomes": {"harm": [[0.06] * 4, [float(harm)] * 4]}},
+        }
+    )
+    policy = make_policy(study.policy, study.problem, study.options)
+    found = simulate_guarded(policy, study.require_truth(), replications=runs, seed=SEED)
+    alarmed, drawn = found.alarmed_in[:, 0, 1] > 0, found.drawn[:, 0, 1]
+    return {
+        "stopped": float(alarmed.mean()),
+        "soon": float((alarmed & (drawn <= SOON)).mean()),
+        "people": float(np.median(drawn[alarmed])) if alarmed.any() else 0.0,
+    }
+
+
+WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
+    "counted": (counted, 1),
+    "tilted": (tilted, 10),
+    "found": (found_in, 100),
+}
+
+
+def tasks() -> list[Task]:
+    made: list[Task] = [(what, name, moves) for what in ("counted", "tilted") for name in MODELS for moves in DRIFTS]
+    return made + [
+        ("found", weights, inference, looks, str(harm))
+        for harm in HARMS
+        for weights in WEIGHTS
+        for inference in ("exact", "normal")
+        for looks in LOOKS
+    ]
+
+
+def runs_of(task: Task, runs: int) -> int:
+    return math.ceil(runs / WORK[task[0]][1])
+
+
+def _run(task: Task, runs: int) -> dict[str, float]:
+    wanted = runs_of(task, runs)
+    return {"runs": wanted} | WORK[task[0]][0](*task[1:], runs=wanted)
+
+
+def guardrails(runs: int, workers: int) -> bool:
+    """All of it; whether false alarms are as rare as promised, counted and tilted."""
+    known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
+    missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("runs", 0) < runs_of(task, runs)]
+    for task, found in in_parallel(partial(_run, runs=runs), missing, workers):
+        known[" | ".join(task)] = found
+        KNOWN.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    def of(*task: str) -> dict[str, float]:
+        return known[" | ".join(task)]
+
+    def over(found: dict[str, float], delta: float) -> str:
+        return f"{found['wrong'] / delta:.3f} ± {found['error'] / delta:.3f}"
+
+    rows = [
+        [
+            name,
+            moves,
+            f"{int(of('counted', name, moves)['runs']):,}",
+            over(of("counted", name, moves), DELTA),
+            f"{int(of('tilted', name, moves)['runs']):,}",
+            over(of("tilted", name, moves), 1.0),
+        ]
+        for name in MODELS
+        for moves in DRIFTS
+    ]
+    heads = ("outcome", "means", "studies", f"delta {DELTA:g}, counted", "tilted", f"{RARE:g}, tilted")
+    fill(PAGE, "guardrails: alarms", table(heads, rows))
+    heads = ("harm", "mixes", "inference", "phases", "studies", "stopped", f"within {SOON} people", "people, median")
+    shown = []
+    for task in tasks():
+        if task[0] == "found":
+            found, (weights, inference, looks, harm) = of(*task), task[1:]
+            shares = [f"{found['stopped']:.3f}", f"{found['soon']:.3f}", f"{found['people']:,.0f}"]
+            shown.append([f"{float(harm):.0%}", weights, inference, looks, f"{int(found['runs']):,}", *shares])
+    fill(PAGE, "guardrails: found", table(heads, shown))
+    fair = [of("counted", *cell) for cell in ((name, moves) for name in MODELS for moves in DRIFTS)]
+    rare = [of("tilted", name, moves) for name in MODELS for moves in DRIFTS if name != "binary, normal"]
+    counted_well = all(one["wrong"] <= DELTA + 3 * one["error"] for one in fair)
+    return counted_well and all(one["wrong"] <= 1 + 3 * one["error"] for one in rare)
