@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts guardrails tables tolerance closed questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts guardrails tables tolerance closed covariates questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -138,6 +138,9 @@ forecasts: setup ## how often the forecast of a study in progress holds (minutes
 
 tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
 	$(BIN)/python -m tools.correctness tolerance
+
+covariates: setup ## what a covariate saves, and errors at ties (half an hour; goes on where it stopped); rewrites part of docs/covariates.md
+	$(BIN)/python -m tools.correctness covariates
 
 closed: setup    ## studies with a tolerance at ties, clear gaps, few rounds, few people (minutes; goes on where it stopped); rewrites part of docs/tolerance.md
 	$(BIN)/python -m tools.correctness closed

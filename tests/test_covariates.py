@@ -1,6 +1,7 @@
 """Pairs of outcome and covariate in, ordinary totals out."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from parley.problem import Problem
 from parley.protocol import StudyMessage
 from parley.study import parse_study
 from parley.totals import Totals
+from parley.validation.tables import number_in, read_table
 
 KEYS = {"arms": 3, "agents": 2, "covariate": {"name": "age"}}
 UNKNOWN = {"scale": "unknown"}
@@ -207,3 +209,12 @@ def test_lower_bounds_are_those_of_what_the_covariate_leaves():
     np.testing.assert_allclose(found.variances, 4 * 0.64)
     assert Problem(arms=2, weights=[[1.0]]).adjustment is None
     assert Covariate(name="x").moves == math.inf
+
+
+def test_the_score_of_the_docs_becomes_a_column_that_a_source_reads(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "covariates.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    table = read_table((tmp_path / "rewards.csv").read_bytes(), "rewards.csv", needed=("arm", "reward", "score"))
+    scores = [number_in(table, row, "score") for row in table.rows]
+    assert len(set(scores)) == 8

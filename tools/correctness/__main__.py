@@ -3,7 +3,8 @@
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... guardrails` (make guardrails), `... forecasts` (make forecasts), `... theorem` (make theorem), `... arms`,
 `... drift` (make drift), `... stated`,
-`... normal-drift`, `... powers`, `... closed` (make closed), `... skewed` and `... analyses` (make tables),
+`... normal-drift`, `... powers`, `... closed` (make closed), `... covariates`
+(make covariates), `... skewed` and `... analyses` (make tables),
 `... questions` (make questions).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
@@ -22,6 +23,7 @@ from tools.correctness.arms import arms
 from tools.correctness.closed import closed
 from tools.correctness.concealment import concealment
 from tools.correctness.counts import counts
+from tools.correctness.covariates import covariates
 from tools.correctness.coverage import coverage
 from tools.correctness.drift import drift
 from tools.correctness.flexible import flexible
@@ -113,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
     near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
+    known = work.add_parser("covariates", help="what a covariate saves, errors at ties; goes on where it stopped")
+    known.add_argument("--replications", type=int, default=100_000, help="of every tie; a part of it where x is skewed")
     ended = work.add_parser("closed", help="closed studies beside the usual designs; goes on where it stopped")
     ended.add_argument("--replications", type=int, default=1000, help="of every row, with each of two seeds")
     asked = work.add_parser("questions", help="errors of questions and of maps of weights in doubt, and what they cost")
@@ -137,6 +141,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "lost-sites": lambda: lost_sites(arguments.share),
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
         "closed": lambda: closed(runs),
+        "covariates": lambda: covariates(runs, workers),
         "questions": lambda: questions(runs, workers),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
