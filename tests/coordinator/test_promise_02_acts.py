@@ -2,12 +2,13 @@
 
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import pytest
 from msgspec import structs
-from tests.coordinator.support import House, far_off, report_of, study_message
+from tests.coordinator import test_guardrails as guarded
+from tests.coordinator.support import House, eventually, far_off, report_of, study_message
 from tests.coordinator.test_lost_sites import STUDY as SIX
 from tests.coordinator.test_lost_sites import phase
 from tools.chaos.findings import FLAWS
@@ -16,14 +17,15 @@ from tools.chaos.harness import free_port, launcher, retried, run
 from parley.agent.client import Client
 from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.writer import ACTS, AFTER, POINTS
+from parley.coordinator.record.writer import ACTS, AFTER, ALARMS, POINTS
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Unreachable
 
 
 def test_every_point_has_a_name_that_the_tests_know():
     named = {point for points in AFTER.values() for point in points.values()}
-    assert named - set(POINTS) - set(ACTS) == {"early-close-logged", "early-close-counted"}  # test_flexible.py
+    # The first two are in test_flexible.py.
+    assert named - set(POINTS) - set(ACTS) == {"early-close-logged", "early-close-counted", *ALARMS}
 
 
 class Deaths:
@@ -156,6 +158,31 @@ def test_an_arm_is_opened_or_withdrawn_as_a_whole_or_not_at_all(database):
     deaths.go_on()
     assert {point for point in ACTS if "-arm-" in point} <= set(deaths.reached)
     deaths.trial()
+
+
+@pytest.mark.kills
+def test_a_server_that_dies_while_a_guardrail_stops_an_arm_stops_it_when_it_is_back(database):
+    """Two sites are in mid-phase. What is due follows from the reports: whoever starts next finds it."""
+    deaths = Deaths(database, guarded.STUDY, partial(guarded.phase, only=(0,)))
+    points = ("stop-arm-logged", "stop-arm-question-stored", "stop-arm-states-stored", "stop-arm-counted")
+    assert set(points) <= set(ALARMS)
+    for point in points:
+        pid = launcher().start(database, deaths.port, point)
+        with Client(deaths.url, deaths.tokens[1]) as agent, suppress(Unreachable):
+            plan = retried(partial(agent.plan, "trial", "agent 2"))
+            if plan.due:
+                agent.send(guarded.report(plan, 1))
+        assert os.WTERMSIG(launcher().wait(pid)) == signal.SIGKILL, point
+        found = deaths.trial().trial
+        assert not found.arms_withdrawn, point
+        assert found.finding.verdict == "stopped"
+    with deaths.house(admin=deaths.token) as house:
+        eventually(lambda: house.admin.status("trial")["closed_arms"] == ["arm 3"])
+        assert house.admin.status("trial")["stage"] == "running"
+        guarded.run(house, [house.client(token) for token in deaths.tokens])
+    found = deaths.trial()
+    assert found.stage == "finished"
+    assert [one.arm for one in found.trial.verdicts if one.verdict == "stopped"] == ["arm 3"]
 
 
 @pytest.mark.kills

@@ -86,6 +86,7 @@ POINTS = (
     *("before-commit", "after-commit"),
 )
 DECIDED = ("agent-frozen", *ANEW, "agent-thawed", "report-quarantined", "report-refused", "report-corrected")
+ALARMS = (*AFTER["arm-stopped"].values(), *AFTER["guardrail-noted"].values())  # of what guardrails find
 ACTS = tuple(point for kind in DECIDED for point in AFTER[kind].values())
 
 
