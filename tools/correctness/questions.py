@@ -163,9 +163,16 @@ def questions(runs: int, workers: int) -> bool:
     """All figures and the picture; whether no error rate is above delta."""
     ties = [one for _, one in in_parallel(partial(tied, runs=runs), list(SCALES), workers)]
     maps = dict(in_parallel(partial(mapped, runs=runs), list(TRUTHS), workers))
-    points, seconds = further(), many()
+    rows, seconds = [maps[truth] for truth in TRUTHS], many()
+    write(ties, rows)
+    print(f"40 questions of 10 sites: bounds {seconds['bounds']:.2f} s, slowest phase {seconds['phase']:.2f} s")
+    return all(one["wrong"] <= DELTA for one in ties) and all(one["right"] >= 1 - DELTA for one in rows)
+
+
+def write(ties: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """The tables, the picture and all figures."""
+    points = further()
     picture(points).savefig(PICTURE, dpi=110)
-    rows = [maps[truth] for truth in TRUTHS]
     FIGURES.write_text(json.dumps({"ties": ties, "maps": rows, "further": points}, indent=1) + "\n", "utf-8")
     shown = [[one["noise"], f"{one['studies']:,}", f"{one['wrong']:.4f}"] for one in sorted(ties, key=str)]
     fill(PAGE, "question ties", table(["rewards", "studies", "wrong"], shown))
@@ -183,5 +190,3 @@ def questions(runs: int, workers: int) -> bool:
     ]
     head = ["truth, for Paris", "studies", "map right", "answers on it", "samples", "alpha 0.5 alone", "ratio"]
     fill(PAGE, "maps", table(head, cells))
-    print(f"40 questions of 10 sites: bounds {seconds['bounds']:.2f} s, slowest phase {seconds['phase']:.2f} s")
-    return all(one["wrong"] <= DELTA for one in ties) and all(one["right"] >= 1 - DELTA for one in rows)
