@@ -101,7 +101,8 @@ tolerance = 0.3
 kind = "binary"
 [privacy]
 rho = 0.5
-{OUTCOMES}""",
+{OUTCOMES}method = "hoeffding"
+""",
     "counts": """control = "placebo"
 dormant = ["later"]
 tolerance = 0.2
