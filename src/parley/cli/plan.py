@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from parley.cli.console import (
     say,
     screen,
     seed_option,
+    show_table,
     study_argument,
     warn,
     write_page,
@@ -27,6 +28,7 @@ from parley.cli.console import (
 from parley.errors import InvalidInput
 from parley.experiments.forecasts import plan_page
 from parley.experiments.forecasts.comparison import Comparison, compare, compared_studies
+from parley.experiments.forecasts.harms import HarmChance, harm_chances
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -212,19 +214,31 @@ def plan_command(
         history=loaded.instance.history if loaded.instance else None,
     )
     path = write_page(output, page)
+    harms = harm_chances(planner, problem, scenarios[0])
     if as_json:
-        document = problem.settings() | _document(made) | {"versus": problem.control if versus else None}
+        document = problem.settings() | _document(made)
+        document |= {"guardrails": [asdict(one) for one in harms]} if harms else {}
+        document |= {"versus": problem.control if versus else None}
         document |= {"largest_size": chosen.largest_size, "planned_looks": chosen.planned_looks}
         document |= {"warning": made.warning} | _history_document(loaded)
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
     _show(made, heading, chosen)
+    if harms:
+        title = f"Guardrails: an arm that harms, in studies with {scenarios[0].name}"
+        heads = ("guardrail", "harm, in margins", "alarm", "people with the arm, median", "phase, median", "cleared")
+        show_table(title, heads, [_harm_row(one) for one in harms])
     if loaded.instance is not None and loaded.instance.history is not None:
         screen.print(
             plan_page.shapes_table(f"Rows of {loaded.instance.history.source}", problem, loaded.instance.history)
         )
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
+
+
+def _harm_row(one: HarmChance) -> tuple[str, ...]:
+    people, phase = ("" if value is None else f"{value:,.0f}" for value in (one.people, one.phase))
+    return one.guardrail, f"{one.margins:g}", f"{one.alarm:.1%}", people, phase, f"{one.cleared:.1%}"
 
 
 def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:

@@ -1,0 +1,76 @@
+"""What guardrails will find: the chance of an alarm, when it comes, and the chance that an arm is cleared."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.scenarios import Scenario
+from parley.outcomes import Outcome
+from parley.policies import make_policy
+from parley.problem import Instance, Problem
+from parley.simulation.guarded import simulate_guarded
+
+MARGINS = (0.0, 1.0, 2.0, 4.0)  # of harm that are tried
+MOST_STUDIES = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmChance:
+    """What becomes of an arm that harms by so many margins beyond the control, as all others but the control do."""
+
+    guardrail: str
+    margins: float
+    studies: int
+    alarm: float  # share of studies in which an alarm on the arm came before the end
+    people: float | None  # draws of the arm until then, the median
+    phase: float | None
+    cleared: float
+
+
+def harm_chances(planner: Planner, problem: Problem, scenario: Scenario) -> list[HarmChance]:
+    """Of every guardrail with a margin, in one truth of a scenario; harm that the outcome cannot have is left out."""
+    guarded = [outcome for outcome in problem.outcomes if outcome.margin]
+    truth = scenario.instances(problem)[0]
+    if not guarded or truth.covariate is not None or truth.history is not None:
+        return []
+    policy = make_policy(planner.policy, problem, planner.options)
+    arm = next(place for place, name in enumerate(problem.arms) if name != problem.control)
+    chances = []
+    for outcome in guarded:
+        for margins in MARGINS:
+            harmed = _harmed(truth, outcome, margins)
+            if harmed is None:
+                continue
+            studies = min(planner.replications, MOST_STUDIES)
+            found = simulate_guarded(policy, harmed, replications=studies, seed=planner.seed)
+            place = [one.name for one in found.outcomes].index(outcome.name)
+            when, drawn = found.alarmed_in[:, place, arm], found.drawn[:, place, arm]
+            alarmed = when > 0
+            chances.append(
+                HarmChance(
+                    guardrail=outcome.name,
+                    margins=margins,
+                    studies=studies,
+                    alarm=float(alarmed.mean()),
+                    people=float(np.median(drawn[alarmed])) if alarmed.any() else None,
+                    phase=float(np.median(when[alarmed])) if alarmed.any() else None,
+                    cleared=float(found.cleared[:, place, arm].mean()),
+                )
+            )
+    return chances
+
+
+def _harmed(truth: Instance, outcome: Outcome, margins: float) -> Instance | None:
+    """The truth in which all arms but the control harm by so many margins; other outcomes are as usual."""
+    problem = truth.problem
+    means = {}
+    for one in problem.outcomes:
+        at_control = np.array([name == problem.control for name in problem.arms])[:, None]
+        harm = margins * (one.margin or 0.0) if one.name == outcome.name else 0.0
+        level = np.where(at_control, one.noise.usual_mean, one.noise.usual_mean + one.sign * harm)
+        low, high = one.noise.ends
+        if level.min() < low or level.max() > high:
+            return None
+        means[one.name] = np.broadcast_to(level, problem.shape)
+    return replace(truth, outcomes=means)
