@@ -145,7 +145,7 @@ async def overview(shown: Page) -> Response:
         board=board,
         made=lambda: {
             "rows": None if board.blinded else _rows(board, case, rates=status.rates),
-            "guardrails": guardrail_boards(guarded),
+            "guardrails": guardrail_boards(guarded) if guarded else [],
         },
         words=case.words if case else "",
         line=case.line if case else None,
