@@ -16,33 +16,34 @@ MEANS, RATES = np.array([0.0, 0.5, 1.0]), (0.05, 0.05, 0.6)
 STUDY = study_message(agents=4, arms=3, policy="evidence", control="arm 1", weights=PAIRED, outcomes=(HARM, PAIN))
 
 
-def report(plan, place, rates=RATES):
-    """What an agent sends; of an arm that was stopped meanwhile, nothing."""
+def report(plan, place, rates=RATES, pain=1):
+    """What an agent sends; of an arm that was stopped meanwhile, nothing. One in `pain` people has as many pains."""
     draws = [0 if arm in plan.closed_arms else count for arm, count in zip(plan.arms, plan.draws, strict=True)]
     totals = rewards(draws, place, plan.phase, spread=0.0)
     sums, counts = totals.sums + totals.counts * MEANS, totals.counts
     squares = totals.squares + 2 * MEANS * totals.sums + counts * MEANS**2
     ones = np.random.default_rng([place, plan.phase]).binomial(counts, rates).astype(float)
+    ill = (counts // pain).astype(float)
     further = (
         OutcomeTotals.of("harm", Totals(counts=counts, sums=ones, squares=ones)),
-        OutcomeTotals.of("pain", Totals(counts=counts, sums=1.0 * counts, squares=1.0 * counts)),
+        OutcomeTotals.of("pain", Totals(counts=counts, sums=pain * ill, squares=pain**2 * ill)),
     )
     return replace(plan.report(Totals(counts=counts, sums=sums, squares=squares)), outcomes=further)
 
 
-def phase(agents, only=range(4), rates=RATES):
+def phase(agents, only=range(4), **drawn):
     for place in only:
         plan = agents[place].plan("trial", STUDY.agents[place])
         if plan.due:
-            agents[place].send(report(plan, place, rates))
+            agents[place].send(report(plan, place, **drawn))
 
 
-def run(house, agents, rates=RATES, most=30):
+def run(house, agents, most=30, **drawn):
     for _ in range(most):
         status = house.admin.status("trial")
         if status["stage"] != "running":
             return status
-        phase(agents, rates=rates)
+        phase(agents, **drawn)
     raise AssertionError(f"it runs away: {status}")
 
 
@@ -86,6 +87,18 @@ def test_a_study_without_harm_goes_on(house):
     status = house.admin.status("trial")
     assert (status["stage"], status["closed_arms"]) == ("finished", [])
     assert house.admin.request("GET", "studies", "trial", "findings")["outcomes"][0]["arms"]
+    sound(house)
+
+
+def test_counts_that_are_not_poisson_are_told_while_it_runs_and_in_the_certificate(house):
+    agents = house.create(STUDY)
+    phase(agents, pain=4)
+    eventually(lambda: house.admin.status("trial")["phase"] > 1)
+    warnings = house.admin.status("trial")["warnings"]
+    assert warnings[0].startswith("pain: ")
+    assert "variance over mean" in warnings[0]
+    run(house, agents, pain=4)
+    assert house.admin.request("GET", "studies", "trial", "certificate")["warnings"][0].startswith("pain: ")
     sound(house)
 
 

@@ -27,8 +27,8 @@ PAIRED = ((0.5, 0.5, 0.0, 0.0), (0.5, 0.5, 0.0, 0.0), (0.0, 0.0, 0.5, 0.5), (0.0
 class Guarded(Course):
     """With a rate of harm per arm, the same at every agent, and a count of pains."""
 
-    def __init__(self, rates=HARMFUL, outcomes=(HARM,), *, agents=3, means=MEANS, **study):
-        self.rates = rates
+    def __init__(self, rates=HARMFUL, outcomes=(HARM,), *, agents=3, means=MEANS, unequal=0.0, **study):
+        self.rates, self.unequal = rates, unequal  # the second: of people's own rates of pain, around 1
         study = {"control": "arm 1", "outcomes": outcomes} | study
         super().__init__("evidence", agents=agents, means=[row[:1] * agents for row in means], **study)
 
@@ -41,7 +41,11 @@ class Guarded(Course):
                 ones = generator.binomial(counts, self.rates).astype(float)
                 totals = Totals(counts=counts, sums=ones, squares=ones)
             else:
-                totals = Totals.of([generator.poisson(1.0, count).tolist() for count in counts])
+                means = [
+                    generator.gamma(1 / self.unequal, self.unequal, count) if self.unequal else 1.0 for count in counts
+                ]
+                drawn = [generator.poisson(mean, count) for mean, count in zip(means, counts, strict=True)]
+                totals = Totals.of([row.tolist() for row in drawn])
             found.append(OutcomeTotals.of(outcome.name, totals))
         return tuple(found)
 
@@ -277,3 +281,18 @@ def test_lost_sites_and_guardrails_together():
     course.to_the_end()
     course.certify()
     course.verified()
+
+
+@pytest.mark.parametrize("role", ["secondary", "guardrail"])
+def test_a_count_outcome_of_people_who_differ_is_told(role):
+    """The guarantee of a guardrail is as good as its model."""
+    more = {"margin": 1.0, "delta": 0.05} if role == "guardrail" else {}
+    told = {}
+    for unequal in (0.0, 3.0):
+        course = Guarded(SAFE, ({**PAIN, "role": role, **more},), unequal=unequal)
+        for _ in range(2):
+            assert course.phase().stage is Stage.RUNNING
+        told[unequal] = verify_log(course.chain(course.events)).warnings
+    assert told[0.0] == ()
+    assert told[3.0][0].startswith("pain: all rewards scatter by about ")
+    assert "variance over mean" in told[3.0][0]

@@ -2,7 +2,7 @@
 
 Alone: it follows the plan or says why not, and its sums are those of some rewards of the model, with noise in a private
 study (`check_report`).
-Together: all reports are compared with what the study assumes of its rewards (`scale_warnings`).
+Together: all reports are compared with what the study assumes of its rewards and further outcomes (`data_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
 with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check it, but
@@ -61,6 +61,7 @@ OVERDISPERSED = (
     'kind = "gaussian" with an unknown scale allows for it'
 )
 UNSOUND = "the guarantee does not hold"
+OF_OUTCOME = "{outcome}: {warning}"
 # What scatters or is skewed: templates that audiences word in their own way.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards scatter by about", "the rewards of {agent} scatter by about"
 REWARDS_SCATTER = "the rewards of {agent} scatter"
@@ -250,17 +251,41 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
     return Scatter(*(part + more for part, more in zip(past, fresh, strict=True)))
 
 
-def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:
-    """What the data contradict, in words: a stated or shared scale, rewards that are Gaussian, Poisson counts."""
+def added_scatters(
+    problem: Problem, phase: Totals, outcomes: Sequence[Totals], before: Sequence[Scatter] = ()
+) -> tuple[Scatter, ...]:
+    """The same of the primary outcome and of every further one, in this order."""
+    past: Sequence[Scatter | None] = before or [None] * (1 + len(outcomes))
+    first = added_scatter(phase, past[0], problem)
+    return first, *(added_scatter(totals, one) for totals, one in zip(outcomes, past[1:], strict=True))
+
+
+def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, ...]:
+    """What the data contradict, outcome by outcome: the guarantee of a guardrail is as good as its model."""
+    if not added:
+        return ()
+    further = [
+        Translatable(OF_OUTCOME, outcome=outcome.name, warning=warning)
+        for outcome, scatter in zip(study.problem.outcomes, added[1:], strict=True)
+        for warning in scale_warnings(study, scatter, outcome.noise)
+    ]
+    return (*scale_warnings(study, added[0]), *further)
+
+
+def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | None = None) -> tuple[str, ...]:
+    """What the data contradict, in words: a stated or shared scale, rewards that are Gaussian, Poisson counts.
+
+    `noise` is the model of an outcome, by default that of the primary one.
+    """
     checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
-    found = [warning for check in checks for warning in check(study, added)]
+    found = [warning for check in checks for warning in check(study, noise or study.problem.noise, added)]
     more = len(found) - MOST_WARNINGS
     return tuple(found[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
 
 
-def _against_sharing(study: StudyMessage, added: Scatter) -> list[str]:
+def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
     """Cells, or agents, that scatter otherwise than those with which they share an unknown scale."""
-    shared = study.problem.noise.shared_axes
+    shared = noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
     for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} scatter", ())):
@@ -275,9 +300,9 @@ def _against_sharing(study: StudyMessage, added: Scatter) -> list[str]:
     return found
 
 
-def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
+def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
     """Arms, or all rewards, whose means and scatters go together as those of skewed rewards do."""
-    if not study.problem.noise.assumes_gaussian:
+    if not noise.assumes_gaussian:
         return []
     found: list[str] = []
     for words, axes in ((ALL_SKEWED, (-2, -1)), (ARM_SKEWED, (-1,))):
@@ -290,9 +315,9 @@ def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
     return found
 
 
-def _against_counts(study: StudyMessage, added: Scatter) -> list[str]:
+def _against_counts(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
     """Counts whose variance is above their mean, as where people differ in their rates."""
-    if not study.problem.noise.variance_is_mean:
+    if not noise.variance_is_mean:
         return []
     line = math.log(added.scatter.size + len(study.agents) + 1) - math.log(LEVEL)
     expected = added.sums * added.degrees / np.maximum(added.draws, 1)
@@ -307,21 +332,21 @@ def _against_counts(study: StudyMessage, added: Scatter) -> list[str]:
     return found
 
 
-def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
+def _against_scale(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
     """A scale that was stated, and is another."""
-    model, (draws, degrees, scatter, *_) = study.problem.noise, added
-    stated = model.stated_variance
+    draws, degrees, scatter, *_ = added
+    stated = noise.stated_variance
     if stated is None:
         return []
     each = np.broadcast_to(stated, scatter.shape)
     tried = scatter.size + len(study.agents) + 1
     line = math.log(2 * tried) - math.log(LEVEL)
-    units, nu = scatter / each, degrees if model.boosted else draws
+    units, nu = scatter / each, degrees if noise.boosted else draws
     found_wrong: list[str] = []
     for words, axes in SCATTERING:
         group, freedom, total = (np.asarray(values.sum(axis=axes)) for values in (units, nu, degrees))
         small, large = log_evidence_of_scale(group, freedom)
-        against = np.argwhere((small >= line) | ((large >= line) & model.boosted)).tolist()
+        against = np.argwhere((small >= line) | ((large >= line) & noise.boosted)).tolist()
         for index in against:
             at = tuple(index)
             names = _names(study, at)

@@ -23,7 +23,7 @@ from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.codec import LARGE, Count, Digest, Message, build_structs, digest, read_json
 from parley.protocol.events import EVENTS, GENESIS, Event, Record, Unread, read_event
 from parley.protocol.messages import Certificate, Decision, Receipt, require_live_size
-from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
+from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 from parley.protocol.state_machine import Stage
 from parley.protocol.trial import Trial, apply, asked_again, replay
 
@@ -216,7 +216,7 @@ class _Seen:
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
-        self.scatter: Scatter | None = None
+        self.scatter: tuple[Scatter, ...] = ()  # of the primary outcome, then of every further one
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
@@ -243,7 +243,9 @@ class _Seen:
             else:
                 self.trial = apply(before, event)
                 if isinstance(event, events.PhaseClosed):
-                    self.scatter = added_scatter(before.totals, self.scatter, before.study.problem)
+                    self.scatter = added_scatters(
+                        before.study.problem, before.totals, before.outcome_totals, self.scatter
+                    )
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, events.AskedAnew):
@@ -283,8 +285,8 @@ class _Seen:
             self.amendments.append(_amendment(record, event))
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
-        """What the phases that were decided say of the stated scale."""
-        return () if self.scatter is None else scale_warnings(trial.study, self.scatter)
+        """What the phases that were decided say against what the study assumes."""
+        return data_warnings(trial.study, self.scatter)
 
     def _check_certificate(self, event: events.Certified, trial: Trial, *, made: bool) -> None:
         if self.certificate is not None:

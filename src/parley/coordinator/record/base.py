@@ -125,7 +125,7 @@ class RecordCache:
         self.arm_statuses: Cache[tuple[str, str, int, tuple[int, ...]], NDArray[np.str_]] = Cache(
             24, weigh=lambda statuses: statuses.size, heaviest=1_000_000
         )
-        self.scatters: Cache[PhaseKey, Scatter] = Cache(24)
+        self.scatters: Cache[PhaseKey, tuple[Scatter, ...]] = Cache(24)
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)

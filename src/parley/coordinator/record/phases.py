@@ -18,7 +18,7 @@ from parley.policies import State
 from parley.protocol import Decision, Held, Place, Plan, Receipt, Report, StudyMessage
 from parley.protocol.codec import read_json
 from parley.protocol.events import ArmStopped, GuardrailNoted, ReportCorrected
-from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
+from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 from parley.protocol.state_machine import Counted
 from parley.protocol.trial import Finding
 from parley.rewards import Past
@@ -358,15 +358,15 @@ def most_releases(transaction: Transaction, study: str) -> int:
 
 def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
     """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached."""
-    if not decided or not study.problem.noise.watched:
+    problem = study.problem
+    if not any(noise.watched for noise in (problem.noise, *(outcome.noise for outcome in problem.outcomes))):
         return ()
-    found: Scatter | None = None
+    found: tuple[Scatter, ...] = ()
     for phase in range(1, decided + 1):
-        before = found
 
-        def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
-            return added_scatter(totals_of(transaction, row, study, phase), before, study.problem)
+        def made(phase: int = phase, before: tuple[Scatter, ...] = found) -> tuple[Scatter, ...]:
+            further = read_outcomes(transaction, row.id, study, phase)
+            return added_scatters(problem, totals_of(transaction, row, study, phase), further, before)
 
         found = transaction.cache.scatters.get_or_compute((row.id, row.digest, phase), made)
-    assert found is not None
-    return scale_warnings(study, found)
+    return data_warnings(study, found)

@@ -11,7 +11,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.writer import COORDINATOR, Prepared, draft
 from parley.protocol import Certificate, Event, Record, Trial, issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportCorrected
-from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
+from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 
 
 def with_certificate(storage: Storage, prepared: Prepared, trial: Trial) -> Prepared:
@@ -34,9 +34,9 @@ def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record
         corrections, sequences = [*corrections, event], [*sequences, record.sequence]
     outcomes = [phases.read_outcomes(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
     drawn = [phases.read_totals(transaction, trial.id, trial.study, decision.phase) for decision in decisions]
-    scatter: Scatter | None = None
-    for phase in drawn:
-        scatter = added_scatter(phase, scatter, trial.study.problem)
+    scatters: tuple[Scatter, ...] = ()
+    for phase, further in zip(drawn, outcomes, strict=True):
+        scatters = added_scatters(trial.study.problem, phase, further, scatters)
     private = trial.study.problem.rho is not None
     return issue_certificate(
         replace(trial, corrections=tuple(corrections)),
@@ -45,7 +45,7 @@ def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record
         sequence=record.sequence,
         head=record.hash,
         version=__version__,
-        warnings=() if scatter is None else scale_warnings(trial.study, scatter),
+        warnings=data_warnings(trial.study, scatters),
         phases=drawn,
         outcome_phases=outcomes if trial.study.outcomes else (),
         corrected_in=sequences,
