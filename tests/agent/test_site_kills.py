@@ -13,11 +13,15 @@ from parley.coordinator.record import initialise
 pytestmark = pytest.mark.kills
 
 
-@pytest.mark.parametrize("outcomes", [(), OUTCOMES], ids=["the reward alone", "two outcomes more"])
-def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, outcomes):
+@pytest.mark.parametrize(
+    "study",
+    [{}, {"outcomes": OUTCOMES}, {"covariate": True}],
+    ids=["the reward alone", "two outcomes more", "adjusted for a covariate"],
+)
+def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, study):
     db = str(tmp_path / "parley.db")
     initialise(db)
-    found = run(db, tmp_path / "box", kills=10, seed=3, places=POINTS, outcomes=outcomes)
+    found = run(db, tmp_path / "box", kills=10, seed=3, places=POINTS, **study)
     assert found["kills"] == 10
     assert found["acknowledged"] > 30
     assert {name: found[name] for name in FLAWS} == dict.fromkeys(FLAWS, 0)

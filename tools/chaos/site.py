@@ -24,6 +24,7 @@ from parley.agent.outcomes import DrawnOutcome
 from parley.agent.people import People
 from parley.coordinator.record import open_storage
 from parley.coordinator.record.audit import verify_stored
+from parley.covariates import adjusted_rewards
 from parley.protocol.messages import OutcomeTotals
 from parley.totals import Totals
 
@@ -60,8 +61,9 @@ class Ledger:
 class Crowd:
     """People who come and are heard of again; every answer is held against the one before."""
 
-    def __init__(self, url, chance, ledger, *, exact, outcomes=()):
+    def __init__(self, url, chance, ledger, *, exact, outcomes=(), covariate=False):
         self.url, self.chance, self.ledger, self.exact, self.number = url, chance, ledger, exact, 0
+        self.covariate = covariate
         self.outcomes = ("", *outcomes)
         self.unheard = []  # who came when nobody answered: asked for again, as one would
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
@@ -96,7 +98,8 @@ class Crowd:
             return False
 
     def assign(self, key):
-        answer = self._post("/v1/assignments", participant=key)
+        known = {"covariate": age(key)} if self.covariate else {}
+        answer = self._post("/v1/assignments", participant=key, **known)
         if answer is None:
             self.unheard.append(key)
             return False
@@ -134,6 +137,11 @@ class Crowd:
             return None
         self.ledger.answers += 1
         return answer
+
+
+def age(key):
+    """What is known of a person before the arm is: the same whenever it is asked."""
+    return 20.0 + 7 * int(key[2:]) % 60
 
 
 def reading(folder, study, agent):
@@ -174,8 +182,14 @@ def examine(house, folder, study, agent, ledger, *, exact):
             continue
         flaws["lost"] += exact and list(book.reported.counts) != list(book.plan.draws)
         report = house.admin.report(study, phase, agent)
-        totals = Totals.of(people.rewards(phase))
+        rewards, xs = people.pairs(phase)
+        theta, x0 = book.plan.theta, book.plan.x0
+        totals = Totals.of(rewards if theta is None else adjusted_rewards(rewards, xs, theta, x0))
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
+        flaws["mismatched"] += report is not None and (report.theta, report.x0) != (theta, x0)
+        if theta is not None:  # what earlier phases said, whenever it is asked
+            flaws["lost"] += any(people[key].x != age(key) for key in book.keys)
+            flaws["mismatched"] += phase > 1 and (theta, x0) == (0.0, None)
         flaws["mismatched"] += tuple(totals.sums.tolist()) != book.reported.sums
         flaws["mismatched"] += report is not None and (report.counts, report.sums, report.outcomes) != (
             book.reported.counts, book.reported.sums, book.reported.outcomes,
@@ -193,10 +207,13 @@ OUTCOMES = (
     {"name": "harm", "role": "guardrail", "better": "lower", "kind": "binary", "limit": 0.99, "delta": 0.001},
     {"name": "pain", "role": "secondary", "better": "lower", "kind": "bounded", "low": 0.0, "high": 1.0},
 )
+AGE = {"covariate": "age", "covariate_range": (20.0, 80.0)}
 
 
-def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), outcomes=()):
-    """Kill the service `kills` times; returns counts, flaws among them. `outcomes` are those of the study file."""
+def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), outcomes=(), covariate=False):
+    """Kill the service `kills` times; returns counts, flaws among them. `outcomes` are those of the study file; with a
+    `covariate` rewards are adjusted for people's ages, by a slope that the site learns.
+    """
     chance = random.Random(seed)
     storage = open_storage(db)
     house, launcher = House(storage), Forks("tools.chaos.site_launcher")
@@ -208,7 +225,7 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), 
             exact = {"site_counts": "exact"} if number % 2 else {}
             message = study_message(
                 agents=1, arms=3, policy="evidence", noise={"kind": "bounded", "low": 0.0, "high": 1.0},
-                largest_gap=4.0, outcomes=outcomes, **exact,
+                largest_gap=4.0, outcomes=outcomes, **exact, **(AGE if covariate else {}),
             )  # fmt: skip
             study, agent, ledger = f"site-{number}", "agent 1", Ledger()
             house.create(message, study)
@@ -216,7 +233,10 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), 
                 "server": house.url, "token": house.tokens[study, agent], "study": study, "agent": agent,
                 "folder": str(folder), "port": free_port(),
             }  # fmt: skip
-            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact), outcomes=names)
+            crowd = Crowd(
+                f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact), outcomes=names,
+                covariate=covariate,
+            )  # fmt: skip
             most = min(A_STUDY, kills - sum(by_place.values()))
             for _ in range(most):
                 by_place[_one_life(launcher, order, crowd, chance, places)] += 1
