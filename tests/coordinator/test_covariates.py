@@ -5,9 +5,11 @@ import shutil
 import threading
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
 from tests.coordinator.support import House
+from tests.dashboard.site import OF_A_STUDY, OWN_PAGE, sign_in
 
 from parley.agent.adjustment import AdjustedSource
 from parley.agent.client import Client
@@ -103,7 +105,7 @@ class Listening(Client):
 
 
 def test_no_covariate_leaves_its_site(prepared_sqlite, tmp_path):
-    """Not in a message, the log or a backup of the coordinator, nor in its database, which pages and exports show."""
+    """Not in a message, the log, a page, an export or a backup of the coordinator, nor in its database."""
     db = str(shutil.copy(prepared_sqlite, tmp_path / "parley.db"))
     storage = open_storage(db)
     house = House(storage)
@@ -134,6 +136,15 @@ def test_no_covariate_leaves_its_site(prepared_sqlite, tmp_path):
     seen = {"messages": "\n".join(client.sent)}
     seen["certificate"] = repr(house.admin.request("GET", "studies", "trial", "certificate"))
     seen["status"] = repr(house.admin.status("trial"))
+    with httpx2.Client(
+        base_url=house.url, follow_redirects=True, headers=OWN_PAGE, verify=False, timeout=30
+    ) as browser:
+        assert sign_in(browser, house.token).is_success
+        for page in OF_A_STUDY:
+            answer = browser.get(f"/studies/trial{page}")
+            assert answer.is_success, page
+            seen[page] = answer.text
+    assert "adjusted for age" in seen["/report"], "pages are those of the study, read by somebody who is signed in"
     backup(db, tmp_path / "backup.db")
     house.close()
     storage.close()
