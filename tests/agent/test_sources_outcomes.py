@@ -8,6 +8,7 @@ from tests.agent.test_worker import make, plan
 
 from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import NotYet
+from parley.agent.sources import make_source
 from parley.errors import InvalidInput
 
 OUTCOMES = {"harm": "harm", "Pain": "vas"}
@@ -105,3 +106,38 @@ def test_a_missing_reward_is_refused_from_every_program(tmp_path, monkeypatch):
 
 def test_nobody_is_missing_where_nothing_is():
     assert DrawnOutcome.of("harm", [[1.0], []]).missing == ()
+
+
+STUDY = """
+arms = ["x", "y"]
+agents = ["a"]
+control = "x"
+[truth]
+means = [[0.0], [1.0]]
+[truth.outcomes]
+harm = [[0.0], [1.0]]
+[[outcomes]]
+name = "harm"
+kind = "binary"
+role = "guardrail"
+better = "lower"
+margin = 0.1
+delta = 0.05
+"""
+
+
+SIMULATED = {"seed": 3, "whole_plan": lambda _: ((4,), (6,)), "taken": lambda _: None, "memory": Memory()}
+
+
+def test_simulated_draws_have_every_outcome_the_same_whenever_they_are_asked_for(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY)
+    source = make_source(f"simulate:{file}", **SIMULATED)
+    found = source(plan(1, (4, 6)))
+    assert drawn(found) == {"harm": ([4, 6], [0.0, 6.0], ())}
+    assert found.totals == source(plan(1, (4, 6))).totals
+    assert source(plan(2, (4, 6))).totals != found.totals
+    file.write_text(STUDY.replace("harm = [[0.0], [1.0]]", ""))
+    source = make_source(f"simulate:{file}", **SIMULATED)
+    with pytest.raises(InvalidInput, match=r"truth\.outcomes\.harm: found nothing"):
+        source(plan(1, (4, 6)))

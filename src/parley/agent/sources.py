@@ -27,7 +27,7 @@ from parley.covariates import Covariate
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
-from parley.simulation import phase_pairs, phase_totals
+from parley.simulation import phase_outcomes, phase_pairs, phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
 from parley.validation.tables import Row, Table, number_in, read_table
@@ -558,14 +558,18 @@ class SimulatedSource:
         self._instance = study.require_truth()
         self._seed, self._whole_plan = seed, whole_plan
 
-    def __call__(self, plan: AgentPlan) -> Totals | Delivery:
+    def __call__(self, plan: AgentPlan) -> Delivery:
         problem = self._instance.problem
         if plan.arms != problem.arms or plan.agent not in problem.agents:
             raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
         place = problem.agents.index(plan.agent)
         quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
         at = {"seed": self._seed, "phase": plan.phase - 1}
-        if self._instance.covariate is None:
-            return phase_totals(self._instance, counts=quotas, **at)[:, place]
-        pairs = phase_pairs(self._instance, counts=quotas, **at)[:, place : place + 1]
-        return Delivery(totals=pairs.totals[:, 0], pairs=pairs)
+        pairs = None if self._instance.covariate is None else phase_pairs(self._instance, counts=quotas, **at)
+        drawn = phase_totals(self._instance, counts=quotas, **at) if pairs is None else pairs.totals
+        further = zip(problem.outcomes, phase_outcomes(self._instance, primary=drawn, **at), strict=True)
+        return Delivery(
+            totals=drawn[:, place],
+            pairs=None if pairs is None else pairs[:, place : place + 1],
+            outcomes=tuple(DrawnOutcome(name=one.name, totals=totals[:, place]) for one, totals in further),
+        )

@@ -1,5 +1,6 @@
 """Simulation: environments that draw sums of rewards, and the loop that runs a policy on many replications at once."""
 
+from parley.simulation.guarded import phase_outcomes
 from parley.simulation.outcome import Outcome, Regret
 from parley.simulation.simulate import (
     ENVIRONMENTS,
@@ -20,6 +21,7 @@ __all__ = [
     "Phase",
     "Regret",
     "make_environment",
+    "phase_outcomes",
     "phase_pairs",
     "phase_totals",
     "phases",

@@ -22,6 +22,7 @@ from parley.totals import Totals
 
 CHUNK = 500  # studies in memory at a time
 MOST_PHASES = 400
+OUTCOMES = 2000  # where the streams of further outcomes begin
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,6 +217,18 @@ def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
     if outcome.limit is not None:
         return np.asarray(mixed - sign * outcome.limit)
     return np.asarray(mixed - mixed[problem.arms.index(problem.control or "")] - (outcome.margin or 0.0))
+
+
+def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals) -> tuple[Totals, ...]:
+    """Every further outcome of the draws of a phase (from 0), for callers that run the phases themselves."""
+    found = []
+    for place, outcome in enumerate(instance.problem.outcomes):
+        if outcome.name not in instance.outcomes:
+            allowed = "the true means of every further outcome"
+            raise InvalidInput(f"truth.outcomes.{outcome.name}", found="nothing", allowed=allowed)
+        stream = np.random.SeedSequence(seed, spawn_key=(phase, OUTCOMES + place))
+        found.append(outcome_totals(instance, outcome, np.random.default_rng(stream), primary))
+    return tuple(found)
 
 
 def outcome_totals(
