@@ -489,3 +489,45 @@ def test_the_live_demo_decides_like_the_simulator():
     assert result["correct"]
     assert result["verification"]["sound"]
     assert any("ruled out" in line for line in said)
+
+
+GUARDED = """
+arms = ["control", "A", "B"]
+agents = 2
+tolerance = 0.1
+control = "control"
+[weights]
+kind = "personalized"
+alpha = 0.5
+[noise]
+kind = "binary"
+inference = "normal"
+[truth]
+means = [[0.3, 0.3], [0.3, 0.35], [0.55, 0.5]]
+[truth.outcomes]
+bleeding = [[0.05, 0.05], [0.05, 0.05], [0.9, 0.9]]
+[[outcomes]]
+name = "bleeding"
+kind = "binary"
+role = "guardrail"
+better = "lower"
+margin = 0.05
+delta = 0.05
+"""
+
+
+def test_simulated_agents_try_a_study_with_a_guardrail_and_the_answer_names_the_stopped_arm(served, tmp_path):
+    file = tmp_path / "guarded.toml"
+    file.write_text(GUARDED)
+    made = json.loads(
+        run("admin", "create-study", str(file), "--id", "guarded", "--tokens", str(tmp_path / "tokens"), "--json")
+    )
+    agents_of(served, tmp_path, "guarded", made["token_files"], source=f"simulate:{file}")
+    found = json.loads(run("admin", "answer", "guarded", "--json"))
+    (bleeding,) = found["outcomes"]
+    assert {row["arm"]: row["status"] for row in bleeding["arms"]}["B"] == "stopped"
+    assert not any("B" in entry["arms"] for entry in found["agents"])
+    said = run("admin", "answer", "guarded")
+    assert {"Guardrails", "stopped"} < set(said.split())
+    assert "A stopped arm is no answer, however good it is" in " ".join(said.split())
+    assert "Sound." in run("verify", "guarded")

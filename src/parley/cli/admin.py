@@ -318,7 +318,7 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
                 "estimates": {"leader": entry["leader"], "arms": entry["arms"]},
             }
         )
-    keys = ("study", "stage", "phase", "phases", "level", "control", "words", "change")
+    keys = ("study", "stage", "phase", "phases", "level", "control", "words", "change", "outcomes")
     study_end = overall(entry["end"] for entry in agents).value
     return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
 
@@ -339,8 +339,21 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict
     if not OutcomeStatus(document["end"]).answered:
         proven = candidates_text(settings)
         say(f"Candidates are no answers{': ' + proven if proven else ''}.")
+    _show_guardrails(found)
     if document["phase"]:
         _show_estimates(found)
+
+
+def _show_guardrails(found: dict[str, Any]) -> None:
+    """Where every arm stands; the estimates of all outcomes are in --json."""
+    guardrails = [one for one in found["outcomes"] if one["arms"]]
+    rows = [
+        (one["name"], arm["arm"], arm["status"], ", ".join(arm["agents"])) for one in guardrails for arm in one["arms"]
+    ]
+    if rows:
+        show_table("Guardrails", ("outcome", "arm", "harm", "found for"), rows)
+    if any(row[2] == "stopped" for row in rows):
+        say("A stopped arm is no answer, however good it is: answers are the best of the others.")
 
 
 def _show_estimates(found: dict[str, Any]) -> None:
