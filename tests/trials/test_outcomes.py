@@ -64,9 +64,9 @@ ROWS = 4_000
 OURS = {"Sec-Fetch-Site": "same-origin"}
 
 
-def draw(chance, arm):
+def draw(chance, arm, place):
     """A reward and the other outcomes; of every tenth person one of them is missing."""
-    pain = None if chance.random() < 0.1 else round(10 * chance.random(), 1)
+    pain = None if place % 10 == 0 else round(10 * chance.random(), 1)
     return [float(chance.random() < RATES[arm]), float(chance.random() < BLEEDS[arm]), 1.0, pain]
 
 
@@ -89,7 +89,7 @@ class Desk:
 
     def enter(self):
         """The outcomes of all who wait for theirs."""
-        people = {key: draw(self.chance, arm) for key, arm in self.waiting.items()}
+        people = {key: draw(self.chance, arm, place) for place, (key, arm) in enumerate(self.waiting.items())}
         if people:
             getattr(self, self.name.lower())(people)
         self.waiting = {}
@@ -130,7 +130,7 @@ def database(folder, chance):
         rows = []
         for place in range(ROWS):
             arm = chance.choice(list(RATES))
-            reward, bled, alive, pain = draw(chance, arm)
+            reward, bled, alive, pain = draw(chance, arm, place)
             rows.append((place, arm, reward, bled, alive, "missing" if pain is None else pain))
         house.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
     house.close()

@@ -20,7 +20,6 @@ from parley.cli.console import (
     say,
     screen,
     seed_option,
-    show_table,
     study_argument,
     warn,
     write_page,
@@ -28,7 +27,7 @@ from parley.cli.console import (
 from parley.errors import InvalidInput
 from parley.experiments.forecasts import plan_page
 from parley.experiments.forecasts.comparison import Comparison, compare, compared_studies
-from parley.experiments.forecasts.harms import HarmChance, harm_chances
+from parley.experiments.forecasts.harms import harm_chances
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -200,6 +199,10 @@ def plan_command(
         + (" --operating" if operating else "")
         + (f" --versus {shlex.quote(versus)}" if versus else "")
     )
+    truth = loaded.instance
+    # In a study of usual length: the first gaps are so large that it ends before anything is known of harm.
+    usual = gap_scenario(problem, sorted(wanted)[len(wanted) // 2]).shaped(truth)
+    harms = harm_chances(planner, problem, usual, truth.outcomes if truth else {})
     page = plan_page.plan_page(
         made.plan,
         title=f"Plan: {loaded.name}",
@@ -211,10 +214,10 @@ def plan_command(
         characteristics=made.known,
         comparison=made.beside,
         warning=made.warning,
-        history=loaded.instance.history if loaded.instance else None,
+        history=truth.history if truth else None,
+        harms=harms,
     )
     path = write_page(output, page)
-    harms = harm_chances(planner, problem, scenarios[0])
     if as_json:
         document = problem.settings() | _document(made)
         document |= {"guardrails": [asdict(one) for one in harms]} if harms else {}
@@ -226,19 +229,10 @@ def plan_command(
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
     _show(made, heading, chosen)
     if harms:
-        title = f"Guardrails: an arm that harms, in studies with {scenarios[0].name}"
-        heads = ("guardrail", "harm, in margins", "alarm", "people with the arm, median", "phase, median", "cleared")
-        show_table(title, heads, [_harm_row(one) for one in harms])
-    if loaded.instance is not None and loaded.instance.history is not None:
-        screen.print(
-            plan_page.shapes_table(f"Rows of {loaded.instance.history.source}", problem, loaded.instance.history)
-        )
+        screen.print(plan_page.harms_table(f"Guardrails: an arm that harms, in studies with {harms[0].truth}", harms))
+    if truth is not None and truth.history is not None:
+        screen.print(plan_page.shapes_table(f"Rows of {truth.history.source}", problem, truth.history))
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
-
-
-def _harm_row(one: HarmChance) -> tuple[str, ...]:
-    people, phase = ("" if value is None else f"{value:,.0f}" for value in (one.people, one.phase))
-    return one.guardrail, f"{one.margins:g}", f"{one.alarm:.1%}", people, phase, f"{one.cleared:.1%}"
 
 
 def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:

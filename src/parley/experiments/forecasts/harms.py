@@ -1,6 +1,8 @@
 """What guardrails will find: the chance of an alarm, when it comes, and the chance that an arm is cleared."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -8,11 +10,12 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import Scenario
 from parley.outcomes import Outcome
 from parley.policies import make_policy
-from parley.problem import Instance, Problem
+from parley.problem import FloatArray, Instance, Problem
 from parley.simulation.guarded import simulate_guarded
 
 MARGINS = (0.0, 1.0, 2.0, 4.0)  # of harm that are tried
 MOST_STUDIES = 400
+NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,7 @@ class HarmChance:
     """What becomes of an arm that harms by so many margins beyond the control, as all others but the control do."""
 
     guardrail: str
+    truth: str  # the scenario of the primary outcome
     margins: float
     studies: int
     alarm: float  # share of studies in which an alarm on the arm came before the end
@@ -28,8 +32,13 @@ class HarmChance:
     cleared: float
 
 
-def harm_chances(planner: Planner, problem: Problem, scenario: Scenario) -> list[HarmChance]:
-    """Of every guardrail with a margin, in one truth of a scenario; harm that the outcome cannot have is left out."""
+def harm_chances(
+    planner: Planner, problem: Problem, scenario: Scenario, stated: Mapping[str, FloatArray] = NOTHING
+) -> list[HarmChance]:
+    """Of every guardrail with a margin, in one truth of a scenario; harm that the outcome cannot have is left out.
+
+    `stated` are true means of outcomes, `(arm, agent)`: the harm of the control is taken from there, or is a usual one.
+    """
     guarded = [outcome for outcome in problem.outcomes if outcome.margin]
     truth = scenario.instances(problem)[0]
     if not guarded or truth.covariate is not None or truth.history is not None:
@@ -39,7 +48,7 @@ def harm_chances(planner: Planner, problem: Problem, scenario: Scenario) -> list
     chances = []
     for outcome in guarded:
         for margins in MARGINS:
-            harmed = _harmed(truth, outcome, margins)
+            harmed = _harmed(truth, outcome, margins, stated)
             if harmed is None:
                 continue
             studies = min(planner.replications, MOST_STUDIES)
@@ -50,6 +59,7 @@ def harm_chances(planner: Planner, problem: Problem, scenario: Scenario) -> list
             chances.append(
                 HarmChance(
                     guardrail=outcome.name,
+                    truth=scenario.name,
                     margins=margins,
                     studies=studies,
                     alarm=float(alarmed.mean()),
@@ -61,14 +71,16 @@ def harm_chances(planner: Planner, problem: Problem, scenario: Scenario) -> list
     return chances
 
 
-def _harmed(truth: Instance, outcome: Outcome, margins: float) -> Instance | None:
+def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[str, FloatArray]) -> Instance | None:
     """The truth in which all arms but the control harm by so many margins; other outcomes are as usual."""
     problem = truth.problem
+    at_control = np.array([name == problem.control for name in problem.arms])[:, None]
     means = {}
     for one in problem.outcomes:
-        at_control = np.array([name == problem.control for name in problem.arms])[:, None]
         harm = margins * (one.margin or 0.0) if one.name == outcome.name else 0.0
-        level = np.where(at_control, one.noise.usual_mean, one.noise.usual_mean + one.sign * harm)
+        known = stated.get(one.name)
+        usual = one.noise.usual_mean if known is None else np.asarray(known)[at_control[:, 0]].mean(axis=0)
+        level = np.where(at_control, usual, usual + one.sign * harm)
         low, high = one.noise.ends
         if level.min() < low or level.max() > high:
             return None

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from parley.costs import agent_days, stated_rates
 from parley.experiments.forecasts.comparison import Comparison
 from parley.experiments.forecasts.designs import LOOKS
+from parley.experiments.forecasts.harms import HarmChance
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, PoweredBudget
 from parley.experiments.forecasts.scenarios import upper_bound
@@ -228,6 +229,22 @@ def shapes_table(title: str, problem: Problem, history: History) -> Table:
     return Table.of_text(title, head, rows)
 
 
+def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
+    """What guardrails will find of an arm, a row per harm."""
+    rows = [
+        (
+            one.guardrail,
+            f"{one.margins:g}",
+            f"{one.alarm:.1%}",
+            *(DASH if value is None else f"{value:,.0f}" for value in (one.people, one.phase)),
+            f"{one.cleared:.1%}",
+        )
+        for one in found
+    ]
+    head = ("guardrail", "harm, in margins", "alarm", "draws of the arm until then, median", "phase, median", "cleared")
+    return Table.of_text(title, head, rows)
+
+
 def largest_fixed_size(found: Sequence[Characteristic]) -> str:
     """What a fixed size costs that must do for all of these truths: it is the same under each."""
     sizes = [one.fixed.samples for one in found if one.fixed is not None]
@@ -260,6 +277,7 @@ def plan_page(
     comparison: Comparison | None = None,
     warning: str = "",
     history: History | None = None,
+    harms: Sequence[HarmChance] = (),
 ) -> str:
     """The whole plan on one page; `timed` is about time, where rates are stated."""
     operating = trade_off = calendar = per_agent = None
@@ -304,6 +322,9 @@ def plan_page(
         per_agent=per_agent,
         reference=plan.scenarios[-1].scenario,
         sensitivity=sensitivity_table("", plan),
+        harms={"table": harms_table("", harms), "truth": harms[0].truth, "studies": harms[0].studies}
+        if harms
+        else None,
         past=None if history is None else {"source": history.source, "shapes": shapes_table("", problem, history)},
     )
 
