@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from msgspec.structs import replace
-from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.support import House, report_of, study_message, wait_for_decisions
 from tools.chaos import servers
 from tools.chaos.findings import FLAWS
 
@@ -103,6 +103,7 @@ def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkey
     first = report_of(agents[0].plan("trial", "agent 1"), 0)
     amended = replace(first, squares=tuple(2 * value + 1 for value in first.squares))
     step, meddled = Trial.step, threading.Event()
+    wait_for_decisions(house.app, 0.5)  # whoever amends waits in vain: the closer waits for the amendment here
 
     def while_an_administrator_amends(trial):
         found = step(trial)
