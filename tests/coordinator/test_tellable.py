@@ -12,6 +12,7 @@ from parley.coordinator.record import ledger, studies, writer
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.errors import Conflict, ParleyError, Rejected
 from parley.protocol import EVENTS, Record, Report, create, issue_certificate, kind_of, read_event
+from parley.protocol.asking_anew import open_arm, reweigh, stop_arm, withdraw_arm
 from parley.protocol.codec import LARGEST_INTEGER, Message
 from parley.protocol.events import (
     AgentFrozen,
@@ -34,7 +35,7 @@ from parley.protocol.events import (
     StepFailed,
     StudyCreated,
 )
-from parley.protocol.trial import Finding, open_arm, reweigh, stop_arm, withdraw_arm
+from parley.protocol.trial import Finding
 from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")

@@ -12,10 +12,10 @@ from tests.support import first_quick
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Stage, apply, create, issue_certificate
+from parley.protocol.asking_anew import open_arm, withdraw_arm
 from parley.protocol.events import ArmOpened, Cancelled, Paused, PhaseClosed, ReportAccepted
 from parley.protocol.lost_sites import share_of_delta
 from parley.protocol.previews import open_arm_preview, withdraw_arm_preview
-from parley.protocol.trial import open_arm, withdraw_arm
 from parley.text.status import OutcomeStatus
 
 # Arm 4 is the best, and dormant; without it arm 1 is, then arm 2.

@@ -11,10 +11,10 @@ from tests.protocol.test_trial import reported
 from parley.errors import IllegalMove, InvalidInput
 from parley.policies.guardrails import guardrails
 from parley.protocol import Stage, apply, issue_certificate, verify_log
+from parley.protocol.asking_anew import Anew, finding_event, open_arm, withdraw_arm
 from parley.protocol.events import ArmStopped, Certified, GuardrailNoted, Paused, ReportAccepted, kind_of
 from parley.protocol.messages import OutcomeTotals
 from parley.protocol.outcome_findings import trial_outcomes
-from parley.protocol.trial import Anew, finding_event, open_arm, withdraw_arm
 from parley.totals import Totals
 
 HARM = {"name": "harm", "kind": "binary", "role": "guardrail", "better": "lower", "margin": 0.05, "delta": 0.05}

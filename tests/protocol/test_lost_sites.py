@@ -14,6 +14,7 @@ from tests.support import first_quick
 from parley.errors import IllegalMove, InvalidInput
 from parley.estimates import estimates
 from parley.protocol import Stage, apply, create, freeze_preview, issue_certificate, replay, verify_log
+from parley.protocol.asking_anew import open_arm, reweigh, thaw, withdraw_arm
 from parley.protocol.corrections import correction_of
 from parley.protocol.events import (
     AgentFrozen,
@@ -29,7 +30,6 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import share_of_delta, weights_without
 from parley.protocol.previews import reweigh_preview, thaw_preview
-from parley.protocol.trial import open_arm, reweigh, thaw, withdraw_arm
 from parley.text.status import OutcomeStatus, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.

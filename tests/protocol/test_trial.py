@@ -12,6 +12,7 @@ from tests.protocol.support import study_message
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.policies import make_policy
 from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_report, create, replay
+from parley.protocol.asking_anew import thaw
 from parley.protocol.events import (
     AgentFrozen,
     ArmOpened,
@@ -38,7 +39,6 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import share_of_delta
 from parley.protocol.state_machine import allowed
-from parley.protocol.trial import thaw
 from parley.rewards import Noise
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.simulation import phase_totals, phases

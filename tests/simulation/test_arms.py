@@ -9,8 +9,8 @@ from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import Stage, StudyMessage, apply, create
+from parley.protocol.asking_anew import open_arm, withdraw_arm
 from parley.protocol.events import ReportAccepted
-from parley.protocol.trial import open_arm, withdraw_arm
 from parley.simulation import phases, simulate
 from parley.simulation.simulate import phase_totals
 from parley.study import parse_study

@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from parley.errors import InvalidInput
 from parley.protocol import events
+from parley.protocol.asking_anew import open_arm, reweigh, thaw, withdraw_arm
 from parley.protocol.codec import INK, Digest, Message, Model, Name, Words, described
 from parley.protocol.corrections import CorrectionPreview, correction_of, correction_preview
 from parley.protocol.events import Event
@@ -42,7 +43,7 @@ from parley.protocol.previews import (
     withdraw_arm_preview,
 )
 from parley.protocol.state_machine import admit
-from parley.protocol.trial import Trial, open_arm, reweigh, thaw, withdraw_arm
+from parley.protocol.trial import Trial
 from parley.text.translation import Translatable, gettext, ngettext
 
 Given: TypeAlias = SimpleNamespace

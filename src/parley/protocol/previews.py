@@ -23,11 +23,12 @@ from parley.errors import InvalidInput, ParleyError
 from parley.policies import State
 from parley.policies.base import nth_largest
 from parley.problem import FloatArray
+from parley.protocol.asking_anew import Anew, open_arm, reweigh, thaw, withdraw_arm
 from parley.protocol.codec import Count, Message, Phase, described
 from parley.protocol.lost_sites import arms_fixed, not_reweighable, weights_without
 from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
-from parley.protocol.trial import Anew, Trial, ends_at, make_plan, open_arm, reweigh, thaw, withdraw_arm
+from parley.protocol.trial import Trial, ends_at, make_plan
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, joined
 from parley.totals import Totals

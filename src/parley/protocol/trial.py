@@ -1,14 +1,13 @@
 """A study in progress as a value: events go in, a new value comes out, and no clock, file or network is near.
 
-The coordinator stores what this module decides, an audit replays its log through it (`replay`), and the simulator's
-policies run in it unchanged. An event that is not legal raises (`state_machine.admit`), and since a trial is never
-changed in place, nothing happened then. A recorded step, plan or question asked anew is computed again and compared.
+The coordinator stores what a trial decides, an audit takes its log through it again (`replaying`), and the simulator's
+policies run in it unchanged. `asking_anew` puts another question to the phases that it has seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple
@@ -21,37 +20,17 @@ from parley.policies.guardrails import Guardrail, GuardState, guardrails
 from parley.problem import IntArray, share_without
 from parley.protocol.codec import LARGEST_INTEGER, digest
 from parley.protocol.events import (
-    AgentFrozen,
-    AgentThawed,
-    ArmOpened,
-    ArmStopped,
-    ArmWithdrawn,
-    AskedAnew,
     Event,
-    GuardrailNoted,
     PhaseClosed,
-    PhaseClosedEarly,
-    ReportAccepted,
-    ReportAmended,
     ReportCorrected,
-    ReportQuarantined,
-    ReportRefused,
-    Reweighed,
-    StudyCreated,
-    kind_of,
 )
-from parley.protocol.lost_sites import ask_anew, folded, guarantee_under, left_by, share_of_delta
-from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
+from parley.protocol.lost_sites import guarantee_under
+from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage
 from parley.protocol.state_machine import OVER, Counted, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
 from parley.system.once import once
 from parley.text.status import OutcomeStatus
 from parley.totals import Totals
-
-PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
-RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
-RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
-RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # its digits may be rounded otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,8 +285,8 @@ class Trial:
             phase=self.phase,
             plan=self.plan.digest,
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
-            counts=_rows(totals.counts),
-            dropped_in=_rows(after.dropped_in),
+            counts=as_rows(totals.counts),
+            dropped_in=as_rows(after.dropped_in),
             finished=bool(after.finished),
             state=digest(after.to_json()),
             missing=self._missing(),
@@ -335,7 +314,7 @@ class Trial:
     def _asked(self, totals: Totals) -> tuple[tuple[int, ...], ...]:
         """`(arm, agent)`: planned of those who reported; empty if all counts are the plan's."""
         planned = self.plan.array * np.isin(self.study.agents, list(self.reports))
-        return () if np.array_equal(planned, totals.counts) else _rows(planned)
+        return () if np.array_equal(planned, totals.counts) else as_rows(planned)
 
     @property
     def totals(self) -> Totals:
@@ -395,7 +374,7 @@ def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
 # Plans.
 
 
-def _rows(array: IntArray) -> Rows:
+def as_rows(array: IntArray) -> Rows:
     """A matrix as messages hold it."""
     return tuple(map(tuple, array.tolist()))
 
@@ -406,7 +385,7 @@ def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iter
     for name in frozen:
         quotas[:, policy.problem.agents.index(name)] = 0
     _require_countable(state, quotas)
-    return Plan(study=study, phase=phase, quotas=_rows(quotas))
+    return Plan(study=study, phase=phase, quotas=as_rows(quotas))
 
 
 def next_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan | None:
@@ -427,328 +406,3 @@ def _require_countable(state: State, quotas: IntArray) -> None:
             allowed="up to 2^53, the largest count that a log can hold",
             hint="The noise is too large for gaps this small",
         )
-
-
-# Another question: without lost sites or withdrawn arms, with new arms; and with a site that returns.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Anew:
-    """A trial that asks another question; `admit` says at which stage."""
-
-    trial: Trial
-    states: list[State]  # after every recorded phase, without the start
-    plan: Plan | None  # of the next phase, if the study had stalled
-    kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed
-    arm: str = ""  # that was opened or withdrawn
-    finding: Finding | None = None  # of the guardrail that stopped it
-
-    def event(self, reason: str, consequences: str) -> Reweighed | ArmOpened | ArmWithdrawn:
-        """As the log keeps it."""
-        trial, alarm = self.trial, self.finding
-        more = {} if alarm is None else {"guardrail": alarm.guardrail, "agents": alarm.agents}
-        return self.kind(
-            **more,
-            phase=trial.phase if self.plan is None else trial.phase - 1,
-            reason=reason,
-            weights=trial.study.weights,
-            delta=trial.study.problem.delta,
-            left=tuple(sorted(trial.leaves)),
-            states=tuple(digest(state.to_json()) for state in self.states),
-            dropped_in=_rows(trial.state.dropped_in),
-            finished=bool(trial.state.finished),
-            plan=self.plan,
-            consequences=consequences,
-            arm=self.arm,
-            opened=dict(trial.arms_opened),
-            withdrawn=dict(trial.arms_withdrawn),
-        )
-
-
-def _anew(
-    trial: Trial,
-    weights: Weights,
-    delta: float,
-    kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed,
-    arm: str = "",
-) -> Anew:
-    """The fold of all recorded phases under another question, of which the `trial` knows who left and which arms are;
-    it may spend `delta`.
-
-    A phase in progress goes on as it was asked: its counts were fixed before its rewards, which is all that a fair bet
-    needs. Where the study had stalled, the next phase is planned at once.
-    """
-    assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
-    origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
-    asked = replace(trial, study=ask_anew(origin, weights, delta, *arms), origin=origin, guards=None)
-    start, *states = folded(asked.policy, trial.past)
-    asked = replace(asked, state=states[-1] if states else start)
-    plan = _going_on(asked)
-    return Anew(trial=asked if plan is None else asked.opened(plan), states=states, plan=plan, kind=kind, arm=arm)
-
-
-def reweigh(trial: Trial, weights: Weights) -> Anew:
-    """The trial under other weights."""
-    left = left_by(trial.study, weights, trial.frozen)
-    if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
-        raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
-    origin = trial.claim
-    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen, trial.arms_withdrawn)
-    return _anew(replace(trial, leaves=frozenset(left)), weights, delta)
-
-
-def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
-    """What the weights in force may spend without some arms.
-
-    Their own share is the one that they were asked with: whoever was frozen or thawed since changes no weight.
-    """
-    origin, count = trial.claim.problem, len(trial.study.arms)
-    if trial.study.weights == trial.claim.weights:
-        return origin.delta * share_without(count, len(withdrawn))
-    now = share_without(count, len(trial.arms_withdrawn))
-    return trial.study.problem.delta / now * share_without(count, len(withdrawn))
-
-
-def open_arm(trial: Trial, arm: str) -> Anew:
-    """The trial with an arm that was dormant or withdrawn as a candidate of everybody.
-
-    No bet was made on it while it was not drawn, so its wealth is 1; after a withdrawal all of its draws count again.
-    """
-    closed = trial.study.problem.dormant
-    if arm not in closed:
-        raise InvalidInput("arm", found=repr(arm), allowed=", ".join(closed) or "none: all arms are open")
-    if any((one.arm, one.verdict) == (arm, "stopped") for one in trial.verdicts):
-        allowed = "an arm that no guardrail has stopped: how often it was drawn then depends on its outcomes"
-        raise InvalidInput("arm", found=f"{arm!r}, which a guardrail stopped", allowed=allowed)
-    withdrawn = {name: phase for name, phase in trial.arms_withdrawn.items() if name != arm}
-    opened = {**trial.arms_opened, arm: trial.phase}
-    with_it = replace(trial, arms_opened=opened, arms_withdrawn=withdrawn)
-    return _anew(with_it, trial.study.weights, _delta_without(trial, withdrawn), ArmOpened, arm)
-
-
-def withdraw_arm(trial: Trial, arm: str) -> Anew:
-    """The trial without an arm: nobody is asked to draw it, and none of its draws speaks against others."""
-    candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
-    if arm not in candidates:
-        raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))
-    withdrawn = {**trial.arms_withdrawn, arm: trial.phase}
-    without = replace(trial, arms_withdrawn=withdrawn)
-    return _anew(without, trial.study.weights, _delta_without(trial, withdrawn), ArmWithdrawn, arm)
-
-
-def stop_arm(trial: Trial, found: Finding) -> Anew:
-    """The trial without an arm on which a guardrail raised an alarm."""
-    anew = withdraw_arm(replace(trial, verdicts=trial.verdicts | {found}), found.arm)
-    return replace(anew, kind=ArmStopped, finding=found)
-
-
-def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
-    """What a finding becomes: another question, or a note."""
-    if found.verdict == "stopped":
-        return stop_arm(trial, found)
-    return GuardrailNoted(
-        phase=trial.phase, guardrail=found.guardrail, arm=found.arm, verdict=found.verdict, agents=found.agents
-    )
-
-
-def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:
-    """What the recorded phases give for the question that an event asks."""
-    match event:
-        case ArmOpened(arm=arm):
-            return open_arm(trial, arm)
-        case ArmStopped(arm=arm):
-            found = trial.finding
-            if found is None or (found.arm, found.verdict) != (arm, "stopped"):
-                raise InvalidInput(
-                    "arm", found=f"{arm!r} stopped", allowed="an arm on which a guardrail raised an alarm"
-                )
-            return stop_arm(trial, found)
-        case ArmWithdrawn(arm=arm):
-            return withdraw_arm(trial, arm)
-        case Reweighed(weights=weights):
-            return reweigh(trial, weights)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Thawing:
-    """A trial in which an agent may be asked again; `admit` says at which stage."""
-
-    trial: Trial
-    agent: str
-    plan: Plan | None  # of the next phase, if the study had stalled
-
-    def event(self, reason: str, consequences: str) -> AgentThawed:
-        """As the log keeps it."""
-        return AgentThawed(agent=self.agent, reason=reason, plan=self.plan, consequences=consequences)
-
-
-def thaw(trial: Trial, agent: str) -> Thawing:
-    """The trial with an agent back: in a phase that asks it and still waits for somebody, else from the next one on."""
-    back = replace(trial, frozen=trial.frozen - {agent}, closed_early=trial.closed_early or not trial.awaited)
-    plan = _going_on(back)
-    return Thawing(trial=back if plan is None else back.opened(plan), agent=agent, plan=plan)
-
-
-def _going_on(trial: Trial) -> Plan | None:
-    """The next plan of a trial that had stalled; else None."""
-    if trial.stage is not Stage.STALLED:
-        return None
-    return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen)
-
-
-# Events.
-
-
-def create(study_id: str, study: StudyMessage) -> Trial:
-    """A new study with its first plan out."""
-    policy = study.make_policy()
-    study.problem.require_question()
-    state = policy.start()
-    plan = make_plan(policy, state, study_id, 1, ())
-    against = study.problem.noise.past(state.totals, state.totals, 0)
-    return Trial(
-        id=study_id,
-        study=study,
-        stage=Stage.RUNNING,
-        state=state,
-        plan=plan,
-        latest=state.totals,
-        against=against,
-    )
-
-
-def apply(trial: Trial, event: Event) -> Trial:
-    """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
-    after = admit(trial.before(event), event)
-    match event:
-        case ReportAccepted(report=report) | ReportAmended(report=report):
-            return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
-        case ReportQuarantined(report=report, stands="", why=why):
-            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
-        case ReportRefused(agent=agent, report=digest):
-            held = {name: found for name, found in trial.held.items() if name != agent}
-            return replace(trial, held=held, refused=trial.refused | {digest})
-        case ReportCorrected():
-            return replace(trial, corrections=(*trial.corrections, event))
-        case AgentFrozen(agent=agent):
-            return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
-        case AgentThawed(agent=agent):
-            mine = thaw(trial, agent)
-            _check_next_plan(event.plan, mine.plan, trial.study)
-            return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
-        case GuardrailNoted():
-            return replace(trial, verdicts=trial.verdicts | {_checked_finding(trial, event)})
-        case Reweighed() | ArmOpened() | ArmWithdrawn():
-            again = asked_again(trial, event)
-            reason = again.finding.reason if again.finding else event.reason
-            _check_anew(event, again.event(reason, event.consequences), trial.study)
-            return replace(again.trial, stage=after.stage, plan=event.plan or again.trial.plan)
-        case PhaseClosedEarly(without=without):
-            _check_awaited(trial, without)
-            return replace(trial, stage=after.stage, closed_early=True)
-        case PhaseClosed():
-            step = trial.step()
-            _check_step(event, step.event, trial.study)
-            return trial.close(replace(step, plan=event.plan))
-        case _:
-            return replace(trial, stage=after.stage)
-
-
-def replay(events: Iterable[Event]) -> Trial:
-    """The trial that a log leads to, every decision taken again on the way.
-
-    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
-    >>> trial = create("s", study)
-    >>> created = StudyCreated(study_id="s", study=study, plan=trial.plan)
-    >>> from parley.protocol.events import Paused
-    >>> replay([created, Paused(reason="holiday")]).stage.value
-    'paused'
-    """
-    trial: Trial | None = None
-    for event in events:
-        if trial is None:
-            if not isinstance(event, StudyCreated):
-                raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
-            trial = create(event.study_id, event.study)
-            _check_plan(event.plan, trial.plan, trial.study)
-            trial = replace(trial, plan=event.plan)
-        else:
-            trial = apply(trial, event)
-    if trial is None:
-        raise InvalidInput("log", found="no event", allowed="at least study-created")
-    return trial
-
-
-# What was recorded against what its reports give: the same decision, and a plan that only rounding may change.
-
-
-def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
-    """What the guardrails find, if it is what was recorded."""
-    found = trial.finding
-    if found is None or finding_event(trial, found) != event:
-        words = f"{event.arm!r} {event.verdict}"
-        raise InvalidInput("guardrail-noted", found=words, allowed="what the reports say of the guardrails")
-    return found
-
-
-def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
-    """Raise unless a phase was closed without exactly those who were awaited."""
-    if without != trial.awaited:
-        raise InvalidInput(
-            "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
-        )
-
-
-def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
-    """Raise unless a recorded step is the one that was taken again."""
-    phase = recorded.decision.phase
-    for name in RECOMPUTED_BY_STEP:
-        if getattr(recorded.decision, name) != getattr(mine.decision, name):
-            raise InvalidInput(
-                f"decision of phase {phase}",
-                found=f"a recorded {name!r} that the reports do not give",
-                allowed="the decision recomputed from the log",
-            )
-    _check_next_plan(recorded.plan, mine.plan, study)
-
-
-def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
-    """Raise unless what a recorded question found in the past is what was found in it again."""
-    for name in (*RECOMPUTED_BY_ASKING, *(RECOMPUTED_BY_ALARM if isinstance(mine, ArmStopped) else ())):
-        if getattr(recorded, name) != getattr(mine, name):
-            raise InvalidInput(
-                f"question in phase {recorded.phase}",
-                found=f"a recorded {name!r} that the recorded phases do not give",
-                allowed="the state recomputed from the log",
-            )
-    if len(recorded.states) != len(mine.states):
-        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
-    _check_next_plan(recorded.plan, mine.plan, study)
-
-
-def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
-    """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
-    if (recorded is None) != (mine is None):
-        raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
-    if recorded is not None and mine is not None:
-        _check_plan(recorded, mine, study)
-
-
-def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
-    """Raise unless a recorded plan is the policy's, up to rounding, and within the study's minimum cell."""
-    same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
-    if not same_place or recorded.array.shape != mine.array.shape:
-        raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
-    least = study.problem.minimum_cell
-    small = np.argwhere((recorded.array != 0) & (recorded.array < least))
-    if small.size:
-        arm, agent = small[0]
-        raise InvalidInput(
-            f"plan of phase {mine.phase}",
-            found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
-            allowed=f"0 or at least {least}, the study's minimum cell",
-        )
-    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
-    asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
-    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
-        raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

@@ -19,13 +19,15 @@ from msgspec import Meta
 
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol import events
+from parley.protocol.asking_anew import asked_again
 from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.codec import LARGE, Count, Digest, Message, build_structs, digest, read_json
 from parley.protocol.events import EVENTS, GENESIS, Event, Record, Unread, read_event
 from parley.protocol.messages import Certificate, Decision, Receipt, require_live_size
+from parley.protocol.replaying import apply, replay
 from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 from parley.protocol.state_machine import Stage
-from parley.protocol.trial import Trial, apply, asked_again, replay
+from parley.protocol.trial import Trial
 
 
 class Stamp(Message, tag="parley/stamp/1"):

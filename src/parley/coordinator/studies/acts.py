@@ -27,10 +27,11 @@ from parley.protocol import (
     require_readable,
 )
 from parley.protocol.acts import Act, Given
+from parley.protocol.asking_anew import Anew
 from parley.protocol.codec import Message, canonical
 from parley.protocol.messages import require_live_size
+from parley.protocol.replaying import apply
 from parley.protocol.state_machine import OVER, require
-from parley.protocol.trial import Anew, apply
 from parley.text.translation import Translatable
 
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")

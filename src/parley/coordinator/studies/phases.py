@@ -35,10 +35,12 @@ from parley.protocol import (
     check_report,
     require_readable,
 )
+from parley.protocol.asking_anew import Anew, finding_event
 from parley.protocol.codec import canonical
 from parley.protocol.events import Disputed, GuardrailNoted, ReportAccepted, ReportQuarantined, StepFailed
+from parley.protocol.replaying import apply
 from parley.protocol.state_machine import OVER, still_asked
-from parley.protocol.trial import Anew, Settled, apply, finding_event
+from parley.protocol.trial import Settled
 from parley.system.killpoints import reached
 
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content

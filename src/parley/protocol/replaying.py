@@ -1,0 +1,198 @@
+"""Events go in, a new trial comes out; whatever a log says that was decided is decided again and compared.
+
+An event that is not legal raises (`state_machine.admit`), and since a trial is never changed in place, nothing happened
+then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.protocol.asking_anew import asked_again, finding_event, thaw
+from parley.protocol.events import (
+    AgentFrozen,
+    AgentThawed,
+    ArmOpened,
+    ArmStopped,
+    ArmWithdrawn,
+    AskedAnew,
+    Event,
+    GuardrailNoted,
+    PhaseClosed,
+    PhaseClosedEarly,
+    ReportAccepted,
+    ReportAmended,
+    ReportCorrected,
+    ReportQuarantined,
+    ReportRefused,
+    Reweighed,
+    StudyCreated,
+    kind_of,
+)
+from parley.protocol.messages import Decision, Plan, StudyMessage
+from parley.protocol.state_machine import Held, Stage, admit
+from parley.protocol.trial import Finding, Trial, make_plan
+
+PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
+RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
+RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
+RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # its digits may be rounded otherwise
+
+
+def create(study_id: str, study: StudyMessage) -> Trial:
+    """A new study with its first plan out."""
+    policy = study.make_policy()
+    study.problem.require_question()
+    state = policy.start()
+    plan = make_plan(policy, state, study_id, 1, ())
+    against = study.problem.noise.past(state.totals, state.totals, 0)
+    return Trial(
+        id=study_id,
+        study=study,
+        stage=Stage.RUNNING,
+        state=state,
+        plan=plan,
+        latest=state.totals,
+        against=against,
+    )
+
+
+def apply(trial: Trial, event: Event) -> Trial:
+    """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
+    after = admit(trial.before(event), event)
+    match event:
+        case ReportAccepted(report=report) | ReportAmended(report=report):
+            return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
+        case ReportQuarantined(report=report, stands="", why=why):
+            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
+        case ReportRefused(agent=agent, report=digest):
+            held = {name: found for name, found in trial.held.items() if name != agent}
+            return replace(trial, held=held, refused=trial.refused | {digest})
+        case ReportCorrected():
+            return replace(trial, corrections=(*trial.corrections, event))
+        case AgentFrozen(agent=agent):
+            return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
+        case AgentThawed(agent=agent):
+            mine = thaw(trial, agent)
+            _check_next_plan(event.plan, mine.plan, trial.study)
+            return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
+        case GuardrailNoted():
+            return replace(trial, verdicts=trial.verdicts | {_checked_finding(trial, event)})
+        case Reweighed() | ArmOpened() | ArmWithdrawn():
+            again = asked_again(trial, event)
+            reason = again.finding.reason if again.finding else event.reason
+            _check_anew(event, again.event(reason, event.consequences), trial.study)
+            return replace(again.trial, stage=after.stage, plan=event.plan or again.trial.plan)
+        case PhaseClosedEarly(without=without):
+            _check_awaited(trial, without)
+            return replace(trial, stage=after.stage, closed_early=True)
+        case PhaseClosed():
+            step = trial.step()
+            _check_step(event, step.event, trial.study)
+            return trial.close(replace(step, plan=event.plan))
+        case _:
+            return replace(trial, stage=after.stage)
+
+
+def replay(events: Iterable[Event]) -> Trial:
+    """The trial that a log leads to, every decision taken again on the way.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> trial = create("s", study)
+    >>> created = StudyCreated(study_id="s", study=study, plan=trial.plan)
+    >>> from parley.protocol.events import Paused
+    >>> replay([created, Paused(reason="holiday")]).stage.value
+    'paused'
+    """
+    trial: Trial | None = None
+    for event in events:
+        if trial is None:
+            if not isinstance(event, StudyCreated):
+                raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
+            trial = create(event.study_id, event.study)
+            _check_plan(event.plan, trial.plan, trial.study)
+            trial = replace(trial, plan=event.plan)
+        else:
+            trial = apply(trial, event)
+    if trial is None:
+        raise InvalidInput("log", found="no event", allowed="at least study-created")
+    return trial
+
+
+# What was recorded against what its reports give: the same decision, and a plan that only rounding may change.
+
+
+def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
+    """What the guardrails find, if it is what was recorded."""
+    found = trial.finding
+    if found is None or finding_event(trial, found) != event:
+        words = f"{event.arm!r} {event.verdict}"
+        raise InvalidInput("guardrail-noted", found=words, allowed="what the reports say of the guardrails")
+    return found
+
+
+def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
+    """Raise unless a phase was closed without exactly those who were awaited."""
+    if without != trial.awaited:
+        raise InvalidInput(
+            "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
+        )
+
+
+def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
+    """Raise unless a recorded step is the one that was taken again."""
+    phase = recorded.decision.phase
+    for name in RECOMPUTED_BY_STEP:
+        if getattr(recorded.decision, name) != getattr(mine.decision, name):
+            raise InvalidInput(
+                f"decision of phase {phase}",
+                found=f"a recorded {name!r} that the reports do not give",
+                allowed="the decision recomputed from the log",
+            )
+    _check_next_plan(recorded.plan, mine.plan, study)
+
+
+def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
+    """Raise unless what a recorded question found in the past is what was found in it again."""
+    for name in (*RECOMPUTED_BY_ASKING, *(RECOMPUTED_BY_ALARM if isinstance(mine, ArmStopped) else ())):
+        if getattr(recorded, name) != getattr(mine, name):
+            raise InvalidInput(
+                f"question in phase {recorded.phase}",
+                found=f"a recorded {name!r} that the recorded phases do not give",
+                allowed="the state recomputed from the log",
+            )
+    if len(recorded.states) != len(mine.states):
+        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
+    _check_next_plan(recorded.plan, mine.plan, study)
+
+
+def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
+    """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
+    if (recorded is None) != (mine is None):
+        raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
+    if recorded is not None and mine is not None:
+        _check_plan(recorded, mine, study)
+
+
+def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
+    """Raise unless a recorded plan is the policy's, up to rounding, and within the study's minimum cell."""
+    same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
+    if not same_place or recorded.array.shape != mine.array.shape:
+        raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
+    least = study.problem.minimum_cell
+    small = np.argwhere((recorded.array != 0) & (recorded.array < least))
+    if small.size:
+        arm, agent = small[0]
+        raise InvalidInput(
+            f"plan of phase {mine.phase}",
+            found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
+            allowed=f"0 or at least {least}, the study's minimum cell",
+        )
+    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
+    asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
+    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
+        raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")
