@@ -19,7 +19,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.settings import REQUIRED, Key, check_section
 from parley.text.formatting import plural
 from parley.validation.checks import FloatArray, mixing_weights, names, number, real_array, switch, whole
-from parley.weights import personalized, population, weights_of
+from parley.weights import STRATA_KEYS, personalized, population, strata_of, weights_of
 
 MOST_STEPS = 101
 MOST_ASKED = 10_000  # sites and questions together
@@ -55,7 +55,7 @@ class Asked:
     sites: int
     agents: Any  # as the study file has them where there are no further questions
     weights: Any
-    roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only` and `weight_steps`
+    roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only`, `weight_steps`, `site_of` and `stratum_of`
 
     def per_agent(self, section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         """A section of the study file with a value for every agent where it has one for every site."""
@@ -109,9 +109,9 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
         allowed = "a tolerance above 0: where the best arm changes along the way, two arms tie"
         raise InvalidInput(key, found="no tolerance", allowed=allowed)
     own = matrices[stated_step(len(matrices))]
-    asks = _who_asks(document.get("sites", {}).get("asks", True), count)
+    asks, strata = _who_asks(document.get("sites", {}).get("asks", True), count), strata_of(section, count)
     if not document.get("questions") and not labels and all(asks):
-        return Asked(sites=count, agents=document["agents"], weights=own, roles={})
+        return Asked(sites=count, agents=document["agents"], weights=own, roles=strata)
     sites = names("agents", document["agents"], "agent")
     columns = _columns(document.get("questions", ()), sites, section)
     fitting = [_fitting(matrix, count) for matrix in matrices]
@@ -126,6 +126,8 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     roles = {"asks_only": tuple(columns), "weight_steps": labels}
     roles["draws_only"] = tuple(site for site, own_question in zip(sites, asks, strict=True) if not own_question)
     stated = {name: roles[name] for name in ("asks_only", "draws_only", "weight_steps") if roles[name]}
+    # A question is at no site, and in no stratum.
+    stated |= {name: (*labels_, *("" for _ in columns)) for name, labels_ in strata.items()}
     return Asked(sites=count, agents=(*sites, *columns), weights=whole_, roles=stated)
 
 
@@ -167,7 +169,7 @@ def _scenarios(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tu
     """The steps that `[[weights.scenarios]]` names: each has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
-        if key not in ("scenarios", "reason"):
+        if key not in ("scenarios", "reason", *STRATA_KEYS):
             raise InvalidInput(f"weights.{key}", found="weights beside scenarios", allowed="weights in each scenario")
     if not 2 <= len(given) <= MOST_STEPS or not all(isinstance(one, dict) for one in given):
         allowed = f"[[weights.scenarios]], from 2 to {MOST_STEPS}, each with a name and the keys of [weights]"
@@ -177,7 +179,8 @@ def _scenarios(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tu
         for key in ("alpha_range", "scenarios", "steps"):
             if key in one:
                 raise InvalidInput(f"weights.scenarios.{key}", found="a range in a scenario", allowed="one matrix each")
-    own = [{key: value for key, value in one.items() if key != "name"} for one in given]
+    shared = {key: section[key] for key in STRATA_KEYS if key in section}
+    own = [shared | {key: value for key, value in one.items() if key != "name"} for one in given]
     return labels, [weights_of(one, sites, folder) for one in own]
 
 

@@ -241,6 +241,19 @@ def text_list(key: str, value: Any, _arms: Names, _agents: Names) -> Names:
     return tuple(value)
 
 
+def label_per_agent(key: str, value: Any, _arms: Names, agents: Names) -> Names:
+    """A text for every agent, or none at all.
+
+    >>> label_per_agent("weights.site_of", ["A", "A"], (), ("A, young", "A, old"))
+    ('A', 'A')
+    """
+    if not isinstance(value, list | tuple) or len(value) not in (0, len(agents)):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"{len(agents)} names, one per agent")
+    if not all(isinstance(name, str) and name.isprintable() for name in value):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="printable names")
+    return tuple(value)
+
+
 def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
     """A number above 0."""
     return positive(key, value)
@@ -478,6 +491,14 @@ class StudySettings:
         (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
         default="none", sentence="weights are in doubt, and every question is asked at: {value}", section="weights",
         key="steps", in_file=False,
+    )
+    site_of: Names = setting(
+        (), (list,), label_per_agent, "the site of every agent: agents of one site are its strata",
+        default="every agent is a site", sentence="one stratum each at: {value}", section="weights", in_file=False,
+    )
+    stratum_of: Names = setting(
+        (), (list,), label_per_agent, "the stratum of every agent at its site",
+        default="none", sentence="strata: {value}", section="weights", in_file=False, needs="site_of",
     )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),

@@ -26,7 +26,10 @@ WEIGHT_KEYS = {  # kind -> the keys that it reads
     "similarity": ("matrix", "features", "kernel", "bandwidth"),
     "population": ("shares",),
     "matrix": ("matrix", "file"),
+    "nested": ("mix",),
 }
+STRATA_KEYS = ("site_of", "stratum_of")  # with any kind: which agents are strata of one site
+EVERY_KIND = ("kind", "reason", *STRATA_KEYS)
 
 KERNELS = ("rbf", "cosine")
 
@@ -36,7 +39,8 @@ WEIGHTS = {
         meaning='`"identity"`: every agent alone. `"personalized"`: alpha of the agent\'s own reward, the rest the '
         'average of all. `"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. '
         '`"population"`: everyone wants the arm that is best for all, with agents weighted by their share. '
-        '`"matrix"`: as given',
+        '`"matrix"`: as given. `"nested"`: [sites with strata](strata.md#what-the-weights-mean), a mix of the own cell, '
+        "the own site, the own stratum and everybody",
         default='`"identity"`',
         limits={"enum": list(WEIGHT_KEYS)},
     ),
@@ -70,6 +74,23 @@ WEIGHTS = {
     "kernel": Key(kinds=(str,), meaning='similarity from features: `"rbf"` or `"cosine"`', default='`"rbf"`'),
     "bandwidth": Key(kinds=NUMBER, meaning="rbf: the distance at which similarity has fallen to 0.61", default="1.0"),
     "shares": Key(kinds=(list,), meaning="population: one size per agent, in any unit", default=REQUIRED),
+    "mix": Key(
+        kinds=(list,),
+        meaning="nested: four weights that sum to 1, of the agent's own reward and of the averages over its site, over "
+        "its stratum at all sites, and over everybody",
+        default=REQUIRED,
+    ),
+    "site_of": Key(
+        kinds=(list,),
+        meaning="the site of every agent: agents of one site are its [strata](strata.md), and share a page; with any "
+        "kind of weights",
+        default="every agent is a site; nested: required",
+    ),
+    "stratum_of": Key(
+        kinds=(list,),
+        meaning="the stratum of every agent, each once at a site; with `site_of`",
+        default="none; nested: required",
+    ),
     "reason": Key(
         kinds=(str,),
         meaning="why these weights, for the readers of the [dossier](planning.md#the-dossier-of-a-protocol)",
@@ -193,6 +214,45 @@ def clusters(labels: Sequence[object]) -> FloatArray:
     return same / same.sum(axis=0)  # type: ignore[no-any-return]
 
 
+def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) -> FloatArray:
+    """Sites with strata: shares `mix` of the own cell, and of the averages over the own site, the own stratum, and all.
+
+    >>> nested(["A", "A", "B", "B"], ["young", "old", "young", "old"], [0.4, 0.2, 0.2, 0.2])[:, 0].round(2).tolist()
+    [0.65, 0.15, 0.15, 0.05]
+    """
+    levels = real_array("mix", mix, "numbers")
+    if levels.shape != (4,) or not (levels >= 0).all() or abs(levels.sum() - 1) > 1e-9:
+        allowed = "four numbers of at least 0 that sum to 1: the own cell, the own site, the own stratum, everybody"
+        raise InvalidInput("mix", found=mix, allowed=allowed)
+    agents = len(site_of)
+    parts = (identity(agents), clusters(site_of), clusters(stratum_of), np.full((agents, agents), 1 / agents))
+    return np.asarray(np.tensordot(levels, np.array(parts), axes=1))
+
+
+def strata_of(section: Mapping[str, Any], agents: int) -> dict[str, tuple[str, ...]]:
+    """The settings `site_of` and `stratum_of` that a [weights] section states, checked; empty where it states none.
+
+    >>> strata_of({"site_of": ["A", "A"], "stratum_of": ["young", "old"]}, 2)
+    {'site_of': ('A', 'A'), 'stratum_of': ('young', 'old')}
+    """
+    given = {key: section[key] for key in STRATA_KEYS if key in section}
+    needed = STRATA_KEYS if given or section.get("kind") == "nested" else ()
+    for key in needed:
+        found = given.get(key, "nothing")
+        if not isinstance(found, list) or not all(isinstance(name, str) and name.strip() for name in found):
+            raise InvalidInput(f"weights.{key}", found=found, allowed="names, one per agent, in site_of and stratum_of")
+        if len(found) != agents:
+            raise InvalidInput(
+                f"weights.{key}", found=f"{len(found)} for {plural(agents, 'agent')}", allowed="one per agent"
+            )
+    cells = list(zip(given.get("site_of", ()), given.get("stratum_of", ()), strict=True))
+    for place, (site, stratum) in enumerate(cells):
+        if (site, stratum) in cells[:place]:
+            found = f"{stratum!r} twice at {site!r}"
+            raise InvalidInput("weights.stratum_of", found=found, allowed="every stratum once at a site")
+    return {key: tuple(value) for key, value in given.items()}
+
+
 def similarity(matrix: ArrayLike) -> FloatArray:
     """Weights in proportion to a similarity: entry (n, m) says how similar n is to m; columns are normalised.
 
@@ -279,8 +339,9 @@ def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatAr
     if kind not in WEIGHT_KEYS:
         raise UnknownName("weights.kind", kind, WEIGHT_KEYS)
     for key in section:
-        if key not in ("kind", "reason", *WEIGHT_KEYS[kind]):
-            raise UnknownName(f"key in [weights] with kind {kind!r}", key, ("kind", "reason", *WEIGHT_KEYS[kind]))
+        if key not in (*EVERY_KIND, *WEIGHT_KEYS[kind]):
+            raise UnknownName(f"key in [weights] with kind {kind!r}", key, (*EVERY_KIND, *WEIGHT_KEYS[kind]))
+    strata = strata_of(section, agents)
 
     def required(*keys: str) -> Any:
         for key in keys:
@@ -302,6 +363,8 @@ def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatAr
         return clusters(one_each("labels"))
     if kind == "population":
         return population(one_each("shares"))
+    if kind == "nested":
+        return nested(**strata, mix=required("mix"))
     if kind == "matrix":
         _only_one(section, "matrix", "file")
         given = required("matrix", "file")
