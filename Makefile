@@ -103,73 +103,73 @@ types: $(QUICK)     ## types and import directions alone
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
+bench: setup     ## speed, as ratios in one run; rewrites docs/appendix/benchmarks.md
 	$(BIN)/python -m benchmarks
 
 reproduction: setup  ## the paper's tables again, into docs/reproduction and its page (minutes)
 	$(BIN)/parley reproduce all --out docs/reproduction
 	$(BIN)/python -m benchmarks.reproduction_page
 
-correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/delta-correctness.md
+correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/appendix/delta-correctness.md
 	$(BIN)/python -m tools.correctness ties
 	$(BIN)/python -m tools.correctness counts
 
-estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md
+estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/appendix/estimates.md
 	$(BIN)/python -m tools.correctness coverage
 
-laws: setup  ## errors where rewards are skewed or heavy-tailed (minutes); rewrites part of docs/rewards.md
+laws: setup  ## errors where rewards are skewed or heavy-tailed (minutes); rewrites part of docs/appendix/rewards.md
 	$(BIN)/python -m tools.correctness laws
 
 guardrails: setup  ## guardrails: false alarms, counted and tilted, and how soon harm is found (half an hour; goes on where it stopped); rewrites part of docs/outcomes.md
 	$(BIN)/python -m tools.correctness guardrails
 
-counts: setup  ## counts of events: errors at ties, cost, over-dispersion (an hour; goes on where it stopped); rewrites part of docs/rewards.md
+counts: setup  ## counts of events: errors at ties, cost, over-dispersion (an hour; goes on where it stopped); rewrites part of docs/appendix/rewards.md
 	$(BIN)/python -m tools.correctness counts
 
-tables: setup    ## tables of people: errors on skewed money and many zeros, intervals of analyses (minutes); rewrites part of docs/rewards.md and docs/analysis.md
+tables: setup    ## tables of people: errors on skewed money and many zeros, intervals of analyses (minutes); rewrites part of docs/appendix/rewards.md and docs/analysis.md
 	$(BIN)/python -m tools.correctness skewed
 	$(BIN)/python -m tools.correctness analyses
 
-drift: setup     ## errors when means move between phases (an hour); rewrites part of docs/drift.md
+drift: setup     ## errors when means move between phases (an hour); rewrites part of docs/appendix/drift.md
 	$(BIN)/python -m tools.correctness drift
 
 forecasts: setup ## how often the forecast of a study in progress holds (minutes); rewrites part of docs/dashboard.md
 	$(BIN)/python -m tools.correctness forecasts
 
-tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
+tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/appendix/tolerance.md
 	$(BIN)/python -m tools.correctness tolerance
 
 covariates: setup ## what a covariate saves, and errors at ties (half an hour; goes on where it stopped); rewrites part of docs/covariates.md
 	$(BIN)/python -m tools.correctness covariates
 
-closed: setup    ## studies with a tolerance at ties, clear gaps, few rounds, few people (minutes; goes on where it stopped); rewrites part of docs/tolerance.md
+closed: setup    ## studies with a tolerance at ties, clear gaps, few rounds, few people (minutes; goes on where it stopped); rewrites part of docs/appendix/tolerance.md
 	$(BIN)/python -m tools.correctness closed
 
 questions: setup ## errors of further questions and of weights in doubt, and what they cost (an hour); rewrites part of docs/weights.md
 	$(BIN)/python -m tools.correctness questions
 
-savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
+savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/appendix/savings.md
 	$(BIN)/python -m tools.correctness savings
 
-theorem: setup   ## samples over the lower bound for delta from 0.1 to 1e-300; rewrites part of docs/cost-theorem.md
+theorem: setup   ## samples over the lower bound for delta from 0.1 to 1e-300; rewrites part of docs/appendix/cost-theorem.md
 	$(BIN)/python -m tools.correctness theorem
 
-peers: setup     ## Track-and-Stop, LUCB, elimination, batched and federated rules and the paper's policies beside evidence racing (minutes); rewrites docs/peers.md
+peers: setup     ## Track-and-Stop, LUCB, elimination, batched and federated rules and the paper's policies beside evidence racing (minutes); rewrites docs/appendix/peers.md
 	$(BIN)/python -m benchmarks.peers
 
-rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.md
+rewards: setup   ## what every reward model costs; rewrites docs/appendix/reward-figures.md
 	$(BIN)/python -m tools.correctness rewards
 
-prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/prices.md
+prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/appendix/prices.md
 	$(BIN)/python -m tools.correctness prices
 
-regret: setup    ## regret of play: the paper's instance, growth, ties, nasty and random instances, clicks, speed; rewrites docs/regret.md
+regret: setup    ## regret of play: the paper's instance, growth, ties, nasty and random instances, clicks, speed; rewrites docs/appendix/regret.md
 	$(BIN)/python -m benchmarks.regret
 
 mutants: setup   ## flaws in numerics, protocol, site and pages, each noticed by its test (minutes)
 	$(BIN)/python -m tools.mutants
 
-chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
+chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/appendix/reliability.md
 	$(BIN)/python -m tools.chaos
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
@@ -192,5 +192,5 @@ links: setup     ## every address of another host in the pages, asked once
 	$(BIN)/python -m tools.links
 
 clean:           ## remove what was made
-	rm -rf $(VENV) build dist docs/_build docs/more.md docs/notebooks docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md paper/figures paper/paper.pdf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/notebooks docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md paper/figures paper/paper.pdf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

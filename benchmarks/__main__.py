@@ -1,4 +1,4 @@
-"""Run the benchmarks named on the command line (or all) and rewrite their part of docs/benchmarks.md."""
+"""Run the benchmarks named on the command line (or all) and rewrite their part of docs/appendix/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from benchmarks.common import ROOT
 
 BENCHMARKS = ("solver", "simulation", "evidence", "models", "analysis", "engines", "coordinator", "dashboard")
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "appendix" / "benchmarks.md"
 HEAD = """# Benchmarks
 
 Measured by `make bench` (or `.venv/bin/python -m benchmarks NAME` for one part), which rewrites this page. Machines are

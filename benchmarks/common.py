@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One table of docs/benchmarks.md."""
+    """One table of docs/appendix/benchmarks.md."""
 
     title: str
     words: str

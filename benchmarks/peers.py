@@ -1,4 +1,4 @@
-"""Evidence racing and others on the same instances: `python -m benchmarks.peers [SECTION ...]` rewrites docs/peers.md.
+"""Evidence racing and others on the same instances: `python -m benchmarks.peers [SECTION ...]` rewrites docs/appendix.
 
 One agent: ten arms, 0.5 against 0.2 to 0.34, yes or no, and its Gaussian twin, also for a delta next to nothing. Three
 agents: the paper's instance. Clients of a server: their own best arms and that of all, or of those who share arms.
@@ -38,7 +38,7 @@ from parley.rewards import make_model
 from parley.simulation import simulate
 from parley.study import Study, load_study, parse_study
 
-PAGE = ROOT / "docs" / "peers.md"
+PAGE = ROOT / "docs" / "appendix" / "peers.md"
 SEED = 1606
 MEANS = np.array(TEN)[:, 0]
 TRACKED, SLOW, QUICK = 200, 100, 2_000  # replications

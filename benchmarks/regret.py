@@ -1,4 +1,4 @@
-"""The figures of docs/regret.md: `python -m benchmarks.regret [SECTION ...]` measures them and rewrites their part."""
+"""The figures of docs/appendix: `python -m benchmarks.regret [SECTION ...]` measures them and rewrites their part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from parley.study import load_study
 from parley.totals import Totals
 from parley.weights import personalized
 
-PAGE = ROOT / "docs" / "regret.md"
+PAGE = ROOT / "docs" / "appendix" / "regret.md"
 SEED = 31_180  # of the rewards, and of the random instances, none of which was looked at before
 HELD_OUT = 100
 WITHOUT = {"worth": 1e12}  # everything is worth exploring

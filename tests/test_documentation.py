@@ -19,7 +19,7 @@ from parley.study import load_study, parse_study
 
 ROOT = Path(__file__).parents[1]
 # Pages that people wrote: those that `make docs` writes from the code are tests/service/test_docs_site.py's.
-WRITTEN = {"_build", "python", "commands.md", "http-api.md", "more.md"}
+WRITTEN = {"_build", "python", "commands.md", "http-api.md"}
 PAGES = [*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").rglob("*.md") if not WRITTEN & set(page.parts))]
 
 

@@ -27,13 +27,13 @@ SOURCES = {
     "docs/reproduction/*.csv": "reproduction",
     "docs/reproduction/*.svg": "reproduction",
     "docs/*.json": "",  # the target of the same name, or see NAMED
-    "docs/savings.md": "savings",
-    "docs/peers.md": "peers",
-    "docs/regret.md": "regret",
-    "docs/prices.md": "prices",
-    "docs/cost-theorem.md": "theorem",
-    "docs/reward-figures.md": "rewards",
-    "docs/benchmarks.md": "bench",
+    "docs/appendix/savings.md": "savings",
+    "docs/appendix/peers.md": "peers",
+    "docs/appendix/regret.md": "regret",
+    "docs/appendix/prices.md": "prices",
+    "docs/appendix/cost-theorem.md": "theorem",
+    "docs/appendix/reward-figures.md": "rewards",
+    "docs/appendix/benchmarks.md": "bench",
 }
 NAMED = {"delta-correctness": "correctness", "reliability": "chaos"}
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: a date would make two archives differ

@@ -73,12 +73,12 @@ def policies(page: str) -> str:
         f"| `{name}` | {taken(kind)} | {'the same' if kind.allows_drift else 'none'} |"
         for name, kind in POLICIES.items()
     )
-    head = "| policy | settings it supports | guarantee [under drift](drift.md) |\n|---|---|---|\n"
+    head = "| policy | settings it supports | guarantee [under drift](changes.md#drift) |\n|---|---|---|\n"
     return with_rows(page, head, rows)
 
 
 def protocol(page: str) -> str:
-    """docs/protocol.md: the picture of the legal moves."""
+    """docs/audit.md: the picture of the legal moves."""
     from parley.protocol.state_machine import picture
 
     return between(page, "transitions", f"```mermaid\n{picture()}\n```")
@@ -201,7 +201,7 @@ def study_schema(_: str) -> str:
 
 
 def mutants(_: str) -> str:
-    """docs/mutants.md: the list of flaws and the test that notices each."""
+    """docs/appendix/mutants.md: the list of flaws and the test that notices each."""
     from tools.mutants.page import page
 
     return page()
@@ -226,10 +226,10 @@ PAGES: dict[str, Callable[[str], str]] = {
     "docs/study-file.md": study_file,
     "docs/_static/study.schema.json": study_schema,
     "docs/policies.md": policies,
-    "docs/protocol.md": protocol,
+    "docs/audit.md": protocol,
     "docs/api.md": api,
     "docs/production.md": production,
-    "docs/mutants.md": mutants,
+    "docs/appendix/mutants.md": mutants,
     "paper/paper.md": paper,
     "src/parley/edges/qualification/promises.json": promises,
 }

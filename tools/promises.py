@@ -30,8 +30,8 @@ ROOMS = {
     "certificate": ("a certificate claims what was proven and no more", "explanation/certificate.md"),
     "rounding": ("rewards far from 0 lose no digits that matter", "rewards.md"),
     "estimates": ("intervals hold simultaneously", "estimates.md"),
-    "lost sites": ("a lost site costs its weight, not the guarantee", "lost-sites.md"),
-    "arms": ("arms come and go, and the guarantee stays", "arms.md"),
+    "lost sites": ("a lost site costs its weight, not the guarantee", "changes.md"),
+    "arms": ("arms come and go, and the guarantee stays", "changes.md"),
     "simulator": ("simulated studies are the studies that would be run", "experiments.md"),
     "rewards": ("reward models are what they say", "rewards.md"),
     "private reports": ("private reports keep error probability and privacy", "privacy.md"),
@@ -41,8 +41,8 @@ ROOMS = {
     "time stamps": ("a log that was cut before a time stamped record, or rewritten, is noticed", "audit.md"),
     "sign-in": ("whom a provider names gets the role that the operator gave, and nobody else gets in", "production.md"),
     "access": ("a token reaches its own study only", "api.md"),
-    "webhooks": ("every phase and every end is told once, in order, signed, and to nobody else", "webhooks.md"),
-    "feature flags": ("a flag gives everybody the arm of the plan", "feature-flags.md"),
+    "webhooks": ("every phase and every end is told once, in order, signed, and to nobody else", "integrations.md"),
+    "feature flags": ("a flag gives everybody the arm of the plan", "integrations.md"),
     "pages": ("pages claim what the certificate claims", "dashboard.md"),
 }
 
@@ -87,16 +87,17 @@ def promises() -> Iterator[dict[str, Any]]:
         title = min(titles, key=lambda words: words.index(":"))  # "Promise 2: ..." before "Promise 2 for ...: ..."
         claim = title.partition(":")[2].strip().split(". ")[0].split("\n")[0].rstrip(".")
         names = [mutant.name for mutant in CHAOS if mutant.breaks == f"promise {number}"]
-        yield _row(f"promise {number}", f"{number}. {claim}", "reliability.md", tests, names)
+        yield _row(f"promise {number}", f"{number}. {claim}", "appendix/reliability.md", tests, names)
     for claim, (tests, names) in threat_rows().items():
         yield _row(BY_NAME[names[0]].breaks, claim, "threat-model.md", tests, names)
     for room in dict.fromkeys(mutant.room for mutant in MUTANTS):
-        claim, page = ROOMS.get(room, (f"{room}: each of the flaws is noticed", "mutants.md"))
+        claim, page = ROOMS.get(room, (f"{room}: each of the flaws is noticed", "appendix/mutants.md"))
         mine = [mutant for mutant in MUTANTS if mutant.room == room]
         tests = sorted({mutant.test.partition("::")[0] for mutant in mine})
         yield _row(room, claim, page, tests, [mutant.flaw for mutant in mine])
     tests = ["tests/correctness/test_near_ties.py", "tests/correctness/test_flexible_counts.py"]
-    yield _row("delta", "errors at ties, counted and down to 1e-10, are below delta", "delta-correctness.md", tests, [])
+    claim = "errors at ties, counted and down to 1e-10, are below delta"
+    yield _row("delta", claim, "appendix/delta-correctness.md", tests, [])
 
 
 def _row(key: str, promise: str, page: str, tests: list[str], mutants: list[str]) -> dict[str, Any]:

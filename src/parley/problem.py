@@ -341,7 +341,7 @@ class Problem(Tabular, StudySettings):
         return self.with_(**unadjusted | own)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
-        """The question once arms were opened and withdrawn, with what it may spend of delta (docs/arms.md).
+        """The question once arms were opened and withdrawn, with what it may spend of delta (docs/changes.md).
 
         >>> problem = Problem(arms=["a", "b", "c"], weights=[[1.0]], dormant=["c"])
         >>> later = problem.with_arms(["c"], ["a"])

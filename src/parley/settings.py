@@ -476,7 +476,7 @@ class StudySettings:
     dormant: Names = setting(
         (), (list,), arm_names,
         "names of arms that are not open yet: they are neither drawn nor answers until an administrator "
-        "[opens them](arms.md); more than `top` arms must be open at the start",
+        "[opens them](changes.md#arms-that-come-and-go); more than `top` arms must be open at the start",
         default="none", sentence="not open at the start: {value}", affects_decisions=True,
     )
     asks_only: Names = setting(

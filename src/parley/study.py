@@ -101,10 +101,15 @@ TRUTH = {
     "season_phases": Key(kinds=(int,), meaning="season: the length of the wave, in phases", default="4"),
     "opens": Key(
         kinds=(dict,),
-        meaning="the phase in which a dormant arm is [opened](arms.md), as in `{ D = 3 }`: drawn from the next one on",
+        meaning="the phase in which a dormant arm is [opened](changes.md#arms-that-come-and-go), as in `{ D = 3 }`: "
+        "drawn from the next one on",
         default="none",
     ),
-    "withdraws": Key(kinds=(dict,), meaning="the phase in which an arm is [withdrawn](arms.md)", default="none"),
+    "withdraws": Key(
+        kinds=(dict,),
+        meaning="the phase in which an arm is [withdrawn](changes.md#arms-that-come-and-go)",
+        default="none",
+    ),
     "covariate": Key(
         kinds=(dict,),
         meaning="how [covariate](covariates.md) and outcomes go together: `correlation` within arms (a number, a row "

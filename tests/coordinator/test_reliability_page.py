@@ -1,4 +1,4 @@
-"""The books behind docs/reliability.md: flaws are seen, counted and shown."""
+"""The books behind docs/appendix/reliability.md: flaws are seen, counted and shown."""
 
 from msgspec import structs
 from tests.coordinator.support import report_of, study_message

@@ -293,7 +293,7 @@ def test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one()
         [1, 0, 0, 0, 0, 0],
         [0.5, 0.5, 0, 0, 0, 0],
         [0.25, 0.25, 0.5, 0, 0, 0],
-    )  # the figures of docs/lost-sites.md
+    )  # the figures of docs/changes.md
     columns = [weights_without(wide, ["agent 6"], {"agent 1": column}) for column in given]
     shares = [share_of_delta(wide, weights, ["agent 6"]) for weights in columns]
     assert shares == pytest.approx([3.6e-6, 1.8e-9, 2.5e-14], rel=0.02)

@@ -1,4 +1,4 @@
-"""The R package, by R itself: `R CMD check`, a live coordinator, and the table of docs/planning.md."""
+"""The R package, by R itself: `R CMD check`, a live coordinator, and the table of docs/appendix/planning.md."""
 
 import csv
 import json
@@ -100,7 +100,7 @@ def test_rscript_makes_the_operating_table_of_the_docs_to_the_digit(r, tmp_path)
     assert_same(tmp_path / "found.csv", [flat({**truth, "budgets": {}}) for truth in operating])
     assert_same(tmp_path / "budgets.csv", [flat(budget) for truth in operating for budget in truth["budgets"]])
 
-    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "appendix" / "planning.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- budgets -->\n(.*?)\n<!-- /budgets -->", page, flags=re.DOTALL)
     whole = (tmp_path / "whole.md").read_text(encoding="utf-8")
     assert "\n".join(table.splitlines()[2:]) in whole

@@ -51,17 +51,6 @@ def test_every_public_name_is_told(pages):
     assert ">>> " in made["policies"]
 
 
-def test_a_new_page_is_found_before_it_has_a_place(pages, tmp_path):
-    for index in ("index", "tutorials/index", "how-to/index", "explanation/index", "reference/index"):
-        path = tmp_path / f"{index}.md"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("# x\n```{toctree}\n../known\n```\n" if "/" in index else "# x\n")
-    (tmp_path / "known.md").write_text("# Known\n")
-    assert "none" in pages._more(tmp_path)
-    (tmp_path / "new.md").write_text("# New\n")
-    assert "new" in pages._more(tmp_path).splitlines()
-
-
 def test_no_two_classes_of_the_reference_have_one_name(pages):
     """A signature names a class without its room: with two of that name, the site would warn, which fails its build."""
     shown = {}

@@ -4,7 +4,7 @@ It takes the totals of a study phase by phase and says what follows from them: o
 slot or pair, bounds on gaps, and who is out, answered or blocked. Sets are enumerated and multipliers searched, so it
 shares no shortcut with the policy. What a phase should draw is not its business.
 
-It follows docs/evidence-racing.md, rewards.md, tolerance.md and lost-sites.md. Where twin and policy differ, one of
+It follows docs/evidence-racing.md, rewards.md, tolerance.md and changes.md. Where twin and policy differ, one of
 them or the docs is wrong: change the twin only together with the docs.
 """
 

@@ -1,4 +1,4 @@
-"""The long versions of the promises: `python -m tools.chaos [PART ...]`; rewrites docs/reliability.md after every part.
+"""The long versions of the promises: `python -m tools.chaos [PART ...]`; rewrites docs/appendix after every part.
 
 Without a part, all of them. `--share 0.01` does a hundredth of the full size and the page says so; `--more` adds to the
 results that a part has, with other random numbers, so that a long part can be done in pieces.

@@ -1,4 +1,4 @@
-"""docs/reliability.md, from the results of the last runs; parts that were not run again keep theirs."""
+"""docs/appendix/reliability.md, from the results of the last runs; parts that were not run again keep theirs."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def load():
 
 def save(results, parts):
     (DOCS / "reliability.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    (DOCS / "reliability.md").write_text(_page(results, parts), encoding="utf-8")
+    (DOCS / "appendix" / "reliability.md").write_text(_page(results, parts), encoding="utf-8")
 
 
 def entry(found, *, command, runs):

@@ -1,4 +1,4 @@
-"""Arms that come and go: `python -m tools.correctness arms`, into docs/arms.md.
+"""Arms that come and go: `python -m tools.correctness arms`, into docs/appendix/arms.md.
 
 What a late arm costs: it opens in phase 3, is drawn from phase 4 on and is the best; samples from then on, over those
 of a study that had it from the start. And errors where arms tie, when arms open and are withdrawn.
@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
 
 from parley.policies import make_policy
 from parley.simulation import phases, simulate
 from parley.study import parse_study
 
-PAGE = DOCS / "arms.md"
+PAGE = APPENDIX / "arms.md"
 OPENS = 3
 WEIGHTS = {"kind": "personalized", "alpha": 0.5}
 KINDS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Closed studies at size: `python -m tools.correctness closed` (make closed), into docs/tolerance.md.
+"""Closed studies at size: `python -m tools.correctness closed` (make closed), into docs/appendix/tolerance.md.
 
 Ties and clear gaps of the usual designs, trials by normal inference, limited rounds and people. Every row runs with two
 seeds, of which the second was used for nothing else. What was measured by these sources at this size is not run again;
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.near_ties import allowance
 
@@ -24,7 +24,7 @@ from parley.rewards import make_model
 from parley.simulation import simulate
 from parley.weights import personalized
 
-KNOWN, PAGE = DOCS / "closed.json", DOCS / "tolerance.md"
+KNOWN, PAGE = DOCS / "closed.json", APPENDIX / "tolerance.md"
 SEEDS = (SEED, 42_190_417)
 GAUSSIAN: Mapping[str, Any] = {"kind": "gaussian", "scale": 1.0}
 UNKNOWN: Mapping[str, Any] = {"kind": "gaussian", "scale": "unknown"}

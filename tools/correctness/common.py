@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 DOCS = Path(__file__).parents[2] / "docs"
+APPENDIX = DOCS / "appendix"
 SEED = 2026
 Task, Result = TypeVar("Task"), TypeVar("Result")
 

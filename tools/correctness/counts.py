@@ -1,6 +1,6 @@
 """Counts of events: errors at ties, what the model costs, and what over-dispersion does (make counts).
 
-Rewrites three tables of docs/rewards.md. What was run at this size or more before is not run again (docs/counts.json
+Rewrites three tables of docs/appendix. What was run at this size or more before is not run again (docs/counts.json
 has the numbers and how many runs they are of).
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
 from tools.correctness.near_ties import MIX
 from tools.correctness.ties import Tie
 
@@ -24,7 +24,7 @@ from parley.protocol.report_checks import LEVEL
 from parley.rewards import RewardModel, Sampler, make_model, sampling
 from parley.rewards.plausibility import log_evidence_of_overdispersion, shared_draws
 
-PAGE, KNOWN = DOCS / "rewards.md", DOCS / "counts.json"
+PAGE, KNOWN = APPENDIX / "rewards.md", DOCS / "counts.json"
 MEANS, TILTED, AGENTS = (0.1, 1.0, 10.0), (1e-5, 1e-10), 3
 COSTED = {0.1: 0.05, 1.0: 0.3, 2.0: 0.4, 10.0: 1.0}  # mean -> how far the best arm is above it
 EFFECTS = [[1.0, 0.9, 1.1], [0.0, 0.1, 0.0], [-0.3, -0.2, -0.1], [-0.5, -0.6, -0.4]]

@@ -1,4 +1,4 @@
-"""How often intervals hold: `python -m tools.correctness coverage` counts, and rewrites its table in docs/estimates.md.
+"""How often intervals hold: `python -m tools.correctness coverage` counts, and rewrites its table in docs/appendix.
 
 The default run does the same with a few runs of each (`tests/test_estimates.py`).
 """
@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from tests.test_estimates import DELTA, MODELS, missed, studied
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import APPENDIX, DOCS, fill, table
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.widths import measure, slack
 
@@ -21,7 +21,7 @@ CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether 
     "far, tiny counts": ("far", 2, 4, False),
     "tie, drift": ("tie", 20, 5, True),  # means that drift have no single truth: differences alone
 }
-PAGE, KNOWN = DOCS / "estimates.md", DOCS / "estimates.json"
+PAGE, KNOWN = APPENDIX / "estimates.md", DOCS / "estimates.json"
 
 
 def coverage(runs: int, only: str | None = None) -> bool:

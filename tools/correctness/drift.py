@@ -1,4 +1,4 @@
-"""Errors when means move between phases: `python -m tools.correctness drift` (make drift), into docs/drift.md.
+"""Errors when means move between phases: `python -m tools.correctness drift` (make drift), into docs/appendix/drift.md.
 
 What every policy makes of the paper's instance, where a guarantee that assumes means that stay is seen to break. And
 ties, where errors of evidence racing are likeliest, for every reward model: counted, and tilted where they are rare. It
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
 from tools.correctness.full_ties import still_true
 from tools.correctness.tie_rows import Result, Row, read, write
 from tools.correctness.ties import Tie
@@ -20,7 +20,7 @@ from parley.policies.playing import Playing
 from parley.simulation import simulate
 from parley.study import parse_study
 
-PAGE = DOCS / "drift.md"
+PAGE = APPENDIX / "drift.md"
 DRIFTS = (0.0, 0.5, 2.0)  # standard deviations of a reward that a site moves by before every phase, at random
 DELTA = 0.1
 COMPARED = [name for name, policy in POLICIES.items() if not issubclass(policy, Playing) and name != "oracle"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tools.correctness.common import DOCS, in_parallel, table
+from tools.correctness.common import APPENDIX, in_parallel, table
 from tools.correctness.figures import MOST_ROUNDS, SETTINGS, paper_row, rounds_row
 from tools.correctness.figures import SEED as PAPER_SEED
 from tools.correctness.savings import DELTA, LEAST_GAP, POPULATION, PROMISED, TOPS, Case, geometric_mean, kept
@@ -47,7 +47,7 @@ geometric mean of at least the target (*asked*), and median rounds no more than 
 
 {shared}
 {paper}"""
-    (DOCS / "savings.md").write_text(page, encoding="utf-8")
+    (APPENDIX / "savings.md").write_text(page, encoding="utf-8")
     print(page)
     return cut and as_promised and all(kept(found, top) for top in TOPS)
 

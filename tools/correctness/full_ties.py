@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from tools.correctness.common import DOCS, SEED, in_parallel
+from tools.correctness.common import APPENDIX, SEED, in_parallel
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.mutants import MUTANTS
 from tools.correctness.tie_page import page
 from tools.correctness.tie_rows import Result, Row, confirmed, every_row, read, write
 from tools.correctness.ties import Measured
 
-PAGE = DOCS / "delta-correctness.md"
+PAGE = APPENDIX / "delta-correctness.md"
 FARTHEST = 3.0  # standard errors between counted and tilted
 
 

@@ -2,7 +2,7 @@
 
 Two arms of one mean at one agent: whichever is taken for the best, to rule it out is an error. Every law against
 itself, its mirror, and a Gaussian of the same mean and scatter; with a guess of the scale that is about right, and with
-one that is far too small. Rewards are drawn and added up one by one. Rewrites a table of docs/rewards.md; what was run
+one that is far too small. Rewards are drawn and added up one by one. Rewrites a table of docs/appendix; what was run
 at this size before is not run again.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
 
 from parley.policies import make_policy
 from parley.problem import Problem
@@ -25,7 +25,7 @@ from parley.validation.checks import FloatArray, IntArray
 
 DELTA, MOST, CHUNK = 0.05, 16_000, 500
 SCALE = 12.0  # of every law: a guess of 1 is far too small
-PAGE, KNOWN = DOCS / "rewards.md", DOCS / "laws.json"
+PAGE, KNOWN = APPENDIX / "rewards.md", DOCS / "laws.json"
 Draw = Callable[[np.random.Generator, int], FloatArray]
 
 

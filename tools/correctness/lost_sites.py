@@ -1,6 +1,6 @@
 """A site is lost at a random phase of a near-tie, and the others are re-weighed: errors of the new question.
 
-`python -m tools.correctness lost-sites` runs every cell and rewrites the table in docs/lost-sites.md.
+`python -m tools.correctness lost-sites` runs every cell and rewrites the table in docs/appendix/lost-sites.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.common import APPENDIX, SEED, table
 from tools.correctness.near_ties import MIX, NOISES, allowance
 
 from parley.policies import Policy, State
@@ -120,7 +120,7 @@ CELLS: dict[str, tuple[Loss, int]] = {
     "rates near 0.1": (Loss(weights=ONE, lost=1, given=ALL, noise="binary 0.1"), 12_000),
     "three agents, W-CPE": (Loss(weights=MIX, lost=1, policy="wcpe"), 3_000),
 }
-PAGE = DOCS / "lost-sites.md"
+PAGE = APPENDIX / "lost-sites.md"
 MARKS = ("<!-- errors -->", "<!-- /errors -->")
 
 

@@ -1,6 +1,6 @@
 """How wrong `inference = "normal"` is: single bets by adding up all outcomes, whole studies counted and tilted.
 
-`python -m tools.correctness normal` rewrites one section of docs/delta-correctness.md, in some minutes of one core.
+`python -m tools.correctness normal` rewrites one section of docs/appendix, in some minutes of one core.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binom
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
 from tools.correctness.near_ties import NORMAL
 from tools.correctness.ties import Tie
 
@@ -20,7 +20,7 @@ from parley.rewards import Bets, BinaryNormal
 from parley.totals import Totals
 from parley.weights import personalized
 
-PAGE = DOCS / "delta-correctness.md"
+PAGE = APPENDIX / "delta-correctness.md"
 NAME = "normal"
 SHAPES = ((2, 1, False), (5, 1, True), (2, 3, False))  # arms, agents, whether all tie
 POOLED = ("normal 0.5", "normal 0.25, no rate", "normal 0.1, no rate")  # also where several sites share small cells
@@ -186,9 +186,9 @@ def _measured(task: tuple[Tie, bool, int]) -> tuple[float, float]:
 
 
 TEXT = """
-`inference = "normal"` of [binary rewards](rewards.md) takes contrasts of rates for Gaussian ones, so its error is not
-proven. `python -m tools.correctness normal --replications {runs}` measures it and rewrites this section. Errors over
-delta as above, at ties of rates from 1 to 50 % and of 90 %: {runs:,} plain runs, a tenth of them tilted for every
+`inference = "normal"` of [binary rewards](../rewards.md) takes contrasts of rates for Gaussian ones, so its error is
+not proven. `python -m tools.correctness normal --replications {runs}` measures it and rewrites this section. Errors
+over delta as above, at ties of rates from 1 to 50 % and of 90 %: {runs:,} plain runs, a tenth of them tilted for every
 agent, seed {seed}. `no rate` is a study that states none, whose first cells are the smallest. *Half for all*: agents
 give half of the weight to all sites evenly, *all for all* all of it.
 

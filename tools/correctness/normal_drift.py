@@ -1,4 +1,4 @@
-"""Normal inference where rates move between phases: `python -m tools.correctness normal-drift`, into docs/drift.md.
+"""Normal inference where rates move between phases: `python -m tools.correctness normal-drift`, into docs/appendix.
 
 A single look by adding up all outcomes, and whole studies counted. The rates of both arms move alike, so the pair
 stays just beyond its null: ruling out the better arm is an error in every phase.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
 from tools.correctness.mutants import VarianceOfThePast
 from tools.correctness.normal import SingleBet, likely
 
@@ -21,7 +21,7 @@ from parley.rewards import BinaryNormal
 from parley.totals import Totals
 from parley.weights import personalized
 
-PAGE = DOCS / "drift.md"
+PAGE = APPENDIX / "drift.md"
 DELTA = 0.1
 MOST_PHASES, MOST_TIMES = 20, 60  # phases, and samples over those of the first: a tie without a tolerance never ends
 HIGHEST = 0.95  # rates stop there, all arms alike

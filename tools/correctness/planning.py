@@ -1,4 +1,4 @@
-"""The tables of docs/planning.md, by the commands that the page names.
+"""The tables of docs/appendix/planning.md, by the commands that the page names.
 
 `python -m tools.correctness planning` rewrites them in some minutes of one core. `... powers` judges powers that were
 promised by other studies, of six kinds.
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tools.correctness.common import DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
 
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import powered_budget
@@ -19,7 +19,7 @@ from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Problem
 from parley.rewards import make_model
 
-PAGE = DOCS / "planning.md"
+PAGE = APPENDIX / "planning.md"
 STUDY = DOCS.parent / "examples" / "protocol.toml"
 SHOWN = ("all arms tie", "gap 0.125", "gap 0.25", "prior, spread 1")  # of the truths of `--operating`
 

@@ -1,4 +1,4 @@
-"""What planning by time and money saves: `make prices` rewrites part of docs/prices.md.
+"""What planning by time and money saves: `make prices` rewrites part of docs/appendix/prices.md.
 
 The paper's instance with rates 1 : 3 : 10 and with prices 1 : 10 : 100, and random instances: K 3 to 15 arms, M 2 to 8
 agents, rates uniform in 1 to 10 draws a day. Each is run twice with the same seed: as the study with the fewest draws,
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.support import paper_study, random_weights
-from tools.correctness.common import DOCS, SEED, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel, table
 
 from parley.bounds import bai
 from parley.bounds.prices import cost, time
@@ -147,7 +147,7 @@ money of the study with the fewest draws, and of the one that is planned by time
 {LEAST_GAP:g}), {replications} replications each: {mean:.3f} of the days in geometric mean ({ASKED["random"]:g} asked,
 {bound:.3f} by the bounds; from {min(ratios):.2f} to {max(ratios):.2f}), in {after:.2f} rounds where the study with the
 fewest draws takes {before:.2f}. As promised: {"yes" if kept else "NO"}."""
-    page = DOCS / "prices.md"
+    page = APPENDIX / "prices.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(
         re.sub(r"(<!-- figures -->\n).*?(\n<!-- end -->)", lambda match: match[1] + part + match[2], text, flags=re.S),

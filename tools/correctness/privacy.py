@@ -1,11 +1,11 @@
-"""The tables of docs/privacy.md: what noise costs, and errors at the hardest ties with it.
+"""The tables of docs/appendix/privacy.md: what noise costs, and errors at the hardest ties with it.
 
 `python -m tools.correctness privacy` rewrites them in some minutes of one core.
 """
 
 import math
 
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import APPENDIX, DOCS, fill, table
 
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
@@ -16,7 +16,7 @@ from parley.simulation import simulate
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.study import load_study
 
-PAGE = DOCS / "privacy.md"
+PAGE = APPENDIX / "privacy.md"
 STUDIES = {"four hospitals": "private-hospitals.toml", "web study": "web-study.toml"}
 RHOS = (0.5, 0.05, 0.005)
 MODELS = {

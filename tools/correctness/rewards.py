@@ -1,4 +1,4 @@
-"""What reward models that need no scale cost: the figures of docs/reward-figures.md, short and long."""
+"""What reward models that need no scale cost: the figures of docs/appendix/reward-figures.md, short and long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tests.support import paper_study
 from tools.correctness import held_out
-from tools.correctness.common import DOCS, SEED, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel, table
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -127,10 +127,10 @@ def _row(place: int, replications: int) -> list[str]:
     return figure.row(replications // 4 if figure.study in ("web", "narrow") else replications, SEED)
 
 
-PAGE = DOCS / "reward-figures.md"
+PAGE = APPENDIX / "reward-figures.md"
 TEXT = """# What reward models cost
 
-`make rewards` runs evidence racing with every [reward model](rewards.md) and rewrites this page: {replications:,}
+`make rewards` runs evidence racing with every [reward model](../rewards.md) and rewrites this page: {replications:,}
 replications a row, a quarter of that for the web study and the narrow rewards, seed {seed}. *Samples* is the mean, ±
 its standard error. The second row of the web study has `rounds = 8` under `[policy]`. The web study (of instances of
 the asked difficulty) and the ten arms are those on which the planning options of `binary` were chosen; below are

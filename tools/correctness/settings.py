@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 from scipy.special import logsumexp
 from tests.support import paper_study
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import APPENDIX, fill, table
 from tools.correctness.savings import TOPS, Case
 
 from parley.policies.evidence.racing import EvidenceRacing
@@ -116,7 +116,7 @@ def measured(make: Callable[..., EvidenceRacing], replications: int) -> dict[str
 
 
 def settings(replications: int) -> bool:
-    """Fill the table of docs/evidence-racing.md."""
+    """Fill the table of docs/appendix/evidence-racing.md."""
     usual, rows = measured(EvidenceRacing, replications), []
     for setting in SETTINGS:
         with setting.changed():
@@ -129,5 +129,5 @@ def settings(replications: int) -> bool:
         rows.append(row)
         print(row, flush=True)
     columns = [word for column in (*PAPER, RANDOM) for word in (column, "rounds")]
-    fill(DOCS / "evidence-racing.md", "settings", table(("setting", *columns), rows))
+    fill(APPENDIX / "evidence-racing.md", "settings", table(("setting", *columns), rows))
     return True

@@ -1,4 +1,4 @@
-"""What stating a true key costs: `python -m tools.correctness stated`, into docs/evidence-racing.md.
+"""What stating a true key costs: `python -m tools.correctness stated`, into docs/appendix/evidence-racing.md.
 
 Every case runs twice with the same seed, without the key and with it, in identification and in play. A key that is true
 never costs more than 5 %.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -21,7 +21,7 @@ from parley.rewards import make_model
 from parley.simulation import simulate
 from parley.weights import personalized
 
-PAGE = DOCS / "evidence-racing.md"
+PAGE = APPENDIX / "evidence-racing.md"
 MOST = 1.05  # times the mean without the key
 RATES = (0.5, 0.25, 0.1, 0.02, 0.005, 0.001, 0.0005)
 LIFT = 0.6  # of the best arm over the rate; the third has half of it

@@ -3,7 +3,7 @@
 `skewed`: two arms at two agents draw the rows of one table again, as `[truth] data` does: skewed money, and counts with
 many zeros. At a tie, whichever arm is called the best, to rule it out is an error. Then the arms have tables of one
 mean and another shape: half as many buyers, who spend twice as much. Last, an effect, and how many samples it takes
-against Gaussian rewards of the same means and scatter. Rewrites part of docs/rewards.md.
+against Gaussian rewards of the same means and scatter. Rewrites part of docs/appendix/rewards.md.
 
 `analyses`: how often the intervals of `parley analyze` hold together. Rewrites part of docs/analysis.md.
 """
@@ -14,7 +14,7 @@ import math
 from functools import partial
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
 
 from parley.experiments.analysis.fixed_size import analysed, usual_model
 from parley.policies import State, make_policy
@@ -155,7 +155,7 @@ def skewed(runs: int, workers: int) -> bool:
         "samples for an effect",
         "over the model's own law",
     ]
-    fill(DOCS / "rewards.md", "skewed", table(head, rows))
+    fill(APPENDIX / "rewards.md", "skewed", table(head, rows))
     most = DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / runs)
     exact = [key for key in found if "bounded" in key[1] or key[1].endswith("exact")]
     return all(found[key].get("wrong", 0.0) <= most for key in exact)

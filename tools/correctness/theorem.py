@@ -1,4 +1,4 @@
-"""How near evidence racing comes to the lower bound as delta goes to 0: `make theorem`, docs/cost-theorem.md."""
+"""How near evidence racing comes to the lower bound as delta goes to 0: `make theorem`, docs/appendix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.support import paper_study
-from tools.correctness.common import DOCS, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, fill, in_parallel, table
 from tools.correctness.savings import TOPS, Case
 
 from parley.bounds.paper import bai, expected_samples
@@ -87,6 +87,6 @@ def theorem(replications: int, workers: int) -> bool:
         f"{max(int(SHARE * replications), 2):,} each, seed {SEED}, which was not used before."
     )
     text = f"{words}\n\n{table(columns, rows)}"
-    fill(DOCS / "cost-theorem.md", "ratios", text)
+    fill(APPENDIX / "cost-theorem.md", "ratios", text)
     print(text)
     return kept

@@ -1,4 +1,4 @@
-"""docs/delta-correctness.md, from what was measured."""
+"""docs/appendix/delta-correctness.md, from what was measured."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ scale 1). `5 / 1 / 0.2` are the scales of three agents, known; those of `unknown
 and agent) are the same.
 `bounded` takes half the range, `variance` the scatter there is; their rewards are 0 or 1 with a mean of 0.5 or 0.05.
 `binary` has its rate. Three agents mix each other's rewards by an asymmetric matrix with a zero.
-Counts of events have [tables of their own](rewards.md#count-events-that-can-happen-more-than-once), which the same
+Counts of events have [tables of their own](../rewards.md#count-events-that-can-happen-more-than-once), which the same
 command completes.
 
 ## The normal approximation of rates
@@ -122,5 +122,5 @@ flaw that went unnoticed, a number not measured:
 
 All rows are of one version of the sources that matter (`{version}`): each was measured by it, or by an earlier one that
 does the same in the row's first {probe} runs, to the last count. `make correctness` runs the others again, and goes on
-where it stopped. [Evidence racing](evidence-racing.md) has the proof.
+where it stopped. [Evidence racing](../evidence-racing.md) has the proof.
 """

@@ -1,4 +1,4 @@
-"""The rows of docs/delta-correctness.md: which cells there are, how each is run, and when it must be run again."""
+"""The rows of docs/appendix: which cells there are, how each is run, and when it must be run again."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 from tests.support import paper_study
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import APPENDIX, fill, table
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -60,7 +60,7 @@ def row(words: str, found: np.ndarray) -> list[str]:
 
 
 def together(replications: int) -> bool:
-    """Fill the table of docs/evidence-racing.md; whether it saves what was promised."""
+    """Fill the table of docs/appendix/evidence-racing.md; whether it saves what was promised."""
     rows, kept = [], True
     for delta in (0.1, 1e-5):
         instance = paper_study(0.5, delta=delta).instance
@@ -71,5 +71,5 @@ def together(replications: int) -> bool:
         rows.append(row(f"{count} random, M = {agents}, seed {seed}", np.array(some)))
         kept &= float(rows[-1][5].split()[0]) <= PROMISED[agents]
         print(rows[-1], flush=True)
-    fill(DOCS / "evidence-racing.md", "together", table(HEADS, rows))
+    fill(APPENDIX / "evidence-racing.md", "together", table(HEADS, rows))
     return kept

@@ -1,7 +1,7 @@
 """Tolerance at size: what it saves, and how often an answer is bad where that is likeliest.
 
 `python -m tools.correctness tolerance` (make tolerance) goes on block by block where it stopped, keeps what it counted
-in docs/tolerance.json and rewrites the tables in docs/tolerance.md; a cell that has not all its replications says so.
+in docs/tolerance.json and rewrites the tables in docs/appendix; a cell that has not all its replications says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
 from tools.correctness.near_ties import allowance
 
 from parley.edges.reproduction.reproduction import paper_instance
@@ -27,7 +27,7 @@ from parley.rewards import make_model
 from parley.simulation import simulate
 from parley.weights import personalized
 
-KNOWN, PAGE = DOCS / "tolerance.json", DOCS / "tolerance.md"
+KNOWN, PAGE = DOCS / "tolerance.json", APPENDIX / "tolerance.md"
 BLOCK = 5000
 PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # samples: the goal, at most
 TIED = {0.05: 4800, 0.1: 1550, 0.2: 740}

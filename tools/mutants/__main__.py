@@ -1,4 +1,4 @@
-"""Put one flaw at a time into a copy of the package: its test must notice. docs/mutants.md lists them all."""
+"""Put one flaw at a time into a copy of the package: its test must notice. docs/appendix/mutants.md lists them all."""
 
 import argparse
 import sys

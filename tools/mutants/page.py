@@ -1,4 +1,4 @@
-"""docs/mutants.md, from the table of flaws."""
+"""docs/appendix/mutants.md, from the table of flaws."""
 
 from tools.mutants.table import MUTANTS
 

@@ -1,12 +1,12 @@
 """Six sites, one closes in mid-study: what becomes of it, by whatever the office decides.
 
 `python -m tools.trials six-sites` plays every way many times, without a server, and rewrites its table in
-docs/lost-sites.md.
+docs/appendix/lost-sites.md.
 """
 
 import numpy as np
 from tests.protocol.test_lost_sites import SIX, Course
-from tools.correctness.common import DOCS, fill, table
+from tools.correctness.common import APPENDIX, fill, table
 
 from parley.protocol import Stage
 from parley.text.status import overall
@@ -73,4 +73,4 @@ def page(replications=20):
     head = ["policy", "weights", "what is done", "samples, mean", "most", "rounds", "answers", "ends"]
     made = table(head, rows(replications))
     print(made)
-    fill(DOCS / "lost-sites.md", "six", made)
+    fill(APPENDIX / "lost-sites.md", "six", made)

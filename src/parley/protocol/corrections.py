@@ -7,7 +7,7 @@ two folds is what the corrections would have changed.
 Why a correction is only reported: whoever corrects has seen the answers, and chooses what is looked into again. Were
 the corrected totals folded into the decisions to come, that choice would be part of the data, and no error probability
 would be left. As a reading it has the guarantee of the policy under a condition that nobody can check; `meaning`
-says it, and docs/corrections.md why.
+says it, and docs/changes.md why.
 """
 
 from collections.abc import Mapping, Sequence

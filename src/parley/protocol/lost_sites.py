@@ -9,7 +9,7 @@ Whoever re-weighs may have seen the rewards, and may have tried any number of ot
 has a share of delta that was fixed before the study began, and the shares of all questions that can be asked anew sum
 to at most 1 (`share_of_delta`): the chance that *any* of them is ever answered wrongly is at most delta, and so is the
 chance for the one that was picked. The original question has its own delta: if it is open until the end whether to
-re-weigh, the last question is answered wrongly with a chance of at most 2 delta. `docs/lost-sites.md` has the proof,
+re-weigh, the last question is answered wrongly with a chance of at most 2 delta. `docs/changes.md` has the proof,
 and what it costs.
 """
 

@@ -1,7 +1,7 @@
 """All legality in one file: where a study can be, what can happen there, and who decides.
 
 A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead; nothing
-moves outside that table, and the picture in docs/protocol.md is made from it (`picture()`). The table alone cannot tell
+moves outside that table, and the picture in docs/audit.md is made from it (`picture()`). The table alone cannot tell
 whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions below.
 
 `admit` is pure and needs little: a `Situation` is as much of a study as the decision takes. A replayed trial has it,

@@ -1,7 +1,7 @@
 """Rewards that are 0 or 1, with the normal approximation of textbook designs: `inference = "normal"`.
 
 A contrast counts as Gaussian, and its payoff is boosted and capped, so error rates are approximate. docs/rewards.md has
-the variance that serves cells of any size, docs/delta-correctness.md the errors. Intervals and bounds on gaps stay
+the variance that serves cells of any size, docs/appendix the errors. Intervals and bounds on gaps stay
 exact.
 """
 

@@ -33,7 +33,7 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
+STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/appendix
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
 CHUNK = 20_000
 LARGEST_TILT = 5.0  # of one reward, over a whole range: odds times 150, where a drift leaves rates next to 0 or 1

@@ -1,7 +1,7 @@
 """The arm of a participant as a feature flag: OFREP, the protocol that every OpenFeature SDK speaks.
 
 The flag is the study, its variants are the arms, and the targeting key is the participant's key. To evaluate it is to
-assign: what the journal says is answered, and nothing else. docs/feature-flags.md has a table of who gets what.
+assign: what the journal says is answered, and nothing else. docs/integrations.md has a table of who gets what.
 """
 
 from collections.abc import Awaitable, Callable

@@ -383,7 +383,7 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
 
 
 USUAL = 5
-# What the option `rounds` stands for: draws over those of 5, and the rounds it took (docs/savings.md, delta 0.1).
+# What the option `rounds` stands for: draws over those of 5, and the rounds it took (docs/appendix, delta 0.1).
 TRADE = {3: (2.57, 2.7), 4: (1.43, 3.3), 5: (1.0, 4.9), 6: (0.936, 5.7), 7: (0.907, 6.4), 8: (0.891, 7.2)}
 
 
