@@ -41,6 +41,7 @@ def test_the_examination_sees_what_is_lost_forged_doubled_or_unfinished(sqlite_h
 
 def test_a_share_is_called_a_share_and_a_flaw_a_flaw(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "DOCS", tmp_path)
+    (tmp_path / "appendix").mkdir()
     part = PARTS["kills-sqlite"]
     good = {"kills": 100, "between_commit_and_answer": 9, "studies": 4, "acknowledged": 50, **CLEAN}
     assert page.kept(part, good)
@@ -48,11 +49,11 @@ def test_a_share_is_called_a_share_and_a_flaw_a_flaw(tmp_path, monkeypatch):
     assert not page.kept(part, {"failures": ["a study is stuck"]})
     assert not page.kept(part, good | {"kills": 1000}), "a full run with too few kills before the answer"
     page.save({"kills-sqlite": page.entry(good, command="the command", runs=1)}, PARTS)
-    text = (tmp_path / "reliability.md").read_text()
+    text = (tmp_path / "appendix" / "reliability.md").read_text()
     assert "100 of 1,000 kills (10%)" in text
     assert "Not run yet: kills-postgres, restarts" in text
     page.save({"kills-sqlite": page.entry(good | {"lost": 1}, command="the command", runs=1)}, PARTS)
-    assert "| **no** |" in (tmp_path / "reliability.md").read_text()
+    assert "| **no** |" in (tmp_path / "appendix" / "reliability.md").read_text()
     assert page.load()["kills-sqlite"]["found"]["lost"] == 1
 
 
