@@ -23,7 +23,9 @@ def test_every_builder_gives_columns_that_sum_to_one(agents, seed):
         weights.features(rng.normal(size=(agents, 2)), kernel="cosine"),
         weights.population(rng.uniform(0.1, 1, agents)),
         weights.nested(
-            rng.choice(["A", "B"], agents).tolist(), rng.choice(["old", "young"], agents).tolist(), rng.dirichlet([1] * 4)
+            rng.choice(["A", "B"], agents).tolist(),
+            rng.choice(["old", "young"], agents).tolist(),
+            rng.dirichlet([1] * 4),
         ),
     ]
     for matrix in made:
