@@ -31,8 +31,8 @@ def _document() -> dict[str, Any]:
 def page() -> str:
     """Routes by address, the shapes that they name, the problems."""
     api: Any = Api  # operations are described here, not called
-    nobody: Any = SimpleNamespace(study="")
-    parts = SiteParts(site=nobody, access=nobody, given=nobody, options={})
+    nobody: Any = SimpleNamespace(sites=[SimpleNamespace(study="")])
+    parts = SiteParts(strata=nobody, access=nobody, given=nobody, options={})
     document, site = _document(), DOCUMENT.document(all_operations(api, parts))
     lines = [
         "# HTTP API, route by route",

@@ -39,8 +39,8 @@ WEIGHTS = {
         meaning='`"identity"`: every agent alone. `"personalized"`: alpha of the agent\'s own reward, the rest the '
         'average of all. `"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. '
         '`"population"`: everyone wants the arm that is best for all, with agents weighted by their share. '
-        '`"matrix"`: as given. `"nested"`: [sites with strata](strata.md#what-the-weights-mean), a mix of the own cell, '
-        "the own site, the own stratum and everybody",
+        '`"matrix"`: as given. `"nested"`: [sites with strata](strata.md#what-the-weights-mean), a mix of the own '
+        "cell, the own site, the own stratum and everybody",
         default='`"identity"`',
         limits={"enum": list(WEIGHT_KEYS)},
     ),

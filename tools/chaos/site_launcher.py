@@ -12,7 +12,7 @@ def run(order):
     killpoints.arm(order["kill_at"])
     client = Client(order["server"], order["token"])
     site = site_of(order["folder"], client, study=order["study"], agent=order["agent"])
-    serve(SiteRuntime(site, client, order["folder"]), SiteSettings(port=order["port"]), lambda _: None)
+    serve([SiteRuntime(site, client, order["folder"])], SiteSettings(port=order["port"]), lambda _: None)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,25 @@ def read_token(file: str | Path | None = None, variable: str = "PARLEY_TOKEN") -
     return token
 
 
+def read_tokens(file: str | Path | None = None) -> dict[str, str]:
+    """Agent -> token, of a site's token file: a line `TOKEN AGENT` for each of its strata.
+
+    A file with a token alone, or the environment, is for an agent that only the coordinator knows: its name is empty.
+    """
+    try:
+        lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        lines = []
+    rows = [line.split(maxsplit=1) for line in lines if line.strip()]
+    if len(rows) < 2 and not any(len(row) == 2 for row in rows):
+        return {"": read_token(file)}
+    found = {row[1].strip(): row[0] for row in rows if len(row) == 2}
+    if len(found) != len(rows):
+        allowed = "a token alone, or a line for every stratum: its token, a space and the agent's name"
+        raise InvalidInput("token file", found=f"{file}: {len(rows)} lines, {len(found)} with a name", allowed=allowed)
+    return found
+
+
 def _path(*parts: object) -> str:
     return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
 

@@ -57,6 +57,8 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
     contact: str = ""  # whom people at the site ask
     key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
+    place: str = ""  # the name of the site, where agents are its strata
+    stratum: str = ""  # the name of this one
     outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
     covariate: str = ""  # the name of what is asked of people before they are assigned; empty: nothing
     covariate_range: tuple[float, float] | None = None
@@ -214,7 +216,7 @@ class Journal:
     ) -> None:
         self._path, self._fold, self._clock = path, fold, clock
         self._end, self._last, self._line = 0, "", 0
-        self._mine = threading.Lock()
+        self._mine, self._depth = threading.RLock(), 0
         self._file = open_private(path, os.O_APPEND)
         sync_folder(path.parent)
 
@@ -226,13 +228,23 @@ class Journal:
 
     @contextmanager
     def turn(self) -> Iterator[Write]:
-        """Nobody else writes meanwhile, and all that was written is folded; yields what writes entries."""
+        """Nobody else writes meanwhile, and all that was written is folded; yields what writes entries.
+
+        Who has the turn may take it again: what a site does for one stratum is part of what it does for all.
+        """
         with self._mine:
             if self._file < 0:
                 raise InvalidInput("journal", found="closed", allowed="an open one", hint="Start the site again")
+            if self._depth:
+                yield self._write
+                return
             with lock_file(self._file):
                 self._catch_up()
-                yield self._write
+                self._depth += 1
+                try:
+                    yield self._write
+                finally:
+                    self._depth -= 1
 
     def _catch_up(self) -> None:
         """Fold what others wrote since; cut off a last line that nobody finished."""

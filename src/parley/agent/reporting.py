@@ -59,6 +59,8 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         grace_hours=problem.grace_hours,
         contact=problem.contact,
         key_pattern=problem.key_pattern,
+        place=problem.site_of[place] if problem.site_of else "",
+        stratum=problem.stratum_of[place] if problem.stratum_of else "",
         outcomes=tuple(map(_rules_of_outcome, problem.outcomes)),
     )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -86,6 +87,22 @@ class Site:
     def close(self) -> None:
         self._journal.close()
 
+    @property
+    def rules(self) -> journal.RulesSeen:
+        """What the study says about its sites."""
+        return self.people.rules
+
+    @property
+    def stratum(self) -> str:
+        """Who comes here, by the study's name for them; the agent's name where it has none."""
+        return self.rules.stratum or self.agent
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody else writes in the journal meanwhile, and `people` is all that was written."""
+        with self._journal.turn():
+            yield
+
     def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
         """Note what a phase asks; again the same is nothing new."""
         with self._journal.turn() as write:
@@ -149,7 +166,14 @@ class Site:
                 person = self.people[key]
             arms = self.people.phases[person.phase].plan.arms
             arm_name = None if person.arm is None else arms[person.arm]
-            return Assignment(participant=key, phase=person.phase, arm=arm_name, counted=person.counted, again=again)
+            return Assignment(
+                participant=key,
+                phase=person.phase,
+                arm=arm_name,
+                counted=person.counted,
+                again=again,
+                stratum=self.rules.stratum,
+            )
 
     def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
         """The covariate that is told when an arm is asked for. Of who has an arm it is fixed."""
@@ -554,7 +578,7 @@ NOBODY = {
 }
 
 
-class Assignment(Model):
+class Assignment(Model, omit_defaults=True):
     """What a person gets: an arm's name, or None outside of the study. Its probability stays in the journal."""
 
     participant: str
@@ -562,6 +586,7 @@ class Assignment(Model):
     arm: str | None
     counted: bool  # in the study
     again: bool  # it was given before
+    stratum: str = ""  # where the site has strata
 
 
 def checked_key(key: str) -> str:

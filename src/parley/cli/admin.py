@@ -42,6 +42,7 @@ from parley.text.status import ArmStatus, OutcomeStatus, overall
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
+    from parley.problem import Problem
 
 MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
 
@@ -63,7 +64,9 @@ for change in CHANGES:
 @click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
 @click.option("--id", "study_id", help="Address of the study; default: made from its name.")
 @click.option(
-    "--tokens", type=click.Path(file_okay=False), help="Issue every agent a token, each in a file of this folder."
+    "--tokens",
+    type=click.Path(file_okay=False),
+    help="Issue every agent a token, each in a file of this folder; the strata of a site share one.",
 )
 @with_client
 @json_option
@@ -83,12 +86,17 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
     if tokens is not None:
         Path(tokens).mkdir(parents=True, exist_ok=True)
         with progress_bar("issuing tokens", len(message.problem.sites), hidden=as_json) as advance:
-            for place, agent in enumerate(message.problem.sites, start=1):
-                files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
-                body = {"role": "agent", "study": made["id"], "agent": agent}
-                # There may be more agents than the coordinator lets one token ask for at once.
-                write_secret(files[agent], paced(partial(client.request, "POST", "tokens", json=body))["token"])
-                advance(1)
+            for place, agents in enumerate(_sites(message.problem), start=1):
+                file = str(Path(tokens) / f"{made['id']}-{'agent' if len(agents) == 1 else 'site'}-{place}.token")
+                issued = []
+                for agent in agents:
+                    body = {"role": "agent", "study": made["id"], "agent": agent}
+                    # There may be more agents than the coordinator lets one token ask for at once.
+                    issued.append(paced(partial(client.request, "POST", "tokens", json=body))["token"])
+                    files[agent] = file
+                    advance(1)
+                named = (f"{token} {agent}" for token, agent in zip(issued, agents, strict=True))
+                write_secret(file, issued[0] if len(issued) == 1 else "\n".join(named))
     if as_json:
         print_json({**made, "token_files": files, "warning": warning})
         return
@@ -97,6 +105,15 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
         say(f"  {agent}: {file}")
     if not files:
         say(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME")
+
+
+def _sites(problem: Problem) -> list[list[str]]:
+    """The agents of every site: its strata, or one."""
+    found: dict[str, list[str]] = {}
+    for agent in problem.sites:
+        place = problem.site_of[problem.agents.index(agent)] if problem.site_of else agent
+        found.setdefault(place, []).append(agent)
+    return list(found.values())
 
 
 @admin_command.command("issue-token")

@@ -288,6 +288,14 @@ def connect(server: str, token_file: str | None) -> Client:
     return Client(server, read_token(token_file), network=chosen_network())
 
 
+def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
+    """Agent -> its client, for every token of a site's file; the name is empty where the file says none."""
+    with needs("agent", "talking to a coordinator"):
+        from parley.agent.client import Client, read_tokens
+    network = chosen_network()
+    return {agent: Client(server, token, network=network) for agent, token in read_tokens(token_file).items()}
+
+
 def chosen_network() -> Network:
     """What `network_options` of the command in progress say."""
     from parley.agent.network import Network

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ from parley.agent.journal import Opened, read_entry
 from parley.cli.console import (
     attention,
     connect,
+    connect_strata,
     edge_options,
     errors,
     json_option,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
     from parley.agent.outbox import Outbox
     from parley.agent.site import Site
+    from parley.agent.strata import Strata
 
 _policy_option = click.option(
     "--policy",
@@ -56,6 +58,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
         click.option("--study", envvar="PARLEY_STUDY", help="The study's id; default: the one in the outbox."),
+        click.option("--stratum", help="The stratum, where the site has several and the command is about one."),
         _policy_option,
     ):
         function = option(function)
@@ -64,20 +67,35 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _OpenSite:
-    """A site's journal, and the client that goes with it if there is a token."""
+    """A site's journals, one for each stratum, and the clients that go with them if there are tokens."""
 
-    site: Site
-    client: Client | None
+    strata: Strata
+    clients: Mapping[str, Client | None]  # by agent
     outbox: str
+    chosen: str = ""  # the stratum that the options name
+
+    @property
+    def site(self) -> Site:
+        """The stratum that the options name, or the only one."""
+        return self.strata.named(self.chosen)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every stratum has a plan, and needs people."""
+        return all(site.people.current and site.status()["to_assign"] for site in self.strata.sites)
 
     def settle(self) -> None:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
-        if (at := self.site.sends_at) is not None and not self.site.due:
-            phase = self.site.status()["phase"]
+        for site in self.strata.sites:
+            self._settle(site, self.clients[site.agent])
+
+    def _settle(self, site: Site, client: Client | None) -> None:
+        if (at := site.sends_at) is not None and not site.due:
+            phase = site.status()["phase"]
             words = f"it is reported after {at:%Y-%m-%d %H:%M} UTC, or now by `parley site send {phase}`"
             errors.print(f"Phase {phase} is complete; {words}.", highlight=False)
-        if self.client is None:
-            if self.site.due:
+        if client is None:
+            if site.due:
                 errors.print(
                     "Not reported: no token is given (--token-file, or PARLEY_TOKEN). The phase is kept, and goes out "
                     "with the next command that has one, or with the service.",
@@ -87,7 +105,7 @@ class _OpenSite:
         from parley.agent.reporting import hand_over
 
         try:
-            hand_over(self.site, self.client, self.outbox, warn=partial(attention, self.site.agent))
+            hand_over(site, client, self.outbox, warn=partial(attention, site.agent))
         except Unreachable as error:
             errors.print(f"Not reported yet: {error}. It is kept, and sent the next time.", highlight=False)
         except InvalidInput as error:
@@ -95,52 +113,83 @@ class _OpenSite:
                 raise
 
 
-def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
-    """The first entry of the only journal in the outbox that fits; an error where there is none or more than one."""
+def _journals(outbox: str, study: str | None) -> list[Opened]:
+    """The first entry of every journal in the outbox, or of those of a study."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
         with path.open("rb") as file, lock_file(file.fileno()):  # Windows lets nobody read while another writes
             first = file.readline().partition(b" ")[2]
         entry = read_entry(read_json(first)["entry"]) if first else None
-        if isinstance(entry, Opened) and study in (None, entry.study) and name in (None, entry.agent):
+        if isinstance(entry, Opened) and study in (None, entry.study):
             found.append(entry)
-    if len(found) != 1:
+    return found
+
+
+def _strata_of(sites: Sequence[Site], outbox: str, name: str | None) -> Strata:
+    """The journals of one site: the one of the agent `name` with all strata beside it, or the only one there is."""
+    from parley.agent.strata import Strata
+
+    places: dict[tuple[str, str, str], list[Site]] = {}
+    for site in sites:
+        alone = "" if site.rules.place else site.agent
+        places.setdefault((site.study, site.rules.place, alone), []).append(site)
+    fitting = [there for there in places.values() if name is None or name in {site.agent for site in there}]
+    if len(fitting) != 1:
         raise InvalidInput(
             "--study, --agent",
-            found=f"{len(found)} journals in {outbox}",
-            allowed="one, or both options",
+            found=f"{sum(map(len, fitting))} journals in {outbox}",
+            allowed="those of one site, or both options",
             hint="Start with `parley site --study STUDY --token-file FILE`",
         )
-    return found[0]
+    return Strata(fitting[0])
 
 
 @contextmanager
 def _open_site(
-    server: str, token_file: str | None, study: str | None, name: str | None, outbox: str, policy: str | None
+    server: str,
+    token_file: str | None,
+    study: str | None,
+    name: str | None,
+    outbox: str,
+    policy: str | None,
+    stratum: str | None,
 ) -> Iterator[_OpenSite]:
-    """Open the site's journal; ask the coordinator only for what no journal knows yet."""
+    """Open the site's journals; ask the coordinator only for what no journal knows yet."""
     with needs("agent", "parley site"):
         from parley.agent.privacy import SitePolicy
         from parley.agent.reporting import site_of
         from parley.agent.site import Site
     own = SitePolicy.load(policy) if policy else None
     try:
-        client = connect(server, token_file)
+        clients = connect_strata(server, token_file)
     except InvalidInput as error:
         if error.key != "token":
             raise
-        client = None  # most commands need the journal alone
-    with client or nullcontext():
-        if client is not None and study is not None and not any(Path(outbox).glob(f"{study}/*/journal")):
-            agent = name or client.request("GET", "whoami")["agent"]
-            if agent is None:
+        clients = {}  # most commands need the journals alone
+    with ExitStack() as stack:
+        for client in clients.values():
+            stack.enter_context(client)
+        known = _journals(outbox, study)
+        sites: list[Site] = []
+        # The named one first: its journal knows whether others are strata of the same site.
+        for one in sorted(known, key=lambda one: one.agent != name):
+            if name != one.agent and name is not None and not any(site.rules.place for site in sites):
+                continue
+            sites.append(stack.enter_context(Site(outbox, study=one.study, agent=one.agent, policy=own)))
+        if study is not None and clients and (not known or "" not in clients):
+            only = clients.get("")
+            if only is not None and (agent := name or only.request("GET", "whoami")["agent"]) is not None:
+                clients = {agent: only}
+            if "" in clients:
                 raise click.UsageError("the token is not an agent's: name one with --agent")
-            site = site_of(outbox, client, study=study, agent=agent, policy=own)
-        else:
-            known = _only_journal(outbox, study, name)
-            site = Site(outbox, study=known.study, agent=known.agent, policy=own)
-        with site:
-            yield _OpenSite(site, client, outbox)
+            for agent in sorted(clients.keys() - {one.agent for one in known}):
+                made = site_of(outbox, clients[agent], study=study, agent=agent, policy=own)
+                sites.append(stack.enter_context(made))
+        strata = _strata_of(sites, outbox, name or next((agent for agent in clients if agent), None))
+        chosen = stratum or next((site.stratum for site in strata.sites if site.agent == name), "")
+        unnamed = clients.get("") if len(strata.sites) == 1 else None
+        mine = {site.agent: clients.get(site.agent, unnamed) for site in strata.sites}
+        yield _OpenSite(strata, mine, outbox, chosen)
 
 
 @edge_options("site")
@@ -171,11 +220,14 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     code = read_token(code_file) if code_file else ""
     settings = SiteSettings(host=host, port=port, code=code, **served)
     with _open_site(**options) as opened:
-        if opened.client is None:
-            raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        runtime = SiteRuntime(opened.site, opened.client, opened.outbox)
-        serve(runtime, settings, lambda address: say(f"Parley site at {address}"))
+        runtimes = []
+        for site in opened.strata.sites:
+            if (client := opened.clients[site.agent]) is None:
+                allowed = "a token in a file, or in PARLEY_TOKEN; of several strata each in a line of the file"
+                raise InvalidInput("token", found=f"none for {site.agent!r}", allowed=allowed)
+            runtimes.append(SiteRuntime(site, client, opened.outbox))
+        serve(runtimes, settings, lambda address: say(f"Parley site at {address}"))
 
 
 def _with_site(function: Callable[..., None]) -> Callable[..., None]:
@@ -214,11 +266,11 @@ def assign(
     as_json: bool,
 ) -> None:
     """Assign the person KEY an arm. The same key always gets the same arm."""
-    site = opened.site
-    if site.people.current is None or site.status()["to_assign"] == 0:
+    if not opened.ready:
         opened.settle()
+    more: dict[str, Any] = {"covariate": covariate, "without_covariate": without_covariate}
     try:
-        given = site.assign(key, somebody_else=somebody_else, covariate=covariate, without_covariate=without_covariate)
+        given = opened.strata.assign(key, opened.chosen, somebody_else=somebody_else, **more)
     except SimilarKey as error:
         raise NotNow(f"{error} (--somebody-else)") from None
     if as_json:
@@ -241,7 +293,7 @@ _outcome_option = click.option("--of", "named", default="", help="A further outc
 @_with_site
 def outcome(opened: _OpenSite, key: str, reward: float, named: str) -> None:
     """Enter the REWARD of the person KEY. You can change it until the phase is reported."""
-    opened.site.outcome(key, reward, named)
+    opened.strata.outcome(key, reward, named)
     say(f"{key}: {f'{named} ' if named else ''}{reward:g} noted")
     opened.settle()
 
@@ -252,7 +304,7 @@ def outcome(opened: _OpenSite, key: str, reward: float, named: str) -> None:
 @_with_site
 def missing(opened: _OpenSite, key: str, named: str) -> None:
     """Mark the outcome of the person KEY as missing: it will never come."""
-    opened.site.missing(key, named)
+    opened.strata.missing(key, named)
     say(f"{key}: {f'{named} ' if named else ''}marked as missing")
     opened.settle()
 
@@ -324,9 +376,10 @@ def correct(
     from parley.agent.outbox import Outbox
     from parley.agent.privacy import Disclosure
 
-    site = opened.site
     if not outcomes and not further:
         raise click.UsageError("Missing option '--outcome', or '--further'.")
+    # They are of one phase, and so of one stratum.
+    site = opened.strata.known(next(iter((*outcomes, *(row[1:] for row in further))))[0])
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
         disclosure = Disclosure(site.people.rules, site.policy)
@@ -370,10 +423,16 @@ def status(opened: _OpenSite, as_json: bool) -> None:
         opened.settle()
     except ParleyError as error:
         errors.print(f"The coordinator: {error}", highlight=False)
-    shown = opened.site.status()
+    shown = [opened.site] if opened.chosen else opened.strata.sites
     if as_json:
-        print_json(shown)
+        found = [site.status() for site in shown]
+        print_json(found[0] if len(found) == 1 else {"strata": found})
         return
+    for site in shown:
+        _say_status(site.status())
+
+
+def _say_status(shown: Mapping[str, Any]) -> None:
     say(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}")
     if shown["phase"]:
         asked, reported = plural(shown["asked"], "person", "people"), ", reported" if shown["reported"] else ""

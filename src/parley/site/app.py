@@ -4,7 +4,7 @@
 from it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar
@@ -22,7 +22,8 @@ from starlette.staticfiles import StaticFiles
 from parley import __version__
 from parley.agent.outcomes import PRIMARY
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment, Entered, Site
+from parley.agent.site import LONGEST_KEY, Assignment, Entered
+from parley.agent.strata import Strata
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.hooks import edges
@@ -102,6 +103,9 @@ class Participant(Model):
 class Newcomer(Participant):
     """Who is to have an arm."""
 
+    stratum: Annotated[
+        str, described("The stratum, by the study's name for it, where the site has several; nobody changes it.")
+    ] = ""
     somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
     covariate: Annotated[
         float | None, described("The study's covariate, where it has one. It is never taken after the assignment.")
@@ -172,6 +176,12 @@ class RowAnswers(Model):
     rows: list[RowAnswer]
 
 
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which stratum is asked about."""
+
+    stratum: Annotated[str, described("Where the site has several.")] = ""
+
+
 class Contact(Model):
     """Whether the site talks to its coordinator."""
 
@@ -209,27 +219,28 @@ class SiteStatus(Model):
 class Api:
     """The operations, each one call of the site."""
 
-    def __init__(self, runtime: SiteRuntime, access: Access) -> None:
-        self._runtime, self._site, self._access = runtime, runtime.site, access
+    def __init__(self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access) -> None:
+        self._runtimes, self._strata, self._access = runtimes, strata, access
 
     async def assign(self, request: Request) -> Response:
         """Give a participant an arm: drawn the first time (201), and for ever the same (200). A new key that reads like
-        a known one is refused, unless the request says that this is another person.
+        a known one is refused, unless the request says that this is another person. Where the site has strata, the
+        first request names one; a later one may leave it out, and is refused if it names another.
         """
         body = await self._read(request, Newcomer)
-        more = {"covariate": body.covariate, "without_covariate": body.without_covariate}
+        more = {"stratum": body.stratum, "covariate": body.covariate, "without_covariate": body.without_covariate}
         given = await self.given(body.participant, somebody_else=body.somebody_else, **more)
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
     async def given(self, participant: str, **more: Any) -> Assignment:
-        """The arm of a participant, in the journal before anybody hears of it; `more` is what `Site.assign` takes."""
-        given: Assignment = await self._done(partial(self._site.assign, **more), participant)
+        """The arm of a participant, in the journal before anybody hears of it; `more` is what `Strata.assign` takes."""
+        given: Assignment = await self._done(partial(self._strata.assign, **more), participant)
         return given
 
     async def note_outcome(self, request: Request) -> Response:
         """Note an outcome. It can be corrected until the phase is reported."""
         body = await self._read(request, Outcome)
-        await self._done(self._site.outcome, body.participant, body.reward, body.outcome)
+        await self._done(self._strata.outcome, body.participant, body.reward, body.outcome)
         return JSONResponse(body.to_json())
 
     async def note_outcomes(self, request: Request) -> Response:
@@ -247,13 +258,17 @@ class Api:
     async def note_missing(self, request: Request) -> Response:
         """Note that no outcome will come of a participant, or not the one that is named."""
         body = await self._read(request, Lost)
-        await self._done(self._site.missing, body.participant, body.outcome)
+        await self._done(self._strata.missing, body.participant, body.outcome)
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
-    async def get_status(self, _: Request) -> Response:
-        """How far the phase is. Keep it from those who enrol: who also sees all arms can guess the last ones."""
-        found = await anyio.to_thread.run_sync(self._site.status)
-        shown = SiteStatus(**found, coordinator=self._runtime.words, seconds_since_contact=self._silence)
+    async def get_status(self, request: Request) -> Response:
+        """How far the phase of a stratum is. Keep it from those who enrol: who also sees all arms can guess the last
+        ones.
+        """
+        site = self._strata.named(request.query_params.get("stratum", ""))
+        runtime = self._runtimes[site.stratum]
+        found = await anyio.to_thread.run_sync(site.status)
+        shown = SiteStatus(**found, coordinator=runtime.words, seconds_since_contact=_rounded(runtime.silence))
         return JSONResponse(shown.to_json())
 
     async def openapi(self, request: Request) -> Response:
@@ -262,15 +277,11 @@ class Api:
 
     async def healthz(self, _: Request) -> Response:
         """Whether the site talks to its coordinator: 503 if the last answer is long ago, or was never."""
-        since = self._runtime.silence
+        heard = [known for one in self._runtimes.values() if (known := one.silence) is not None]
+        since = max(heard) if len(heard) == len(self._runtimes) else None
         well = since is not None and since < LATE
-        found = Contact(status="ok" if well else "silent", seconds_since_contact=self._silence)
+        found = Contact(status="ok" if well else "silent", seconds_since_contact=_rounded(since))
         return JSONResponse(found.to_json(), status_code=200 if well else 503)
-
-    @property
-    def _silence(self) -> float | None:
-        since = self._runtime.silence
-        return None if since is None else round(since, 1)
 
     def _take(self, rows: list[Any]) -> list[RowAnswer]:
         """Rows that have the form of one are offered to the site; it refuses others among them."""
@@ -283,7 +294,7 @@ class Api:
                 offered[place] = Entered(read.participant, read.reward, read.outcome)
             except InvalidInput as error:
                 wrong[place] = error
-        refused = self._site.record(list(offered.values()), partly=True)
+        refused = self._strata.record(list(offered.values()), partly=True)
         wrong |= {place: why for place, why in zip(offered, refused, strict=True) if why is not None}
         return [
             RowAnswer(
@@ -301,10 +312,15 @@ class Api:
             reached("site-before-answer")
             return found
         finally:
-            self._runtime.noted()
+            for runtime in self._runtimes.values():
+                runtime.noted()
 
     async def _read(self, request: Request, kind: type[M]) -> M:
         return kind.from_json(await self._access.json(request))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 DOCUMENT = Service(
@@ -329,9 +345,9 @@ the disk. Refusals are `application/problem+json` (RFC 9457), unless the operati
 class SiteParts:
     """What operations of edges work with: the site, who comes in, and how the site's own API assigns."""
 
-    site: Site
+    strata: Strata
     access: Access
-    given: Callable[..., Awaitable[Assignment]]  # participant, and as `Site.assign`: in the journal before it returns
+    given: Callable[..., Awaitable[Assignment]]  # participant, and as `Strata.assign`: in the journal before it returns
     options: Mapping[str, Any]  # of `parley site`, that edges added
 
 
@@ -349,7 +365,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
         row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),
         row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
         row("POST", "/v1/missing", api.note_missing, **people, body=Lost, answer=Gone),
-        row("GET", "/v1/status", api.get_status, tag="site", answer=SiteStatus),
+        row("GET", "/v1/status", api.get_status, tag="site", query=Chosen, answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),
     )
@@ -366,10 +382,15 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
     return problem(error.status_code, error.detail)
 
 
-def create_app(runtime: SiteRuntime, access: Access, options: Mapping[str, Any] | None = None) -> Starlette:
-    """The application; `access` decides who comes in, `options` are those of edges."""
-    api, pages = Api(runtime, access), Pages(runtime, access)
-    parts = SiteParts(site=runtime.site, access=access, given=api.given, options=options or {})
+def create_app(
+    runtimes: SiteRuntime | Sequence[SiteRuntime], access: Access, options: Mapping[str, Any] | None = None
+) -> Starlette:
+    """The application of a site, or of its strata; `access` decides who comes in, `options` are those of edges."""
+    each = runtimes if isinstance(runtimes, Sequence) else (runtimes,)
+    strata = Strata(runtime.site for runtime in each)
+    by_name = {runtime.site.stratum: runtime for runtime in each}
+    api, pages = Api(by_name, strata, access), Pages(by_name, strata, access)
+    parts = SiteParts(strata=strata, access=access, given=api.given, options=options or {})
 
     def guarded(handler: Handler, refuse: Refuse) -> Handler:
         async def endpoint(request: Request) -> Response:
@@ -445,21 +466,23 @@ class SiteSettings:
             )
 
 
-def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str], None]) -> None:
+def serve(runtimes: Sequence[SiteRuntime], settings: SiteSettings, announce: Callable[[str], None]) -> None:
     """Serve until stopped; `announce` gets the address as soon as connections are taken."""
     with bind(settings.host, settings.port) as listener:
         secure = bool(settings.tls_cert)
         access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
         limits = ConnectionLimits(connections=min(CONNECTIONS, affordable_connections()))
         config = uvicorn.Config(
-            create_app(runtime, access, settings.options),
+            create_app(runtimes, access, settings.options),
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
             **limits.uvicorn(problem),
         )
         announce(address(listener, settings.host, secure=secure))
-        runtime.start()
+        for runtime in runtimes:
+            runtime.start()
         try:
             uvicorn.Server(config).run(sockets=[listener])
         finally:
-            runtime.close()
+            for runtime in runtimes:
+                runtime.close()

@@ -1,12 +1,12 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio.to_thread
 from babel import Locale
@@ -21,6 +21,7 @@ from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
 from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Entered, Site, checked_key
+from parley.agent.strata import Strata
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
@@ -47,8 +48,27 @@ A_YEAR = 365 * 86_400
 class Pages:
     """Handlers of the page's forms; each answers with the page itself."""
 
-    def __init__(self, runtime: SiteRuntime, access: Access) -> None:
-        self._runtime, self._site, self._access = runtime, runtime.site, access
+    def __init__(
+        self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access, here: str | None = None
+    ) -> None:
+        """`here` is the stratum whose people the page lists: the first unless given."""
+        self._stratum = strata.names[0] if here is None else here
+        self._runtimes, self._strata, self._access = runtimes, strata, access
+        self._runtime = runtimes[self._stratum]
+        self._site = self._runtime.site
+
+    def _at(self, stratum: str) -> Self:
+        """The page of another stratum; this one where there is none of that name."""
+        known = stratum in self._runtimes and stratum != self._stratum
+        return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
+
+    def _asked(self, fields: Mapping[str, str]) -> Self:
+        """The page that a form is about: of the stratum of the person it names or seeks, or of the one it came from."""
+        with suppress(InvalidInput):
+            owner = self._strata.of(fields.get("sought") or fields.get("participant", ""))
+            if owner is not None:
+                return self._at(owner.stratum)
+        return self._at(fields.get("stratum", "") or fields.get("here", ""))
 
     async def enter(self, request: Request) -> Response:
         """Ask for the code, once."""
@@ -71,9 +91,10 @@ class Pages:
             return self._choose(request)
         with self._reading(request):
             if request.method == "GET":
-                return await anyio.to_thread.run_sync(self._whole, request, {}, 200)
+                shown = self._at(request.query_params.get("stratum", ""))
+                return await anyio.to_thread.run_sync(shown._whole, request, {}, 200)
             fields = await self._access.form(request)
-            return await anyio.to_thread.run_sync(self._answer, request, fields)
+            return await anyio.to_thread.run_sync(self._asked(fields)._answer, request, fields)
 
     def refused(self, request: Request, status: int, error: Exception) -> Response:
         with self._reading(request):
@@ -101,8 +122,10 @@ class Pages:
         try:
             shown, status = self._do(fields), 200
         except SimilarKey as error:
-            shown, status = {"similar": self._line(self._site.people[error.similar]), "new": error.key}, 409
-            shown["entered"] = {name: fields[name] for name in ("covariate", "without_covariate") if name in fields}
+            alike = self._at(self._strata.known(error.similar).stratum)
+            shown, status = {"similar": alike._line(alike._site.people[error.similar]), "new": error.key}, 409
+            again = ("stratum", "covariate", "without_covariate")
+            shown["entered"] = {name: fields[name] for name in again if name in fields}
         except ParleyError as error:
             shown, status = {"problem": error_text(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
@@ -115,8 +138,9 @@ class Pages:
         match what:
             case "assign":
                 typed = fields.get("covariate", "").strip()
-                given = self._site.assign(
+                given = self._strata.assign(
                     key,
+                    fields.get("stratum", ""),
                     somebody_else="somebody_else" in fields,
                     covariate=_typed(typed) if typed and "without_covariate" not in fields else None,
                     without_covariate="without_covariate" in fields,
@@ -150,7 +174,7 @@ class Pages:
             case "find":
                 return {}
             case "table":
-                taken = take_table(self._site, fields.get("table", ""))
+                taken = take_table(self._strata, fields.get("table", ""))
                 return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
@@ -175,6 +199,8 @@ class Pages:
             yes_no=people.rules.values == YES_OR_NO,
             columns=[gettext(one) for one in COLUMNS] + [one.name for one in people.rules.outcomes],
             examples=[gettext("yes") if one.values == YES_OR_NO else "1" for one in _outcomes(people.rules)],
+            strata=self._listed_strata(),
+            here=self._stratum,
             ask=people.rules.contact or gettext(ADMINISTRATOR),
             over=standing["stage"] in OVER,
             answer=people.stage.answer,
@@ -191,6 +217,13 @@ class Pages:
             moment=moment,
             decimal=figure,
         )
+
+    def _listed_strata(self) -> list[dict[str, Any]]:
+        """Every stratum, where there are several: how many outcomes it awaits, and whether it needs people."""
+        if len(self._strata.sites) == 1:
+            return []
+        found = ((site.stratum, site.status()) for site in self._strata.sites)
+        return [{"name": name, "awaited": one["pending"], "needed": one["to_assign"] > 0} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         """A page of those awaited (overdue first), of all of this phase, or of all whose key has what is sought."""
@@ -276,7 +309,11 @@ class Pages:
             "language": language(),
             "languages": [(code, (Locale(code).get_language_name() or code).capitalize()) for code in LANGUAGES],
         }
-        text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
+        text = (
+            environment(HERE / "templates")
+            .get_template(template)
+            .render(site=self._site, where=self._strata.place, **(values | shared))
+        )
         return HTMLResponse(text, status_code=status)
 
 
@@ -392,14 +429,14 @@ class Taken:
             self.wrong.append((line, words))
 
 
-def take_table(site: Site, text: str, source: str = TABLE) -> Taken:
+def take_table(site: Site | Strata, text: str, source: str = TABLE) -> Taken:
     """Take the rows of a table, all or none.
 
     The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that
     will not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be `no` and `yes`. In a study
     with further outcomes each has a column of its name, and a table has at least one of all of them.
     """
-    rules = site.people.rules
+    rules = site.rules
     named = {one.name.lower(): one for one in rules.outcomes}
     table = read_table(
         text.encode("utf-8", "replace"),

@@ -11,7 +11,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from parley.agent.site import Assignment, Site, checked_key
+from parley.agent.site import Assignment, checked_key
+from parley.agent.strata import Strata
 from parley.covariates import checked_x
 from parley.errors import InvalidInput, NotNow
 from parley.protocol.codec import Model, described, sha256
@@ -20,8 +21,8 @@ from parley.site.app import SiteOperation, SiteParts
 
 
 class EvaluationRequest(Model, forbid_unknown_fields=False):
-    """For whom a flag is evaluated. Of the context only `targetingKey` is read, and the covariate of the study by its
-    name, if it has one; nothing else is kept.
+    """For whom a flag is evaluated. Of the context only `targetingKey` is read, `stratum` where the site has several,
+    and the covariate of the study by its name, if it has one; nothing else is kept.
     """
 
     context: Annotated[
@@ -67,8 +68,10 @@ class NotEvaluated(Refused):
 class Flags:
     """The two operations of OFREP. `given` assigns as the site's own API does."""
 
-    def __init__(self, given: Callable[..., Awaitable[Assignment]], access: Access, *, flag: str, site: Site) -> None:
-        self._given, self._access, self._flag, self._site = given, access, flag, site
+    def __init__(
+        self, given: Callable[..., Awaitable[Assignment]], access: Access, *, flag: str, strata: Strata
+    ) -> None:
+        self._given, self._access, self._flag, self._strata = given, access, flag, strata
 
     async def evaluate_flag(self, request: Request) -> Response:
         """The arm of a participant as the value of a flag (OFREP); whoever has none yet is assigned."""
@@ -95,7 +98,8 @@ class Flags:
 
     async def _evaluated(self, request: Request) -> Evaluation:
         participant, more = await self._participant(request)
-        metadata: dict[str, bool | int | str] = {"study": self._site.study, "agent": self._site.agent}
+        site = self._strata.of(participant) or self._strata.named(more.get("stratum", ""))
+        metadata: dict[str, bool | int | str] = {"study": site.study, "agent": site.agent}
         try:
             given = await self._given(participant, somebody_else=True, **more)  # programs do not mistype keys
         except NotNow as error:
@@ -116,17 +120,24 @@ class Flags:
             key = context.get("targetingKey")
             if key in ("", None):
                 raise NotEvaluated("TARGETING_KEY_MISSING", "context.targetingKey is the participant's key: send one")
-            return checked_key(key), self._covariate(checked_key(key), context)
+            return checked_key(key), self._of_newcomer(checked_key(key), context)
         except InvalidInput as error:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
 
-    def _covariate(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
-        """The covariate of who is not assigned yet. A flag is evaluated again and again: later values are ignored."""
-        name = self._site.people.rules.covariate
-        if not name or key in self._site.people.persons:
+    def _of_newcomer(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
+        """Stratum and covariate of who is not assigned yet. A flag is evaluated again and again: later ones are
+        ignored.
+        """
+        if self._strata.of(key) is not None:
             return {}
-        x = context.get(name)
-        return {"without_covariate": True} if x is None else {"covariate": checked_x(name, x)}
+        found: dict[str, Any] = {}
+        if len(self._strata.sites) > 1:
+            said = context.get("stratum", "")
+            found["stratum"] = self._strata.named(said if isinstance(said, str) else repr(said)).stratum
+        if name := self._strata.rules.covariate:
+            x = context.get(name)
+            found |= {"without_covariate": True} if x is None else {"covariate": checked_x(name, x)}
+        return found
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +148,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def operations(site: SiteParts) -> tuple[SiteOperation, ...]:
     """One flag by its key, and all of them; the key is the study's id unless the option says another."""
-    flags = Flags(site.given, site.access, flag=site.options.get("flag") or site.site.study, site=site.site)
+    flags = Flags(
+        site.given, site.access, flag=site.options.get("flag") or site.strata.sites[0].study, strata=site.strata
+    )
     ofrep: dict[str, Any] = {"tag": "feature flags", "method": "POST", "place": Place}
     ofrep |= {"body": EvaluationRequest, "failure": EvaluationFailure, "refused": flags.refused}
     return (

@@ -1,0 +1,159 @@
+"""The strata of a site: an agent each, with a journal, a plan and a key of its own.
+
+A person is in one stratum for ever, and a key in one journal. Whoever enrols takes the turn of every journal of the
+site, so that two processes cannot enrol one person in two strata; what is then written is one line of one journal. So
+a kill leaves the person enrolled or not, in one stratum or in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from parley.agent.journal import RulesSeen
+from parley.agent.outcomes import PRIMARY
+from parley.agent.site import Assignment, Entered, Site, checked_key
+from parley.errors import InvalidInput, NotNow, SimilarKey
+from parley.text.translation import Translatable
+
+
+class Strata:
+    """All strata of a site, or the only one. What is said of a person goes to the journal that knows the key.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> young, old = (
+    ...     Site(folder.name, study="s", agent=f"Leeds, {name}", rules=RulesSeen(place="Leeds", stratum=name))
+    ...     for name in ("young", "old")
+    ... )
+    >>> for site in (young, old):
+    ...     site.begin(phase=1, plan="ab", arms=("A", "B"), draws=(0, 1))
+    >>> leeds = Strata([young, old])
+    >>> leeds.names, leeds.assign("p-001", "old").stratum, leeds.assign("p-001").again
+    (('old', 'young'), 'old', True)
+    >>> leeds.assign("p-002")
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: stratum: found nothing; allowed: old or young
+    >>> leeds.assign("p-001", "young")
+    Traceback (most recent call last):
+    parley.errors.NotNow: 'p-001' was assigned in the stratum 'old': nobody changes strata
+    >>> leeds.close(); folder.cleanup()
+    """
+
+    def __init__(self, sites: Iterable[Site]) -> None:
+        # One order for every process: two that wait for each other's journal would wait for ever.
+        self.sites = tuple(sorted(sites, key=lambda site: site.agent))
+        if len({site.study for site in self.sites}) != 1 or len({site.rules.place for site in self.sites}) != 1:
+            found = ", ".join(f"{site.agent!r} in {site.study!r}" for site in self.sites)
+            raise InvalidInput("strata", found=found, allowed="agents of one site in one study")
+        if len(set(self.names)) != len(self.sites):
+            raise InvalidInput("strata", found=", ".join(self.names), allowed="every stratum once")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The strata, as the study calls them."""
+        return tuple(site.stratum for site in self.sites)
+
+    @property
+    def rules(self) -> RulesSeen:
+        """What the study says about its sites; what it says of one stratum alone is that of the first."""
+        return self.sites[0].rules
+
+    @property
+    def place(self) -> str:
+        """The name of the site."""
+        return self.rules.place or self.sites[0].agent
+
+    def close(self) -> None:
+        for site in self.sites:
+            site.close()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody else writes in any journal of the site meanwhile."""
+        with ExitStack() as turns:
+            for site in self.sites:
+                turns.enter_context(site.turn())
+            yield
+
+    def named(self, stratum: str) -> Site:
+        """The site of a stratum; it need not be named where there is only one."""
+        if not stratum and len(self.sites) == 1:
+            return self.sites[0]
+        for site in self.sites:
+            if stratum == site.stratum:
+                return site
+        found = repr(stratum)[:60] if stratum else Translatable("nothing")
+        allowed = self.names[0]
+        if len(self.names) > 1:
+            some = ", ".join(self.names[:-1])
+            allowed = Translatable("{some} or {last}", some=some, last=self.names[-1])
+        raise InvalidInput("stratum", found=found, allowed=allowed)
+
+    def of(self, participant: str) -> Site | None:
+        """The stratum that a person is in; None of somebody who is not known here."""
+        key = checked_key(participant)
+        return next((site for site in self.sites if key in site.people.persons), None)
+
+    def known(self, participant: str) -> Site:
+        """The same; of somebody unknown the one whose refusal names a similar key, if there is any."""
+        key = checked_key(participant)
+        alike = (site for site in self.sites if site.people.similar(key))
+        return self.of(key) or next(alike, self.sites[0])
+
+    def assign(self, participant: str, stratum: str = "", *, somebody_else: bool = False, **more: Any) -> Assignment:
+        """As `Site.assign`, in a stratum that must be named where there are several; a known person stays in theirs."""
+        key = checked_key(participant)
+        with self.turn():
+            site = self.of(key)
+            if site is None:
+                site = self.named(stratum)
+                similar = next(filter(None, (one.people.similar(key) for one in self.sites)), None)
+                if similar and not somebody_else:
+                    raise SimilarKey(key, similar)
+            elif stratum and self.named(stratum) is not site:
+                raise NotNow(
+                    Translatable(
+                        "{key!r} was assigned in the stratum {stratum!r}: nobody changes strata",
+                        key=key,
+                        stratum=site.stratum,
+                    )
+                )
+            return site.assign(key, somebody_else=somebody_else, **more)
+
+    def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
+        """As `Site.outcome`."""
+        with self.turn():
+            self.known(participant).outcome(participant, reward, outcome)
+
+    def missing(self, participant: str, outcome: str = PRIMARY) -> None:
+        """As `Site.missing`."""
+        with self.turn():
+            self.known(participant).missing(participant, outcome)
+
+    def record(
+        self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
+    ) -> list[InvalidInput | NotNow | None]:
+        """As `Site.record`. Rows of several strata are several lines of several journals: a kill in between leaves
+        those of the first ones, and to send the same rows again adds the rest.
+        """
+        found: list[InvalidInput | NotNow | None] = [None] * len(rows)
+        with self.turn():
+            parts: dict[Site, list[int]] = {}
+            for number, row in enumerate(rows):
+                parts.setdefault(self._judge(row), []).append(number)
+            for judged in (False, True):
+                if judged and not (take and (partly or not any(found))):
+                    break
+                for site, numbers in parts.items():
+                    answers = site.record([rows[one] for one in numbers], take=judged, partly=partly)
+                    for one, answer in zip(numbers, answers, strict=True):
+                        found[one] = answer
+        return found
+
+    def _judge(self, row: Entered) -> Site:
+        try:
+            return self.known(row.participant)
+        except InvalidInput:  # no key at all: whoever judges the row says so
+            return self.sites[0]
