@@ -30,7 +30,7 @@ TEMPLATE = FOLDER / "messages.pot"
 SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
 # What an audience does not call so: it has words of its own for every message with one of these.
-RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent"
+RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent|mixed means?|bets?"
 NOT_SAID = {
     "trial": re.compile(rf"\b({RESEARCHERS})\b", re.IGNORECASE),
     "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),

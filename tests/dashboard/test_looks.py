@@ -123,13 +123,14 @@ def viewer(here):
 
 
 def test_a_viewer_reads_the_same_samples_on_both_pages(viewer):
-    spent = {}
-    for path in ("/studies/looks", "/studies/looks/samples"):
-        rows = re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', viewer.browser.get(path).text, flags=re.DOTALL)
-        cells = {name: re.findall(r'<td class="num">([^<]*)</td>', row) for name, row in rows if name in viewer.agents}
-        spent[path] = {name: found[1 if path.endswith("looks") else 0] for name, found in cells.items() if found}
-    assert len(spent["/studies/looks"]) == len(viewer.agents)
-    assert spent["/studies/looks"] == spent["/studies/looks/samples"]
+    overview, samples = (viewer.browser.get(path).text for path in ("/studies/looks", "/studies/looks/samples"))
+    listed = dict(
+        re.findall(r"<li class.*?<strong>([^<]+)</strong>.*?([\d,]+) samples? so far", overview, flags=re.DOTALL)
+    )
+    rows = re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', samples, flags=re.DOTALL)
+    cells = {name: re.findall(r'<td class="num">([^<]*)</td>', row) for name, row in rows if name in viewer.agents}
+    assert len(listed) == len(viewer.agents)
+    assert listed == {name: found[0] for name, found in cells.items() if found}
 
 
 def test_agents_who_ask_the_same_are_told_once_over_all_pages(here):

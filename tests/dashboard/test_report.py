@@ -130,7 +130,7 @@ def test_a_tolerance_is_drawn_where_arms_are_compared(here, told):
     rows = 2 * len(agent["arms"])
     assert page.count('class="equivalent"') == rows, "to the leader, of two agents; means have none"
     made = forest_chart(agent["arms"], "to_leader", "", to=agent["leader"], tolerance=0.3)
-    left, width = map(float, re.search(r'<rect y="26" x="([\d.]+)" width="([\d.]+)"', made).groups())
+    left, width = map(float, re.search(r'<rect y="30" x="([\d.]+)" width="([\d.]+)"', made).groups())
     zero = float(re.search(r'<line x1="([\d.]+)"[^>]*class="limit"', made)[1])
     assert left + width / 2 == pytest.approx(zero, abs=0.02)
     assert "shaded: within 0.300" in made

@@ -230,6 +230,19 @@ def meter(share: float) -> Markup:
     )
 
 
+def progress(observed: float, recruited: float, planned: float, due: float | None, label: str) -> Markup:
+    """A phase of one site: observed (full), begun (pale), asked for (outlined), expected by now (a tick)."""
+    x = Scale(0.0, max(planned, recruited) or 1.0, 1.0, 159.0)
+    drawn = [
+        element("rect", x=x(0), y=4.5, width=x(planned) - x(0), height=9, class_="planned"),
+        element("rect", x=x(0), y=4, width=x(recruited) - x(0), height=10, class_="begun"),
+        element("rect", x=x(0), y=4, width=x(observed) - x(0), height=10, class_="spent"),
+    ]
+    if due is not None:
+        drawn.append(line(x(due), 1, x(due), 17, "limit"))
+    return element("svg", *drawn, class_="bullet progress", viewBox="0 0 160 18", role="img", aria_label=label)
+
+
 def bullet(spent: float, planned: float, bound: float | None, largest: float, label: str) -> Markup:
     """Samples spent (full), planned (outlined), and the lower-bound estimate (a tick)."""
     x = Scale(0.0, largest or 1.0, 0.0, 238.0)

@@ -195,7 +195,13 @@ def _label(one: Found, agent: Found, to: str | None) -> str:
 def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
     """The numbers of an outcome, a table an agent."""
     control = [f"Difference to {panel['control']}"] if panel["control"] else []
-    head = [words["arm"], *(["Guardrail"] if panel["guardrail"] else []), "Mixed mean", *control, words["draws"]]
+    head = [
+        words["arm"],
+        *(["Guardrail"] if panel["guardrail"] else []),
+        gettext("Mixed mean"),
+        *control,
+        words["draws"],
+    ]
     return [
         (
             agent["agent"],

@@ -1,7 +1,7 @@
 """Templates, escaped by default, and what they may use."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -45,7 +45,12 @@ def _time(text: str | None) -> Markup:
     """A time of which a reader sees how long ago it was, and on hovering when."""
     if not text:
         return Markup(DASH)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, clock(text), ago(text))
+    return Markup('<time datetime="{}" data-show="ago" title="{}">{}</time>').format(text, clock(text), ago(text))
+
+
+def _moment(show: str, words: Callable[[str], str]) -> Callable[[str], Markup]:
+    """A filter for times: the page has them in UTC, and its script shows them in the reader's zone and language."""
+    return lambda text: Markup('<time datetime="{}" data-show="{}">{}</time>').format(text, show, words(text))
 
 
 def _stage(stage: str) -> Markup:
@@ -125,8 +130,8 @@ def environment(*folders: Path) -> Environment:
         "percent_whole": lambda share: f"{100 * share:.0f} %",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "time": _time,
-        "clock": clock,
-        "stamp": stamp,
+        "clock": _moment("clock", clock),
+        "stamp": _moment("stamp", stamp),
         "gap": gap,
         "status": status_text,
         "candidates": candidates_text,
@@ -262,7 +267,7 @@ def clock(text: str) -> str:
 
 
 def stamp(text: str) -> str:
-    """A time in a table, to the second; the foot of every page says that times are UTC.
+    """A time in a table, to the second, in UTC.
 
     >>> stamp("2026-01-03T08:09:10.123Z")
     '3 Jan 2026, 08:09:10'

@@ -25,7 +25,7 @@ from parley.protocol.acts import ConfirmedSignBody
 from parley.protocol.codec import read_json
 from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, gettext
 
 UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
 HEAD = (
@@ -277,8 +277,12 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float)
 
 
 def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool, tolerance: float) -> Markup:
-    what = "Mixed means" if to is None else f"Differences to {to}"
-    label = f"{what} of {agent['agent']}, with the intervals that hold together; numbers are below"
+    what = gettext("Mixed means") if to is None else gettext("Differences to %(arm)s", arm=to)
+    label = gettext(
+        "%(what)s of %(agent)s, with the intervals that hold together; numbers are below",
+        what=what,
+        agent=agent["agent"],
+    )
     return forest_chart(agent["arms"], kind, label, to=to, rates=rates, tolerance=tolerance)
 
 

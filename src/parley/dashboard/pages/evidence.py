@@ -132,7 +132,7 @@ def _panels(
     for arms, (place, *others) in same.values():
         agent, left = name or _named([board.agents[one] for one in (place, *others)]), board.candidates[place]
         begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
-        timeline = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
+        timeline = gettext("Mixed means of %(agent)s over the phases, with intervals; numbers are below", agent=agent)
         case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
         panels.append(
             {

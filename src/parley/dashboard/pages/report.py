@@ -352,7 +352,7 @@ def _led(panel: Mapping[str, Any]) -> str:
 
 
 def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
-    kinds = {"mean": "Mixed mean", "to_leader": f"Difference to {panel['leader']}"}
+    kinds = {"mean": gettext("Mixed mean"), "to_leader": f"Difference to {panel['leader']}"}
     kinds |= {"to_control": f"Difference to {found['control']}"} if found["control"] else {}
     rows = [
         (one["arm"], one["status"], *(one[kind]["joint"] for kind in kinds), number(one["draws"]))
@@ -390,7 +390,7 @@ def _other_weights(found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
 
 def _evidence(answer: Mapping[str, Any], known: Mapping[str, Any]) -> Table:
     w = known["w"]
-    head = (w["arm"], "Status", "Mixed mean", "Worse by at least", "Evidence", w["draws"])
+    head = (w["arm"], "Status", gettext("Mixed mean"), "Worse by at least", "Evidence", w["draws"])
     rows = [
         (
             cell["arm"],

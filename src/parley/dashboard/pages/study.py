@@ -1,7 +1,7 @@
 """One study: where it is, whom it waits for, the board of agents and arms, the rounds, and what is likely left."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
+from parley.dashboard.standing import says_nothing, site_standings, summary
 from parley.text.formatting import number, ranged, unit_of
 from parley.text.status import ArmStatus
 
@@ -72,6 +73,7 @@ class BoardCell:
     dropped_in: int
     share: float  # of the line that the evidence has come to
     interval: str
+    early: bool = False  # the interval is too wide to say anything
 
     @property
     def words(self) -> str:
@@ -143,10 +145,7 @@ async def overview(shown: Page) -> Response:
         tab="Overview",
         **head,
         board=board,
-        made=lambda: {
-            "rows": None if board.blinded else _rows(board, case, rates=status.rates),
-            "guardrails": guardrail_boards(guarded) if guarded else [],
-        },
+        made=lambda: _drawn(status, board, case, guarded),
         words=case.words if case else "",
         line=case.line if case else None,
         full=len(board.arms) <= WIDE,
@@ -155,25 +154,39 @@ async def overview(shown: Page) -> Response:
         earlier_rounds=before,
         later_rounds=min(last + ROUNDS, board.phases) if last < board.phases else 0,
         asked=f"{number(len(status.reported))} of {number(status.asked)}",
-        planned=dict(zip(board.agents, board.planned, strict=True)),
+        elsewhere=[entry.agent for entry in status.missing if entry.agent not in board.agents],
         forecast=ahead,
         left=likely_left(status, ahead),
         until_horizon=until_horizon(status, board),
     )
 
 
-def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[BoardCell]]:
+def _drawn(
+    status: StudyStatus, board: Board, case: Explained | None, guarded: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What has messages or takes time."""
+    sites, gap = site_standings(status, board, case), float(status.settings["largest_gap"])
+    return {
+        "sites": sites,
+        "said": summary(status, board, sites),
+        "rows": None if board.blinded else _rows(board, case, rates=status.rates, largest_gap=gap),
+        "guardrails": guardrail_boards(guarded) if guarded else [],
+    }
+
+
+def _rows(board: Board, case: Explained | None, *, rates: bool, largest_gap: float) -> list[list[BoardCell]]:
     """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
 
     def cell(arm: int, agent: int) -> BoardCell:
-        share, interval = 0.0, ""
+        share, interval, early = 0.0, "", False
         if case is not None:
             share = min(max((case.score[arm][agent] or 0.0) / case.line, 0.0), 1.0)
-            ends = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
-            interval = ranged(*ends, unit=unit_of("mean", rates=rates))
+            mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
+            interval = ranged(mean, low, high, unit=unit_of("mean", rates=rates))
+            early = says_nothing(low, high, rates=rates, largest_gap=largest_gap)
         status = ArmStatus(statuses[arm][agent])
-        return BoardCell(status=status, dropped_in=dropped_in[arm][agent], share=share, interval=interval)
+        return BoardCell(status=status, dropped_in=dropped_in[arm][agent], share=share, interval=interval, early=early)
 
     return [[cell(arm, agent) for arm in range(len(board.arms))] for agent in range(len(board.agents))]
 

@@ -11,6 +11,23 @@
   let busy = false;
   let due = false;
 
+  // The page has times in UTC: here they are shown in the reader's zone, as the language of the page writes them.
+  const written = document.documentElement.lang || "en";
+  const spoken = navigator.languages.find((tag) => tag.split("-")[0] === written) || written;
+  const day = { day: "numeric", year: "numeric", hour: "2-digit", minute: "2-digit" };
+  const formats = {
+    clock: new Intl.DateTimeFormat(spoken, { ...day, month: "long", timeZoneName: "short" }),
+    stamp: new Intl.DateTimeFormat(spoken, { ...day, month: "short", second: "2-digit" }),
+  };
+  function localize(root) {
+    for (const time of root.querySelectorAll("time[data-show]")) {
+      const moment = new Date(time.dateTime);
+      const { show } = time.dataset;
+      if (show === "ago") time.title = formats.clock.format(moment);
+      else time.textContent = formats[show].format(moment);
+    }
+  }
+
   function say(state, words) {
     if (!badge) return;
     badge.hidden = false;
@@ -64,7 +81,7 @@
       body.dataset.version = known;
       for (const part of document.querySelectorAll("[data-live]")) {
         const found = fresh.getElementById(part.id);
-        if (found) replace(part, found);
+        if (found) { localize(found); replace(part, found); }
       }
     } catch {
       // The stream will say when the server is back.
@@ -111,19 +128,20 @@
     again();
   }
 
-  // How long ago, kept current between changes; as `ago` of render.py has it.
+  // How long ago, kept current between changes; as `ago` of render.py has it, which also has the words for no minute.
   const units = [["minute", 60, 7200], ["hour", 3600, 172800], ["day", 86400, Infinity]];
-  function ago(seconds) {
-    if (seconds < 60) return "less than a minute ago";
-    const [word, size] = units.find(([, , most]) => seconds < most);
-    const count = Math.floor(seconds / size);
-    return `${count.toLocaleString("en-GB")} ${word}${count === 1 ? "" : "s"} ago`;
-  }
-  setInterval(() => {
-    for (const time of document.querySelectorAll("time[datetime]")) {
-      time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
+  const relative = new Intl.RelativeTimeFormat(spoken);
+  function passed(root) {
+    for (const time of root.querySelectorAll("time[data-show=ago]")) {
+      const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
+      if (seconds < 60) continue;
+      const [word, size] = units.find(([, , most]) => seconds < most);
+      time.textContent = relative.format(-Math.floor(seconds / size), word);
     }
-  }, 10000);
+  }
+  setInterval(() => passed(document), 10000);
+  localize(document);
+  for (const foot of document.querySelectorAll("[data-local]")) foot.textContent = foot.dataset.local;
 
   // On a phone the tabs scroll: the one that is open is in sight.
   const tab = document.querySelector(".tabs [aria-current]");

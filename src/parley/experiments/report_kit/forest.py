@@ -9,11 +9,16 @@ from markupsafe import Markup
 from parley.experiments.report_kit.svg import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
 from parley.text.formatting import estimate_text, number, real, unit_of
 from parley.text.status import ArmStatus
+from parley.text.translation import gettext
 
 MOST = 24  # arms in one forest; the table has them all
 CAP = 4.0  # half the height of an interval's ends
-WORDS_ROOM, EDGE = 24.0, 28.0  # of a row for its words; from either end within which a number would be cut off
-FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
+WORDS_ROOM, BAND, EDGE = (
+    24.0,
+    20.0,
+    28.0,
+)  # of a row: for its words, for its interval; near either end a number would be cut off
+FOREST, ROW, TOP = 420.0, 48.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
 Found = Mapping[str, Any]
 
 
@@ -63,18 +68,23 @@ def forest_chart(
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
     lines += [(x(harm.bound), "margin")] if harm else []
-    words = zip(marks, tick_words(marks, rates=rates), strict=True)
-    band = {"x": x(-within), "width": x(within) - x(-within), "height": ROW - WORDS_ROOM, "class_": "equivalent"}
+    points = rates and to is not None  # differences of shares, whose unit the axis says once
+    labels = tick_words([100 * value for value in marks] if points else marks, rates=rates and not points)
+    words = zip(marks, labels, strict=True)
+    band = {"x": x(-within), "width": x(within) - x(-within), "height": BAND, "class_": "equivalent"}
     drawn = [_tick(x(value), bottom + 18, shown_as) for value, shown_as in words]
     for place in range(len(shown)):  # behind the intervals, not behind the words
-        begin = TOP + ROW * place + 20
+        begin = TOP + ROW * place + WORDS_ROOM
         drawn += [element("rect", y=begin, **band)] if within else []
-        drawn += [harm.shade(x, begin, ROW - WORDS_ROOM)] if harm else []
-        drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
+        drawn += [harm.shade(x, begin, BAND)] if harm else []
+        drawn += [line(across, begin, across, begin + BAND, class_) for across, class_ in lines]
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
-    what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
-    what += f"; shaded: within {real(within)}" if within else ""
-    what += "; shaded: harm" if harm else ""
+    what = gettext("mixed mean") if to is None else gettext("difference to %(arm)s", arm=clipped(to, 24))
+    what += gettext(", in points") if points else ""
+    if within:
+        tolerance = gettext("%(points)s points", points=f"{100 * within:g}") if rates else real(within)
+        what += gettext("; shaded: within %(tolerance)s", tolerance=tolerance)
+    what += gettext("; shaded: harm") if harm else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
@@ -108,11 +118,11 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
     if not known:
         words = "0, by definition" if arm["arm"] == to else "no data"
     drawn = [
-        text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else "") + arm.get("beside", ""), soft),
-        text(FOREST, top + 16, words, soft, "end"),
+        text(0, top + 15, clipped(arm["arm"], 20) + (" ★" if chosen else "") + arm.get("beside", ""), soft),
+        text(FOREST, top + 15, words, soft, "end"),
     ]
     if known:
-        low, high, middle = x(found["low"]), x(found["high"]), top + 30
+        low, high, middle = x(found["low"]), x(found["high"]), top + WORDS_ROOM + BAND / 2
         drawn += [
             line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
             line(low, middle, high, middle, f"s0 whole{past}"),

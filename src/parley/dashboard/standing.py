@@ -1,0 +1,271 @@
+"""Where every site stands: how far its phase is, whether it is late, and what is known of its question in a sentence.
+
+The sentences follow from the board and the latest phase's estimates; nothing is decided or estimated here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from parley.coordinator.answers import Awaited, Board, Explained, StudyStatus
+from parley.dashboard.charts import progress
+from parley.text.formatting import number, real
+from parley.text.status import ArmStatus, OutcomeStatus
+from parley.text.translation import Translatable, gettext, ngettext, translated
+
+A_DAY = 86_400.0
+NAMED = 4  # arms or sites named in a sentence; of more, the first ones
+OVER = ("finished", "cancelled", "stalled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteStanding:
+    """One site, or a question that nobody draws for."""
+
+    name: str
+    state: str  # reported, awaited, late, held, frozen, or "" where nothing is asked of it
+    since: str | None  # of that state
+    known: str  # in a sentence
+    progress: str  # of the phase, in words; "" where nothing is asked of it
+    picture: Markup | None
+    spent: int
+    late_days: int = 0
+    objection: str | None = None
+    asks_only: bool = False
+
+
+def named(names: Sequence[str], most: int = NAMED) -> str:
+    """Names in a sentence; of many the first ones.
+
+    >>> named(["A", "B"]), named(["A", "B", "C"], most=1)
+    ('A, B', 'A and 2 more')
+    """
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return gettext("%(names)s and %(count)s more", names=", ".join(names[:most]), count=number(len(names) - most))
+
+
+def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_gap: float) -> bool:
+    """Whether an interval is so wide that it tells nothing yet.
+
+    Of shares, if it is wider than 40 points, or four times as much as two of them can differ; of other
+    outcomes, if it is wider than two of them can differ.
+
+    >>> says_nothing(0.0, 0.91, rates=True, largest_gap=1.0), says_nothing(0.2, 0.4, rates=True, largest_gap=1.0)
+    (True, False)
+    >>> says_nothing(96.0, 117.0, rates=False, largest_gap=20.0)
+    True
+    """
+    if low is None or high is None:
+        return False
+    return high - low > (min(0.4, 4 * largest_gap) if rates else largest_gap)
+
+
+def site_standings(
+    status: StudyStatus, board: Board, case: Explained | None, now: datetime | None = None
+) -> list[SiteStanding]:
+    """Every agent of the board, in its order, in the reader's words."""
+    now = now or datetime.now(UTC)
+    missing = {entry.agent: entry for entry in status.missing}
+    reported = {entry.agent: entry.at for entry in status.reported}
+    frozen = {entry.agent: entry.at for entry in status.frozen}
+    made = []
+    for place, name in enumerate(board.agents):
+        entry = missing.get(name)
+        state, since = "", None
+        if name in frozen:
+            state, since = "frozen", frozen[name]
+        elif entry is not None:
+            state, since = "held" if entry.held else "awaited", entry.since
+        elif status.stage not in OVER and name in reported:
+            state, since = "reported", reported[name]
+        planned = board.planned[place] if status.stage not in OVER and name not in frozen else 0
+        due = expected(board, place, since, now) if state == "awaited" else None
+        words, picture = _progress(entry, planned, name, due, reported=state == "reported")
+        late = _late_days(board, place, since, now) if state == "awaited" else 0
+        made.append(
+            SiteStanding(
+                name=name,
+                state="late" if late else state,
+                since=since,
+                known=known_sentence(status, board, case, place),
+                progress=words,
+                picture=picture,
+                spent=board.spent[place],
+                late_days=late,
+                objection=entry.objection if entry else None,
+                asks_only=name in status.settings["asks_only"],
+            )
+        )
+    return made
+
+
+def expected(board: Board, place: int, since: str | None, now: datetime) -> int | None:
+    """How many of this phase's draws should be there by now, at the stated rate."""
+    if board.rates is None or since is None or not board.planned[place]:
+        return None
+    return min(int(board.rates[place] * _days(since, now)), board.planned[place])
+
+
+def _late_days(board: Board, place: int, since: str | None, now: datetime) -> int:
+    """By how many days a report is late: after the days that its draws and their outcomes take at the stated rate."""
+    if board.rates is None or since is None or not board.rates[place]:
+        return 0
+    takes = board.planned[place] / board.rates[place] + board.delay[place]
+    return max(int(_days(since, now) - takes), 0)
+
+
+def _days(since: str, now: datetime) -> float:
+    return (now - datetime.fromisoformat(since)).total_seconds() / A_DAY
+
+
+def _progress(
+    entry: Awaited | None, planned: int, name: str, due: int | None, *, reported: bool
+) -> tuple[str, Markup | None]:
+    """The phase of a site in words and as a picture."""
+    if not planned:
+        return "", None
+    if reported:
+        words = ngettext("%(num)s draw of this phase reported", "%(num)s draws of this phase reported", planned)
+        return words, progress(planned, planned, planned, None, f"{name}: {words}")
+    if entry is None or entry.recruited is None:
+        words = ngettext("%(num)s draw asked for in this phase", "%(num)s draws asked for in this phase", planned)
+        return words, progress(0, 0, planned, due, f"{name}: {words}")
+    numbers = {
+        "recruited": number(entry.recruited),
+        "planned": number(planned),
+        "observed": number(entry.observed or 0),
+    }
+    words = gettext("%(recruited)s of %(planned)s draws begun, %(observed)s observed", **numbers)
+    if due is not None:
+        words += gettext("; expected by now: %(due)s", due=number(due))
+    return words, progress(entry.observed or 0, entry.recruited, planned, due, f"{name}: {words}")
+
+
+def known_sentence(status: StudyStatus, board: Board, case: Explained | None, place: int) -> str:
+    """What is known of an agent's question, without a number that says nothing yet.
+
+    Blinded readers are told only how many arms are left: the sentence then names none.
+    """
+    end = OutcomeStatus(board.ends[place])
+    if end is OutcomeStatus.UNASKED:
+        return gettext("It asks nothing of its own.")
+    if end is OutcomeStatus.LEFT:
+        return gettext("It left the study and has no answer of its own.")
+    if board.blinded or board.statuses is None:
+        return _blinded_sentence(board, end, place)
+    if board.standing is not None and board.standing.leaders:
+        return _playing_sentence(status, board.standing.leaders[place], board.candidates[place])
+    of = [ArmStatus(row[place]) for row in board.statuses]
+    chosen = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.CHOSEN]
+    if end is OutcomeStatus.DECIDED and chosen:
+        return ngettext("%(arms)s is its best arm.", "%(arms)s are its best arms.", len(chosen), arms=named(chosen))
+    if end is OutcomeStatus.ACCEPTED and chosen:
+        tolerance = _tolerance(status)
+        return gettext(
+            "%(arms)s is its answer: no arm is better by %(tolerance)s or more.",
+            arms=named(chosen),
+            tolerance=tolerance,
+        )
+    leader = _leading(board, case, place)
+    if end in NO_ANSWER:
+        words = translated(NO_ANSWER[end])
+        return f"{words} {gettext('%(arm)s leads.', arm=named(leader))}" if leader else words
+    if end is OutcomeStatus.SETTLED:
+        settled = gettext("Settled, and final as soon as every agent is: all answers are given together.")
+        return f"{gettext('%(arm)s leads.', arm=named(leader))} {settled}" if leader else settled
+    if case is None:
+        return gettext("Too early to say: no phase is decided yet.")
+    return _open_sentence(board, of, leader)
+
+
+NO_ANSWER: Mapping[OutcomeStatus, str] = {
+    OutcomeStatus.EXHAUSTED: Translatable("No answer: the budget or the horizon came first."),
+    OutcomeStatus.BLOCKED: Translatable("No answer: what is missing can no longer come from anybody."),
+    OutcomeStatus.CANCELLED: Translatable("No answer: the study was stopped."),
+}
+
+
+def _playing_sentence(status: StudyStatus, arm: str, candidates: int) -> str:
+    """Of a study that plays: its promise is about regret, and names no best arm."""
+    if status.stage in OVER:
+        return gettext("%(arm)s looked best at the end.", arm=arm)
+    if candidates == 1:
+        return gettext("It plays %(arm)s, the only arm left.", arm=arm)
+    return gettext("It plays %(arm)s, which looks best so far.", arm=arm)
+
+
+def _blinded_sentence(board: Board, end: OutcomeStatus, place: int) -> str:
+    if end.answered or board.candidates[place] <= board.top:
+        return gettext("It has its answer.")
+    if end in NO_ANSWER:
+        return translated(NO_ANSWER[end])
+    if end is OutcomeStatus.SETTLED:
+        return gettext("Settled, and final as soon as every agent is: all answers are given together.")
+    left, every = number(board.candidates[place]), number(len(board.arms))
+    return gettext("%(left)s of %(every)s arms may still be the best.", left=left, every=every)
+
+
+def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str]) -> str:
+    out = [arm for arm, one in zip(board.arms, of, strict=True) if one in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE)]
+    others = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.OPEN and arm not in leader]
+    if not out:
+        if not leader:
+            return gettext("Too early to say: no arm is ruled out yet.")
+        return gettext("Too early to say: %(arm)s leads, but no arm is ruled out yet.", arm=named(leader))
+    if not leader:
+        return gettext("Ruled out: %(out)s.", out=named(out))
+    said = {"arm": named(leader), "others": named(others), "out": named(out)}
+    if not others:
+        return gettext("%(arm)s leads. Ruled out: %(out)s.", **said)
+    return gettext("%(arm)s leads; still possible: %(others)s. Ruled out: %(out)s.", **said)
+
+
+def _leading(board: Board, case: Explained | None, place: int) -> list[str]:
+    """The agent's candidates with the best estimates, as many as it looks for; none before there are estimates."""
+    if case is None or board.statuses is None:
+        return []
+    found = [
+        (mean, arm)
+        for arm, row, means in zip(board.arms, board.statuses, case.mixed_means, strict=True)
+        if (mean := means[place]) is not None and row[place] in (ArmStatus.OPEN, ArmStatus.CHOSEN)
+    ]
+    return [arm for _, arm in sorted(found, key=lambda one: -one[0])[: board.top]]
+
+
+def _tolerance(status: StudyStatus) -> str:
+    """The tolerance as people say it: of shares in points."""
+    tolerance = float(status.settings["tolerance"])
+    if status.rates:
+        points = 100 * tolerance
+        return gettext("%(points)s points", points=real(points, 0 if points == round(points) else 1))
+    return f"{tolerance:g}"
+
+
+def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) -> list[str]:
+    """The study in a few sentences: where it is, who is late, what is known."""
+    said = []
+    if status.stage not in OVER:
+        counts = {"phase": number(status.phase), "done": number(len(status.reported)), "all": number(status.asked)}
+        said.append(gettext("Phase %(phase)s: %(done)s of %(all)s reports are in.", **counts))
+        if status.missing:
+            said.append(gettext("Still awaited: %(names)s.", names=named([entry.agent for entry in status.missing])))
+        if late := [site for site in sites if site.late_days]:
+            names = [
+                ngettext("%(name)s by %(num)s day", "%(name)s by %(num)s days", site.late_days, name=site.name)
+                for site in late
+            ]
+            said.append(gettext("Late: %(names)s.", names=named(names)))
+    asking = status.agents - len(status.settings["draws_only"])
+    numbers = {"decided": number(board.decided_agents), "all": number(asking)}
+    if board.decided_agents == asking:
+        said.append(gettext("Every agent has its answer."))
+    elif board.decided_agents:
+        said.append(gettext("%(decided)s of %(all)s agents have their answer.", **numbers))
+    elif status.stage in OVER:
+        said.append(gettext("No agent has an answer."))
+    else:
+        said.append(gettext("No agent has its answer yet."))
+    return said

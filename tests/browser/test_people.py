@@ -1,0 +1,89 @@
+"""The pages as people use them: what the overview says, whose time it is, and pictures that hide no word."""
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+from tests.browser.live import Agents
+
+from parley.totals import Totals
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OVERLAPS = """() => [...document.querySelectorAll("svg.forest")].flatMap((figure) => {
+  const drawn = [...figure.querySelectorAll("rect, line, polygon, circle")].map((one) => one.getBBox());
+  const words = [...figure.querySelectorAll("text")];
+  const meet = (a, b) => a.x < b.x + b.width - 0.5 && b.x < a.x + a.width - 0.5
+    && a.y < b.y + b.height - 0.5 && b.y < a.y + a.height - 0.5;
+  const found = words.filter((one) => drawn.some((bar) => meet(one.getBBox(), bar)));
+  const pairs = words.filter((one, place) => words.slice(place + 1).some((two) => meet(one.getBBox(), two.getBBox())));
+  return [...found, ...pairs].map((one) => one.textContent);
+})"""
+
+
+class Patients(Agents):
+    """Agents whose rewards are 0 or 1."""
+
+    def draw(self, draws, place):
+        counts = np.array(draws)
+        sums = self.generator.binomial(counts, self.means[:, place]).astype(float)
+        return Totals(counts=counts, sums=sums, squares=sums)
+
+
+@pytest.fixture(scope="module")
+def hospitals(server):
+    """A trial in its third phase: two of four hospitals have reported."""
+    text = (EXAMPLES / "four-hospitals.toml").read_text()
+    made = Patients(server, server.create(text, "hospitals"), np.array(tomllib.loads(text)["truth"]["means"]))
+    made.phase()
+    made.phase()
+    made.phase(but=(1, 3))
+    return made
+
+
+def test_the_overview_says_where_it_stands_who_is_awaited_and_what_is_known(visit, server, hospitals):
+    page = visit(server, server.token).page
+    page.goto(f"/studies/{hospitals.study}")
+    said = "Phase 3: 2 of 4 reports are in. Still awaited: Lille, Nantes. No site has its answer yet."
+    expect(page.locator(".standing")).to_have_text(said)
+    sites = page.locator(".sites > li")
+    assert [one.inner_text() for one in sites.locator("strong").all()] == hospitals.names
+    for place, word in enumerate(("reported", "awaited", "reported", "awaited")):
+        expect(sites.nth(place)).to_contain_text(word)
+        expect(sites.nth(place).locator(".known")).to_contain_text("Too early to say")
+        expect(sites.nth(place).locator("svg.progress")).to_have_count(1)
+    whole = page.locator("main").inner_text()
+    for jargon in ("the line is", "bet", "mixed mean"):
+        assert jargon not in whole.lower()
+    assert (
+        page.locator("main table").first.evaluate(
+            "one => one.compareDocumentPosition(document.querySelector('.sites'))"
+        )
+        & 2
+    )
+
+
+def test_times_are_in_the_zone_of_the_reader(visit, server, hospitals):
+    seen = {}
+    for zone in ("UTC", "Asia/Tokyo"):
+        page = visit(server, server.token, timezone_id=zone, locale="en-GB").page
+        page.goto(f"/studies/{hospitals.study}")
+        expect(page.locator("footer")).to_contain_text("the zone of your device")
+        time = page.locator("#rounds time").first
+        seen[zone] = time.inner_text()
+        hour = {"UTC": 0, "Asia/Tokyo": 9}[zone]
+        begun = page.evaluate("moment => new Date(moment).getUTCHours()", time.get_attribute("datetime"))
+        assert f", {(begun + hour) % 24:02}:" in seen[zone]
+    assert seen["UTC"] != seen["Asia/Tokyo"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_of_a_forest_lies_on_a_bar_or_on_another(visit, server, hospitals, width):
+    page = visit(server, server.token, viewport={"width": width, "height": 900}).page
+    for study in (hospitals.study, "finished"):
+        page.goto(f"/studies/{study}/answer")
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        page.evaluate("document.fonts.ready")
+        expect(page.locator("svg.forest").first).to_be_visible()
+        assert page.evaluate(OVERLAPS) == [], study
