@@ -27,7 +27,7 @@ ROOMS = {
     "evidence": ("evidence racing errs with probability at most delta", "evidence-racing.md"),
     "regret": ("exploration is worth its cost, and regret stays as small as promised", "regret.md"),
     "tolerance": ("with a tolerance every study ends, and answers are within it", "tolerance.md"),
-    "certificate": ("a certificate claims what was proven and no more", "explanation/certificate.md"),
+    "certificate": ("a certificate claims what was proven and no more", "estimates.md"),
     "rounding": ("rewards far from 0 lose no digits that matter", "rewards.md"),
     "estimates": ("intervals hold simultaneously", "estimates.md"),
     "lost sites": ("a lost site costs its weight, not the guarantee", "changes.md"),

@@ -5,7 +5,7 @@ how many days a round takes besides its draws (`round_days`) and how late outcom
 `day_cost * days + sum price * draws`, which is the number of draws unless a study states any of these.
 
 Time is a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
-agent n turns time into prices, and the least cost at these prices is a lower bound (docs/prices.md). The solver moves
+agent n turns time into prices, and the least cost at these prices is a lower bound (docs/planning.md). The solver moves
 shares and multipliers in the same step: the bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the
 two together.
 """

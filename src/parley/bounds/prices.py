@@ -1,4 +1,4 @@
-"""The least money and the fewest days that a study must expect, by the constraints of Theorem 1 (docs/prices.md).
+"""The least money and the fewest days that a study must expect, by the constraints of Theorem 1 (docs/planning.md).
 
 Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times
 log(1 / (2.4 delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest
