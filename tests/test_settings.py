@@ -74,6 +74,10 @@ TAKEN = [
     ("grace_hours", {"sites": {"grace_hours": 24}}, 24.0),
     ("contact", {"sites": {"contact": "the trial office"}}, "the trial office"),
     ("key_pattern", {"sites": {"key_pattern": "BX-###"}}, "BX-###"),
+    ("eligibility", {"sites": {"eligibility": ["Aged 18 or older?"]}}, ("Aged 18 or older?",)),
+    ("masked", {"sites": {"masked": False}}, False),
+    ("outcome_question", {"sites": {"question": "Closed after 14 days?"}}, "Closed after 14 days?"),
+    ("outcome_words", {"sites": {"words": ["closed", "open"]}, "noise": {"kind": "binary"}}, ("closed", "open")),
     ("show_answer", {"sites": {"show_answer": True}}, True),
 ]
 
@@ -91,7 +95,7 @@ def test_a_setting_is_read_kept_stored_and_described(name, keys, value, monkeypa
     message = StudyMessage.of(study)
     again = StudyMessage.read(message.text)
     assert again == message
-    assert again.to_json()[name] == value
+    assert again.to_json()[name] == (list(value) if isinstance(value, tuple) else value)
     assert again.problem.non_default() == {name: value}
     assert message.digest != StudyMessage.of(parse_study(GOOD)).digest
 
@@ -161,6 +165,13 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sites": {"grace_hours": -1}}, "sites.grace_hours: found -1.0; allowed: a number from 0 to 720"),
         ({"sites": {"contact": "a\nb"}}, "sites.contact: found 'a.*; allowed: one line of up to 200 characters"),
         ({"sites": {"key_pattern": "BX-001"}}, "sites.key_pattern: found 'BX-001'; allowed: a key with # for every"),
+        ({"sites": {"masked": 0}}, "sites.masked: found 0; allowed: true or false"),
+        ({"sites": {"eligibility": [" "]}}, r"sites.eligibility: found .*; allowed: up to 10 questions of up to 200"),
+        ({"sites": {"words": ["y", "n"]}}, "sites.words: found .*; allowed: nothing: these outcomes are not 0 or 1"),
+        (
+            {"sites": {"words": ["closed", "Closed"]}, "noise": {"kind": "binary"}},
+            "sites.words: found .*; allowed: two different words of up to 40 characters, for 1 and for 0",
+        ),
         ({"sites": {"show_answer": 1}}, "sites.show_answer: found 1; allowed: true or false"),
     ],
 )
@@ -184,6 +195,8 @@ def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
         return
     assert type(wrong) in (str, bool), "numbers and lists have bounds"
     assert message.problem.settings()[name] == wrong
+    if wrong == SETTINGS[name].default_value:
+        return
     assert str(wrong) in message.problem.descriptions()[SETTINGS[name].place]
 
 

@@ -64,6 +64,12 @@ OWN_KEYS: dict[str, Key] = {
         limits={"enum": list(ALARMS)},
     ),
     "question": Key(kinds=(str,), meaning="what a site's page asks of a person, in its own words", default="the name"),
+    "words": Key(
+        kinds=(list,),
+        meaning='what a site\'s page calls a value of 1 and one of 0, as in `["healed", "not healed"]`',
+        default="yes and no, in the reader's language",
+        limits={"minItems": 2, "maxItems": 2},
+    ),
     "delay": Key(
         kinds=NUMBER,
         meaning="days from a draw to this outcome, where they differ from `sampling.delay`",
@@ -92,6 +98,7 @@ class Outcome:
     delta: float | None = None
     on_alarm: str | None = None  # "stop" or "propose"; "stop" unless given
     question: str = ""
+    words: tuple[str, ...] = ()  # for 1 and for 0, at a site
     delay: float | None = None
 
     def __post_init__(self) -> None:
@@ -103,6 +110,7 @@ class Outcome:
             raise InvalidInput(self.place("question"), found=f"{self.question!r:.60}", allowed=allowed)
         if not self.question.isprintable():
             raise InvalidInput(self.place("question"), found=f"{self.question!r:.60}", allowed="one line of text")
+        self._set("words", checked_words(self.place("words"), self.words, self.noise))
         if self.delay is not None:
             self._set("delay", within(self.place("delay"), self.delay, 0.0, LONGEST_DELAY))
         if self.role == GUARDRAIL:
@@ -174,7 +182,21 @@ class Outcome:
     def document(self) -> dict[str, Any]:
         """Its keys, ready to be stored: `outcome_of(document)` gives back the same outcome."""
         own = {key: getattr(self, key) for key in OWN_KEYS}
-        return {key: value for key, value in own.items() if value not in (None, "")} | self.noise.document()
+        return {key: value for key, value in own.items() if value not in (None, "", ())} | self.noise.document()
+
+
+def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[str, ...]:
+    """The words for 1 and for 0, where outcomes are one or the other; none, if none are given."""
+    if not words:
+        return ()
+    if noise.values != (0.0, 1.0):
+        raise InvalidInput(key, found=f"{words!r:.60}", allowed="nothing: these outcomes are not 0 or 1")
+    texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+    clean = texts and all(word.strip() and word.isprintable() and len(word) <= LONGEST_NAME for word in words)
+    if not clean or len(words) != 2 or len({word.strip().casefold() for word in words}) != 2:
+        allowed = f"two different words of up to {LONGEST_NAME} characters, for 1 and for 0"
+        raise InvalidInput(key, found=f"{words!r:.60}", allowed=allowed)
+    return tuple(word.strip() for word in words)
 
 
 def outcome_keys() -> dict[str, Key]:

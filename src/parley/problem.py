@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.covariates import LAWS, Covariate, CovariateTruth
 from parley.errors import InvalidInput, TiedArms, UnknownName
-from parley.outcomes import Outcome, checked_outcomes
+from parley.outcomes import Outcome, checked_outcomes, checked_words
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.adjusted import adjusted_model
 from parley.rewards.history import History
@@ -91,6 +91,7 @@ class Problem(Tabular, StudySettings):
         private = tuple(replace(outcome, noise=outcome.noise.private(each)) for outcome in outcomes)
         object.__setattr__(self, "outcomes", private)
         stated = self.noise.outcome or self.noise
+        object.__setattr__(self, "outcome_words", checked_words("sites.words", self.outcome_words, stated))
         rule = self._covariate_rule(stated)
         object.__setattr__(self, "adjustment", rule)
         adjusted = stated if rule is None else self._adjusted(stated, rule)

@@ -297,6 +297,19 @@ def text(most: int) -> Check:
     return Limited(check, {"maxLength": most})
 
 
+def questions(most: int, longest: int) -> Check:
+    """Different questions, each one line of text."""
+
+    def check(key: str, value: Any, arms: Names, agents: Names) -> Names:
+        asked = text_list(key, value, arms, agents)
+        if len(asked) > most or not all(one.strip() and len(one) <= longest for one in asked):
+            allowed = f"up to {most} questions of up to {longest} characters"
+            raise InvalidInput(key, found=f"{value!r:.60}", allowed=allowed)
+        return asked
+
+    return Limited(check, {"maxItems": most})
+
+
 def key_mask(most: int) -> Check:
     """How keys look: at least one `#` or `@`, which stand for a digit and for a letter; or nothing."""
 
@@ -631,6 +644,29 @@ class StudySettings:
         'how the keys of people look, as in `"BX-###"`: `#` is a digit, `@` a letter, and all else itself; a site '
         "assigns nobody by another key",
         default="any key", section="sites", sentence="keys of people look like {value}",
+    )
+    eligibility: Names = setting(
+        (), (list,), questions(10, 200),
+        "questions that a site's page asks of a person before the arm is known, as in `[\"Aged 18 or older?\"]`: "
+        "nobody is assigned unless all are answered yes",
+        default="none", section="sites", sentence="before anybody is assigned, sites ask: {value}",
+    )
+    masked: bool = setting(
+        True, (bool,), switch,
+        "whether the page of a site hides the arm where outcomes are entered; `false` where those who judge outcomes "
+        "know it anyway",
+        default="true", section="sites", sentence="sites see the arm where outcomes are entered",
+    )
+    outcome_question: str = setting(
+        "", (str,), text(200),
+        "what the page of a site asks for the primary outcome of a person, as in `\"Wound closed after 14 days?\"`",
+        default="none", section="sites", key="question", sentence="sites ask: {value}",
+    )
+    outcome_words: Names = setting(
+        (), (list,), text_list,
+        "what sites call an outcome of 1 and one of 0, as in `[\"closed\", \"open\"]`, where outcomes are 0 or 1",
+        default="yes and no, in the reader's language", section="sites", key="words",
+        sentence="an outcome of 1 or 0 is called: {value}",
     )
     show_answer: bool = setting(
         False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",

@@ -105,7 +105,7 @@ def test_a_table_may_have_the_words_of_any_of_our_pages(desk):  # noqa: F811
     open_.browser.headers |= GERMAN
     wrong = open_.post(do="table", table="Teilnehmer;Ergebnis\np-0;vielleicht\np-7;ja\n")
     assert "Aus der Tabelle wurde nichts übernommen: 2 Zeilen sind fehlerhaft." in wrong
-    assert "Eingegeben: &#39;vielleicht&#39;. Zulässig: eine endliche Zahl, zum Beispiel 0,5." in wrong
+    assert "Eingegeben: &#39;vielleicht&#39;. Zulässig: ja (1) oder nein (0)." in wrong
     assert "eine Kennung, die hier zugeteilt wurde" in wrong
     assert "Spalte" in open_.post(422, do="table", table="a;b\n1;2\n")
     done = open_.post(do="table", table="TEILNEHMER;Ergebnis\np-0;Ja\np-1;nein\np-2;fehlend\np-3;sí\n")

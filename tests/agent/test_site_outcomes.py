@@ -171,7 +171,7 @@ def test_each_outcome_is_due_by_its_own_delay_and_who_is_due_first_stands_first(
     assert listed(desk.get()) == ["p-2", "p-1"], "p-2's harm is due in a week, p-1's reward in eighteen days"
     desk.now += timedelta(days=8)
     page = desk.get()
-    assert page.count("overdue</span>") == 2, "of one outcome of one person, and in the heading"
+    assert page.count("overdue</span>") == 3, "of one outcome of one person, in that person's line and in the heading"
     assert "1 day overdue" in page
 
 

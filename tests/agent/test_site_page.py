@@ -82,7 +82,7 @@ def desk(tmp_path):
 
 def listed(page):
     """The keys of the list, in order."""
-    return re.findall('<div class="who"><strong>(.*?)</strong>', page)
+    return re.findall('<span class="who"><strong>(.*?)</strong>', page)
 
 
 def test_an_outcome_of_yes_or_no_has_two_buttons_and_nothing_to_type(desk):
@@ -122,13 +122,82 @@ def test_who_is_awaited_comes_first_with_due_dates_and_the_overdue_on_top(desk):
     assert "39 days overdue" in page
     assert "<small>120, <span" in page
     assert ">78 overdue<" in page, "those of the first 39 days"
-    seen = [key for number in (1, 2, 3) for key in listed(open_.post(do="find", page=str(number)))]
+    seen = [key for number in range(1, 7) for key in listed(open_.post(do="find", page=str(number)))]
     assert seen == [f"P-{number:03}" for number in range(120)], "nobody is beyond the end of the list"
     assert listed(open_.post(do="find", sought="p-11", page="99")) == [f"P-11{number}" for number in range(10)]
     assert listed(open_.post(do="find", sought="p-0 99")) == ["P-099"], "as one hears it, not as it is spelled"
-    after = open_.post(do="outcome", participant="P-060", reward="0", page="2")
-    assert listed(after)[0] == "P-050", "the list stays where it was"
+    after = open_.post(do="outcome", participant="P-060", reward="0", page="4")
+    assert listed(after)[0] == "P-061", "the list stays where it was"
     assert "Nobody here has such a key" in open_.post(do="find", sought="nobody")
+
+
+def test_the_list_is_of_twenty_closed_lines_and_can_be_filtered_by_what_is_due(desk):
+    open_ = desk(draws=(60, 60))
+    for number in range(40):
+        open_.site.assign(f"P-{number:03}")
+        open_.now += timedelta(days=1)
+    page = open_.get()
+    assert (len(listed(page)), page.count('<details class="person" open>')) == (20, 0)
+    due = listed(open_.post(do="find", which="due"))
+    assert due == [f"P-{number:03}" for number in range(20)]
+    assert "Page 1 of 2" not in open_.post(do="find", which="due")
+    assert len(listed(open_.post(do="find", which="week", page="2"))) == 7, "27 in all"
+    assert listed(open_.post(do="find", which="due", sought="p-039")) == ["P-039"], "who is sought is found anywhere"
+    open_.now += timedelta(days=3)
+    assert len(listed(open_.post(do="find", which="due", page="2"))) == 3
+    one = open_.post(do="find", sought="p-039")
+    assert '<details class="person" open>' in one, "few lines are open"
+
+
+ASKS = replace(RULES, question="Wound closed after 14 days?", words=("closed", "open"))
+
+
+def test_outcome_entry_asks_the_question_of_the_study_in_its_words_and_hides_the_arm(desk):
+    open_ = desk(rules=ASKS, draws=(9,))
+    arm = open_.site.assign("p-1").arm
+    page = open_.get()
+    assert '<div class="question">Wound closed after 14 days?</div>' in page
+    assert 'value="1">Closed <span class="unseen">p-1, Wound closed after 14 days?</span></button>' in page
+    assert 'value="0">Open <span' in page
+    assert f'<span class="soft">{arm}</span>' not in page
+    assert "<strong>p-1, Wound closed after 14 days?</strong>: closed." in open_.post(
+        do="outcome", participant="p-1", reward="CLOSED"
+    )
+    assert open_.site.people["p-1"].reward == 1.0
+    wrong = open_.post(422, do="outcome", participant="p-1", reward="perhaps")
+    assert "Found: &#39;perhaps&#39;. Allowed: closed (1) or open (0)." in wrong
+
+
+def test_where_the_site_is_not_masked_the_arm_stands_beside_the_key(desk):
+    open_ = desk(rules=replace(ASKS, masked=False), draws=(9,))
+    arm = open_.site.assign("p-1").arm
+    assert f'<span class="soft">{arm}</span>' in open_.get()
+
+
+ELIGIBLE = replace(RULES, eligibility=("Aged 18 or older?", "Consent signed?"))
+
+
+def test_nobody_is_assigned_before_every_question_of_eligibility_is_answered_yes(desk):
+    open_ = desk(rules=ELIGIBLE)
+    page = open_.get()
+    assert page.count('type="checkbox"') == 2
+    assert page.index("Consent signed?") < page.index(">Assign</button>")
+    refused = open_.post(422, do="assign", participant="p-1", **{"eligible-0": "1"})
+    assert "yes to each of these questions: Aged 18 or older? Consent signed?" in refused
+    assert 'name="eligible-0" value="1" required checked' in refused, "what was answered stays answered"
+    refused = open_.browser.post("/v1/assignments", json={"participant": "p-1"})
+    assert (refused.status_code, open_.site.status()["assigned"]) == (422, 0)
+    assert 'class="arm"' in open_.post(do="assign", participant="p-1", **{"eligible-0": "1", "eligible-1": "1"})
+    assert open_.browser.post("/v1/assignments", json={"participant": "p-2", "eligible": True}).status_code == 201
+    again = open_.post(409, do="assign", participant="P 2", **{"eligible-0": "1", "eligible-1": "1"})
+    assert 'name="eligible-1" value="1"' in again, "the answers go with the question whether it is the same person"
+    assert open_.site.assign("p-1").again, "who has an arm is not asked again"
+    said = CliRunner().invoke(site_command, ["--outbox", str(open_.folder), "assign", "p-3", "--eligible"])
+    assert said.exit_code == 0, said.output
+
+
+def test_a_pattern_of_keys_is_shown_with_an_example(desk):
+    assert "such as BX-123" in desk(rules=replace(RULES, key_pattern="BX-###")).get()
 
 
 def test_where_the_study_says_nothing_of_delays_nobody_is_overdue(desk):

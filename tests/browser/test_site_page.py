@@ -88,7 +88,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_label("Outcome of p-0").fill("7")
     page.get_by_role("button", name="Save p-0").click()
     expect(page.get_by_role("alert")).to_contain_text("a number from 0 to 1")
-    page.locator("summary", has_text="0.5").click()
+    page.locator("details.answer summary", has_text="0.5").click()
     expect(page.get_by_label("Outcome of p-0")).to_have_value("7")
     page.get_by_role("button", name="None will come p-0").click()
     expect(page.get_by_role("status").first).to_contain_text("none will come")

@@ -25,6 +25,7 @@ NAMES = ("Qrst", "Wxyz", "Vwq", "vwq", "Kq", "kq")
 RULES = replace(DOSES, title="Qrst <b>", contact="Wxyz", audience="bandit")
 FIXED = replace(RULES, flexible=False)
 MEASURED = replace(RULES, values=(), delay=0.0, contact="")
+ASKING = replace(RULES, question="Wxyz Vwq?", words=("Kq", "Vwq"))
 GRACE = replace(RULES, grace_hours=24.0)
 BLED = OutcomeRules(name="Vwq", question="Wxyz Vwq?", delay=7.0, low=0.0, high=1.0, values=(0.0, 1.0))
 SEVERAL = replace(RULES, outcomes=(BLED, OutcomeRules(name="Wxyz", low=0.0, high=10.0)))
@@ -59,6 +60,9 @@ TRIED = (
     {"do": "find", "sought": "kq"},
     {"do": "find", "sought": "vwq"},
     {"do": "find", "which": "all", "page": "9"},
+    {"do": "find", "which": "due"},
+    {"do": "find", "which": "week"},
+    {"do": "outcome", "participant": "Kq-1", "reward": "kq"},
     {"do": "send", "phase": "7"},
     {"do": "release", "phase": "7"},
     {"do": "close", "reason": "kq"},
@@ -173,6 +177,8 @@ STATES = {
     "nobody enrolled": State(),
     "keys of a pattern": State(options={"rules": replace(RULES, key_pattern="Kq-#")}),
     "people assigned": State(reach=lambda desk: enrolled(desk, 4)),
+    "asked in words of its own": State(reach=some, options={"rules": ASKING}),
+    "eligible or not": State(options={"rules": replace(ASKING, eligibility=("Wxyz?", "Vwq?"), masked=False)}),
     "overdue": State(reach=overdue),
     "some outcomes": State(reach=some),
     "measured": State(reach=some, options={"rules": MEASURED}),

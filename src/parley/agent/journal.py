@@ -59,6 +59,10 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
     place: str = ""  # the name of the site, where agents are its strata
     stratum: str = ""  # the name of this one
+    question: str = ""  # what the page asks for the reward
+    words: tuple[str, ...] = ()  # for a reward of 1 and of 0; without them yes and no
+    masked: bool = True  # the arm is hidden where outcomes are entered
+    eligibility: tuple[str, ...] = ()  # questions that must all be answered yes before somebody is assigned
     outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
     covariate: str = ""  # the name of what is asked of people before they are assigned; empty: nothing
     covariate_range: tuple[float, float] | None = None

@@ -20,6 +20,7 @@ class OutcomeRules(Model):
 
     name: str
     question: str = ""  # what the page asks; empty: the name
+    answers: tuple[str, ...] = ()  # the words for 1 and for 0; without them yes and no
     delay: float | None = None  # days from an assignment until it is due; None: as the reward
     low: float | None = None
     high: float | None = None

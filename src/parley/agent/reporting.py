@@ -61,6 +61,10 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         key_pattern=problem.key_pattern,
         place=problem.site_of[place] if problem.site_of else "",
         stratum=problem.stratum_of[place] if problem.stratum_of else "",
+        question=problem.outcome_question,
+        words=problem.outcome_words,
+        masked=problem.masked,
+        eligibility=problem.eligibility,
         outcomes=tuple(map(_rules_of_outcome, problem.outcomes)),
     )
 
@@ -71,6 +75,7 @@ def _rules_of_outcome(outcome: Outcome) -> OutcomeRules:
     return OutcomeRules(
         name=outcome.name,
         question=outcome.question,
+        answers=outcome.words,
         delay=outcome.delay,
         low=None if clip else noise.low,
         high=None if clip else noise.high,

@@ -139,11 +139,13 @@ class Site:
         somebody_else: bool = False,
         covariate: float | None = None,
         without_covariate: bool = False,
+        eligible: bool = False,
     ) -> Assignment:
         """The arm of a person: drawn if it is the first time, and for ever the same.
 
         A new key that reads like a known one is `SimilarKey`, unless it is said that this is `somebody_else`. Where the
-        study has a `covariate`, it is told here, before the arm is known, or that it is not known; never later.
+        study has a `covariate`, it is told here, before the arm is known, or that it is not known; never later. Where
+        it asks who is eligible, whoever is must be said to be `eligible`.
         """
         key = checked_key(participant)
         with self._journal.turn() as write:
@@ -157,6 +159,7 @@ class Site:
                     raise SimilarKey(key, similar)
                 book = self._book()
                 if book.to_assign(replace_missing=self._replaces):
+                    self._require_eligible(eligible)
                     self._require_covariate(x, without=without_covariate)
                     arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
                     phase, odds = book.plan.phase, str(share)
@@ -198,6 +201,13 @@ class Site:
             )
             raise NotNow(late)
         return x
+
+    def _require_eligible(self, eligible: bool) -> None:
+        asked = self.people.rules.eligibility
+        if asked and not eligible:
+            found, questions = Translatable("not all answered yes"), " ".join(asked)
+            allowed = Translatable("yes to each of these questions: {questions}", questions=questions)
+            raise InvalidInput("eligible", found=found, allowed=allowed)
 
     def _require_covariate(self, x: float | None, *, without: bool) -> None:
         """Whether it is known is said before the arm is: nobody may leave it out by mistake."""
@@ -624,8 +634,11 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
             limits = Translatable("a number from {low:g} to {high:g}", low=low, high=high)
         if rules.whole and low is not None:
             limits = Translatable("a whole number from {low:g} on", low=low)
+        words = rules.answers if isinstance(rules, OutcomeRules) else rules.words
         if rules.values == YES_OR_NO:
             limits = Translatable("0 or 1")
+            if words:
+                limits = Translatable("{yes} (1) or {no} (0)", yes=words[0], no=words[1])
         elif rules.values:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
         # A program sends null where it computed NaN: no word that an outcome will never come.

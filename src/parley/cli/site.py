@@ -255,6 +255,7 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--somebody-else", is_flag=True, help="KEY looks like a known one, but is another person.")
 @click.option("--covariate", type=float, help="The study's covariate of this person, known before the assignment.")
 @click.option("--without-covariate", is_flag=True, help="It is not known of this person.")
+@click.option("--eligible", is_flag=True, help="Every question of eligibility that the study asks was answered yes.")
 @json_option
 @_with_site
 def assign(
@@ -263,12 +264,13 @@ def assign(
     somebody_else: bool,
     covariate: float | None,
     without_covariate: bool,
+    eligible: bool,
     as_json: bool,
 ) -> None:
     """Assign the person KEY an arm. The same key always gets the same arm."""
     if not opened.ready:
         opened.settle()
-    more: dict[str, Any] = {"covariate": covariate, "without_covariate": without_covariate}
+    more: dict[str, Any] = {"covariate": covariate, "without_covariate": without_covariate, "eligible": eligible}
     try:
         given = opened.strata.assign(key, opened.chosen, somebody_else=somebody_else, **more)
     except SimilarKey as error:

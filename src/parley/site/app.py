@@ -111,6 +111,7 @@ class Newcomer(Participant):
         float | None, described("The study's covariate, where it has one. It is never taken after the assignment.")
     ] = None
     without_covariate: Annotated[bool, described("The covariate is not known of this participant.")] = False
+    eligible: Annotated[bool, described("Every question of eligibility that the study asks was answered yes.")] = False
 
 
 Named = Annotated[str, described("A further outcome of the study, by name; left out: the reward.")]
@@ -229,6 +230,7 @@ class Api:
         """
         body = await self._read(request, Newcomer)
         more = {"stratum": body.stratum, "covariate": body.covariate, "without_covariate": body.without_covariate}
+        more["eligible"] = body.eligible
         given = await self.given(body.participant, somebody_else=body.somebody_else, **more)
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 

@@ -1,10 +1,11 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +41,9 @@ from parley.text.translation import (
 from parley.validation.tables import Row, Table, number_in, read_table, typed_number
 
 HERE = Path(__file__).parent
-SHOWN = 50  # people on one page of the list
+SHOWN = 20  # people on one page of the list
+FEW = 5  # people whose forms are all open: more make a long page on a phone
+DUE = {"due": 0, "week": 7}  # filters of the list: outcomes that are due in this many days
 CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
 A_YEAR = 365 * 86_400
 
@@ -124,8 +127,10 @@ class Pages:
         except SimilarKey as error:
             alike = self._at(self._strata.known(error.similar).stratum)
             shown, status = {"similar": alike._line(alike._site.people[error.similar]), "new": error.key}, 409
-            again = ("stratum", "covariate", "without_covariate")
-            shown["entered"] = {name: fields[name] for name in again if name in fields}
+            kept = ("stratum", "covariate", "without_covariate")
+            shown["entered"] = {
+                name: value for name, value in fields.items() if name in kept or name.startswith("eligible-")
+            }
         except ParleyError as error:
             shown, status = {"problem": error_text(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
@@ -144,6 +149,7 @@ class Pages:
                     somebody_else="somebody_else" in fields,
                     covariate=_typed(typed) if typed and "without_covariate" not in fields else None,
                     without_covariate="without_covariate" in fields,
+                    eligible=self._eligible(fields),
                 )
                 return {"given": given}
             case "outcome":
@@ -151,7 +157,7 @@ class Pages:
                 if text == GONE:
                     self._site.missing(key, named)
                 else:
-                    self._site.outcome(key, _typed(text), named)
+                    self._site.outcome(key, self._value(text, named), named)
                 line = self._line(self._site.people[checked_key(key)])
                 return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
             case "gone":
@@ -178,6 +184,16 @@ class Pages:
                 return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
+    def _eligible(self, fields: Mapping[str, str]) -> bool:
+        """Whether every question of eligibility was answered yes."""
+        return all(f"eligible-{number}" in fields for number in range(len(self._site.people.rules.eligibility)))
+
+    def _value(self, text: str, named: str) -> float:
+        """What was typed for an outcome: a number, or a word for yes or no."""
+        asked = {one.name: one for one in _outcomes(self._site.people.rules)}
+        one = asked.get(named)
+        return _typed(text) if one is None else value_of(text, one, _typed)
+
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
         known |= dict.fromkeys(("given", "noted", "field", "taken", "similar"))
@@ -198,7 +214,8 @@ class Pages:
             title=people.rules.title or site.study,
             yes_no=people.rules.values == YES_OR_NO,
             columns=[gettext(one) for one in COLUMNS] + [one.name for one in people.rules.outcomes],
-            examples=[gettext("yes") if one.values == YES_OR_NO else "1" for one in _outcomes(people.rules)],
+            examples=[words_for(one)[0] if one.values == YES_OR_NO else "1" for one in _outcomes(people.rules)],
+            example_key=example_of(people.rules.key_pattern),
             strata=self._listed_strata(),
             here=self._stratum,
             ask=people.rules.contact or gettext(ADMINISTRATOR),
@@ -234,20 +251,31 @@ class Pages:
         if people.rules.outcomes:  # else the first who came is due first
             awaited.sort(key=self._first_due)
         found = awaited
+        if which in DUE:
+            found = [person for person in awaited if self._is_due(person, DUE[which])]
+        elif which == "all":
+            found = awaited + [person for person in reversed(of_phase) if not people.awaits(person)]
         if part := folded(sought):
             found = [person for person in people.persons.values() if part in folded(person.key)]
             found.sort(key=lambda person: (folded(person.key) != part, not people.awaits(person)))
-        elif which == "all":
-            found = awaited + [person for person in reversed(of_phase) if not people.awaits(person)]
         first = SHOWN * min(max(_whole(shown.get("page", "")) - 1, 0), max(len(found) - 1, 0) // SHOWN)
+        lines = [self._line(person) for person in found[first : first + SHOWN]]
         return {
-            "people": [self._line(person) for person in found[first : first + SHOWN]],
+            "people": lines,
+            "few": len(lines) <= FEW,
             "awaited": len(awaited),
             "overdue": sum(self._overdue(person) > 0 for person in awaited),
+            "has_due": any(self._first_due(person) != person.at for person in awaited[:SHOWN]) or which in DUE,
             "view": {"sought": sought, "which": which, "page": first // SHOWN + 1},
             "found": len(found),
             "pages": -(-len(found) // SHOWN),
         }
+
+    def _is_due(self, person: Person, days: int) -> bool:
+        """Whether an outcome is due within so many days, or overdue."""
+        people = self._site.people
+        dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
+        return any(self._days_after(due) >= -days for due in dues)
 
     def _overdue(self, person: Person) -> int:
         """By how many days the outcome is that is due longest, in the calendar of this machine."""
@@ -268,9 +296,12 @@ class Pages:
         book = people.phases[person.phase]
         awaited = people.awaits(person)
         fields = [self._field(person, one, one.name in awaited) for one in _outcomes(people.rules)]
+        hidden = person.arm is None or people.rules.masked
         return {
             "person": person,
-            "arm": None if person.arm is None else book.plan.arms[person.arm],
+            "arm": None if hidden else book.plan.arms[person.arm or 0],
+            "due": self._first_due(person) if awaited and self._first_due(person) != person.at else None,
+            "overdue": self._overdue(person),
             "fields": fields,
             "awaited": len(awaited),
             "open": person.counted and not book.over,
@@ -285,6 +316,7 @@ class Pages:
             "label": one.words,
             "rules": one,
             "yes_no": one.values == YES_OR_NO,
+            "words": words_for(one),
             "value": person.value(one.name),
             "gone": person.is_gone(one.name),
             "awaited": awaited,
@@ -321,12 +353,45 @@ def _outcomes(rules: RulesSeen) -> list[OutcomeRules]:
     """Every outcome that the page asks for, the reward first; it has no name."""
     primary = OutcomeRules(
         name=PRIMARY,
-        question=gettext("Primary reward") if rules.outcomes else "",
+        question=rules.question or (gettext("Primary reward") if rules.outcomes else ""),
+        answers=rules.words,
         low=rules.low,
         high=rules.high,
         values=rules.values,
+        whole=rules.whole,
     )
     return [primary, *rules.outcomes]
+
+
+def words_for(rules: OutcomeRules) -> tuple[str, ...]:
+    """What 1 and 0 are called: as the study says, else yes and no."""
+    return rules.answers or (gettext("yes"), gettext("no"))
+
+
+def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> float:
+    """What a person wrote for an outcome: a number, or one of the words for 1 and 0."""
+    if rules.values != YES_OR_NO:
+        return number(text)
+    meant = words_of_tables("yes", "no").get(text.lower())
+    for value, word, usual in ((1.0, rules.answers[:1], "yes"), (0.0, rules.answers[1:], "no")):
+        if text.casefold() in [one.casefold() for one in word] or meant == usual:
+            return value
+    try:
+        return number(text)
+    except InvalidInput:
+        yes, no = words_for(rules)
+        allowed = Translatable("{yes} (1) or {no} (0)", yes=yes, no=no)
+        raise InvalidInput(rules.name or "reward", found=repr(text)[:60], allowed=allowed) from None
+
+
+def example_of(pattern: str) -> str:
+    """A key that fits a pattern.
+
+    >>> example_of("BX-@##")
+    'BX-A12'
+    """
+    digits, letters = cycle("1234567890"), cycle("ABCDEFGH")
+    return "".join(next(digits) if sign == "#" else next(letters) if sign == "@" else sign for sign in pattern)
 
 
 def contact_words(silence: float | None) -> str:
@@ -480,13 +545,9 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE) -> Taken:
 
 def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
     """What a cell says: a number, a word for one, or None where none will come."""
-    words = words_of_tables("yes", "no", GONE) | {"na": GONE, "n/a": GONE}
-    meant = words.get(row.values[column].lower())
-    if meant == GONE:
-        return None
-    if meant is not None and rules.values == YES_OR_NO:
-        return 1.0 if meant == "yes" else 0.0
-    return number_in(table, row, column)
+    text = row.values[column]
+    meant = (words_of_tables(GONE) | {"na": GONE, "n/a": GONE}).get(text.lower())
+    return None if meant == GONE else value_of(text, rules, lambda _: number_in(table, row, column))
 
 
 def _about(rules: OutcomeRules, error: ParleyError) -> str:
