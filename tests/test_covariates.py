@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for
+from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Problem
@@ -54,6 +54,25 @@ def test_the_slope_is_that_of_least_squares_within_cells_and_arms_do_not_bias_it
     assert slopes.theta[0] == pytest.approx(fitted, rel=0.01)  # drawn towards 0 by a hundredth at most
     assert slopes.theta[0] <= fitted
     assert slopes.x0[0] == pytest.approx(np.mean(xs))
+
+
+def test_a_site_tells_what_its_next_slope_leaves_of_the_scatter():
+    rng = np.random.default_rng(3)
+    xs = [rng.normal(size=200).tolist() for _ in range(2)]
+    rewards = [[0.9 * x + 0.4 * e for x, e in zip(own, rng.normal(size=200), strict=True)] for own in xs]
+    pairs, rule = Pairs.of(rewards, xs), Covariate(name="x")
+    after, x0 = fixed_for(rule, [pairs])
+    residual = Totals.of(adjusted_rewards(rewards, xs, after, x0)).scatter.sum() / pairs.totals.scatter.sum()
+    assert left_after(rule, [], pairs, 0.0) == pytest.approx(residual)
+    assert residual < 0.25
+    # Of the same sums, and in a batch, to the last bit.
+    totals, _ = rule.reported(Slopes.none((1,)), pairs.column)
+    assert totals.left.ravel().tolist() == [left_after(rule, [], pairs, 0.0)] * 2
+    # Half of the people have no x: their scatter stays.
+    half = Pairs.of([[*own, *own] for own in rewards], [[*own, *[None] * 200] for own in xs])
+    assert left_after(rule, [], half, 0.0) == pytest.approx((1 + residual) / 2, abs=1e-6)
+    assert left_after(rule, [pairs], pairs, after) == pytest.approx(1.0, abs=1e-3)
+    assert left_after(Covariate(name="x", theta=np.array([0.5])), [], pairs, 0.5) is None
 
 
 def test_a_useless_or_constant_covariate_gives_no_slope():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ LARGEST_X = 1e15  # of a covariate: beyond, differences of people would lose the
 FEWEST_DEGREES = 3.0  # of freedom: with fewer no slope is told from chance
 CONSTANT = 1e-12  # of the squares of x: scatter below is rounding
 SLACK = 1e-12  # relative: what rounding may add to an adjusted outcome
+LEFT = 0.01, 100.0  # what may be expected to be left of a scatter
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,6 +74,15 @@ class Covariate:
         learned = np.clip(slopes.theta, -self.largest, self.largest)
         return np.where(np.isnan(x0), 0.0, learned), x0
 
+    def reported(self, slopes: Slopes, pairs: Pairs) -> tuple[Totals, Slopes]:
+        """What sites report of a phase, `(..., arm, agent)`, and what they know of the slope after it."""
+        theta, x0 = self.fixed(slopes)
+        totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
+        if not self.learns:
+            return totals, after
+        left = pairs.left(theta, self.fixed(after)[0])[..., None, :]
+        return replace(totals, left=np.broadcast_to(left, totals.counts.shape)), after
+
     def of_agent(self, agent: int) -> Covariate:
         """The same for one agent alone, `(1,)`."""
         theta = None if self.theta is None else self.theta[agent : agent + 1]
@@ -86,6 +96,14 @@ def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float |
         slopes = slopes.added(pairs.column)
     theta, x0 = rule.fixed(slopes)
     return float(theta[0]), None if math.isnan(x0[0]) else float(x0[0])
+
+
+def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: float) -> float | None:
+    """What one site expects of its next phase, after `pairs (arm,)` adjusted by theta; None where theta is stated."""
+    if not rule.learns:
+        return None
+    following, _ = fixed_for(rule, [*earlier, pairs])
+    return float(pairs.column.left(np.array([theta]), np.array([following]))[0])
 
 
 def checked_x(name: str, value: Any) -> float:
@@ -141,6 +159,20 @@ class Pairs:
         sums = self.totals.sums - slope * (self.x_sums - counts * centre)
         scatter = np.maximum(self.totals.scatter - slope * (2 * self.xy - slope * self.xx), 0.0)
         return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
+
+    def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
+        """`(..., agent)`: the scatter under the theta of the following phase, over that under `theta`.
+
+        Phases are sized by it: without it the second phase of a site that learns its slope would be sized by outcomes
+        that are not adjusted. Who has no x scatters as before.
+        """
+        now, then = (
+            _over_arms(self.yy - by * (2 * self.xy - by * self.xx))
+            for by in (theta[..., None, :], following[..., None, :])
+        )
+        ratio = np.divide(np.maximum(then, 0.0), now, out=np.ones(now.shape), where=now > 0)
+        known, people = (_over_arms(part.astype(np.float64)) for part in (self.known, self.totals.counts))
+        return np.asarray(np.clip(1 + known / np.maximum(people, 1) * (ratio - 1), *LEFT))
 
 
 def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, ...]:

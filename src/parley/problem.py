@@ -18,7 +18,7 @@ from parley.covariates import LAWS, Covariate, CovariateTruth
 from parley.errors import InvalidInput, TiedArms, UnknownName
 from parley.outcomes import Outcome, checked_outcomes, checked_words
 from parley.rewards import Gaussian, RewardModel
-from parley.rewards.adjusted import adjusted_model
+from parley.rewards.adjusted import MOST_LEFT, adjusted_model
 from parley.rewards.history import History
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import SETTINGS, StudySettings
@@ -127,9 +127,8 @@ class Problem(Tabular, StudySettings):
 
     def _adjusted(self, outcomes: RewardModel, rule: Covariate) -> RewardModel:
         """The model of what reports hold of outcomes; a stated slope adjusts the first phase already."""
-        left = 1 - self.covariate_correlation**2
-        first, later = (1.0, left) if rule.learns else (left, 1.0)
-        return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=first, later_left=later)
+        left = 1.0 if rule.learns else min(1 - self.covariate_correlation**2, MOST_LEFT)
+        return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
         """Who only asks has no rewards to weigh; who only draws takes over a column that is asked.

@@ -567,8 +567,8 @@ class StudySettings:
     )
     covariate_correlation: float = setting(
         0.0, NUMBER, within(-0.999, 0.999),
-        "about the correlation of covariate and outcome within an arm: sizes phases, and plans and simulations count "
-        "on it; no answer rests on it",
+        "about the correlation of covariate and outcome within an arm: plans and simulations count on it, and with "
+        "`theta` it sizes the first phase; no answer rests on it",
         section="covariate", key="correlation", sentence="the covariate's correlation is expected to be {value:g}",
         needs="covariate",
     )

@@ -23,7 +23,8 @@ UNIT = 2.0**-52  # twice what one operation may lose, relative to its result
 class Totals:
     """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
-    `squares` is None where they are not kept: with a policy whose reward model does not need them.
+    `squares` is None where they are not kept: with a policy whose reward model does not need them. `left` is None
+    unless sites say what they expect of their next phase. Only plans depend on it, and a sum of totals has none.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -34,6 +35,7 @@ class Totals:
     counts: IntArray
     sums: FloatArray
     squares: FloatArray | None = None
+    left: FloatArray | None = None  # of the scatter: the share that is expected in the next phase
 
     def __post_init__(self) -> None:
         parts = {"sums": self.sums} if self.squares is None else {"sums": self.sums, "squares": self.squares}
@@ -72,6 +74,7 @@ class Totals:
             counts=np.stack([part.counts for part in parts], axis=-1),
             sums=np.stack([part.sums for part in parts], axis=-1),
             squares=np.stack([part.require_squares() for part in parts], axis=-1),
+            left=_joined([part.left for part in parts], arms),
         )
 
     @classmethod
@@ -81,6 +84,9 @@ class Totals:
             counts=np.concatenate([part.counts for part in parts]),
             sums=np.concatenate([part.sums for part in parts]),
             squares=np.concatenate([part.require_squares() for part in parts]),
+            left=None
+            if parts[0].left is None
+            else np.concatenate([part.left for part in parts if part.left is not None]),
         )
 
     def __add__(self, other: Totals) -> Totals:
@@ -96,16 +102,14 @@ class Totals:
         if not isinstance(other, Totals):
             return NotImplemented
         alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
-        if self.squares is None or other.squares is None:
-            return alike and self.squares is other.squares
-        return alike and np.array_equal(self.squares, other.squares)
+        return alike and _alike(self.squares, other.squares) and _alike(self.left, other.left)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Totals:
         """A part of the arrays, by NumPy's indexing rules."""
-        kept = None if self.squares is None else np.asarray(self.squares[index])
-        return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept)
+        kept, left = (None if part is None else np.asarray(part[index]) for part in (self.squares, self.left))
+        return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept, left=left)
 
     def without(self, arms: BoolArray) -> Totals:
         """Without the draws of some arms, `(arm,)`, of totals `(..., arm, agent)`.
@@ -115,7 +119,8 @@ class Totals:
         """
         kept = ~arms[:, None]
         squares = None if self.squares is None else np.where(kept, self.squares, 0.0)
-        return Totals(counts=np.where(kept, self.counts, 0), sums=np.where(kept, self.sums, 0.0), squares=squares)
+        counts, sums = np.where(kept, self.counts, 0), np.where(kept, self.sums, 0.0)
+        return Totals(counts=counts, sums=sums, squares=squares, left=self.left)
 
     @property
     def means(self) -> FloatArray:
@@ -160,3 +165,14 @@ class Totals:
         if self.squares is None:
             raise InvalidInput("squares", found="none kept", allowed="sums of squares, with this reward model")
         return self.squares
+
+
+def _alike(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
+
+
+def _joined(columns: Sequence[FloatArray | None], arms: int) -> FloatArray | None:
+    """`(arm, agent)`: what agents expect to be left, 1 of those who do not say; None if nobody does."""
+    if all(column is None for column in columns):
+        return None
+    return np.stack([np.ones(arms) if column is None else column for column in columns], axis=-1)

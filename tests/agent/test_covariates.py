@@ -16,7 +16,7 @@ from parley.agent.plans import Delivery
 from parley.agent.reporting import rules_of
 from parley.agent.site import Site
 from parley.agent.sources import make_source
-from parley.covariates import Covariate, Pairs, adjusted_rewards, fixed_for
+from parley.covariates import Covariate, Pairs, adjusted_rewards, fixed_for, left_after
 from parley.errors import InvalidInput, NotNow
 from parley.protocol import StudyMessage, check_adjustment
 from parley.study import parse_study
@@ -64,10 +64,13 @@ def test_a_phase_is_adjusted_by_what_the_phases_before_it_said(tmp_path):
     with Site(tmp_path, study="s", agent="a", rules=RULES, key=b"k") as site:
         one = phase(site, 1, FIRST)
         assert (one.theta, one.x0, one.missing_x) == (0.0, None, 0)
+        first = Pairs.of(*by_arm(site, FIRST))
+        assert one.left == left_after(RULE, [], first, 0.0) == asked(1).report(one).left
         assert one.totals == Totals.of(by_arm(site, FIRST)[0])
         two = phase(site, 2, SECOND, unknown={"p-9", "p-12"})
-        theta, x0 = fixed_for(RULE, [Pairs.of(*by_arm(site, FIRST))])
+        theta, x0 = fixed_for(RULE, [first])
         assert (two.theta, two.x0, two.missing_x) == (theta, x0, 2)
+        assert two.left == left_after(RULE, [first], Pairs.of(*by_arm(site, SECOND, {"p-9", "p-12"})), theta)
         assert theta != 0
         expected = adjusted_rewards(*by_arm(site, SECOND, {"p-9", "p-12"}), theta, x0)
         assert two.totals == Totals.of(expected)
@@ -226,6 +229,10 @@ def check_two_phases(source, table):
     assert one.totals == Totals.of(expected(table, 1)[0])
     assert (one.theta, one.x0) == (0.0, None)
     assert (two.theta, two.x0) == (theta, x0)
+    assert (one.left, two.left) == (
+        left_after(RULE, [], Pairs.of(*expected(table, 1)), 0.0),
+        left_after(RULE, [Pairs.of(*expected(table, 1))], Pairs.of(*expected(table, 2)), theta),
+    )
     assert two.totals == Totals.of(adjusted_rewards(*expected(table, 2), theta, x0))
     assert not two.covariates, "nothing of single people goes on"
     assert not two.pairs

@@ -177,7 +177,7 @@ class Adjusted(Kept):
             place, phase = self.trial.study.agents.index(agent), self.trial.phase
             totals = self.drawn(self.trial.plan.draws(place), place)
             sent = reported(self.trial, place, totals.sums, totals.squares)
-            slope = {"theta": 0.02 * (phase - 1) * (1 + place), "x0": None if phase == 1 else 61.5 + place}
+            slope = {"theta": 0.02 * (phase - 1) * (1 + place), "x0": None if phase == 1 else 61.5 + place, "left": 0.9}
             self.let(ReportAccepted(report=structs.replace(sent, **slope, missing_x=place or None)))
 
     def certify(self):

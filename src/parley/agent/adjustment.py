@@ -13,7 +13,7 @@ import numpy as np
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import Source
-from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for
+from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput
 from parley.totals import Totals
 
@@ -50,7 +50,8 @@ class AdjustedSource:
             given = replace(drawn, totals=Totals.of(rewards), rewards=rewards, covariates=())
         self._note_constant(plan.phase, pairs)
         self._memory.keep_pairs(plan.phase, {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT})
-        return replace(given, theta=theta, x0=x0, missing_x=missing)
+        left = left_after(self._rule, self._earlier(plan.phase), pairs[:, 0], theta)
+        return replace(given, theta=theta, x0=x0, left=left, missing_x=missing)
 
     def _fixed(self, phase: int) -> dict[str, float | None]:
         theta, x0 = fixed_for(self._rule, self._earlier(phase))

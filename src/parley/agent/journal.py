@@ -168,6 +168,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     reason: str = ""  # why the counts are not the plan's
     outside: int = 0  # people since the report before who are not counted
     outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
+    left: float | None = None  # of the scatter, what is expected in the next phase, with a covariate
     missing_x: int = 0  # people whose covariate is not known
 
 

@@ -44,6 +44,7 @@ class Delivery:
     pairs: Pairs | None = None  # (arm, 1): the same summed up, of a source without single people
     theta: float | None = None  # how totals and rewards are adjusted
     x0: float | None = None
+    left: float | None = None  # of their scatter, what is expected in the next phase
     missing_x: int = 0
 
 
@@ -117,6 +118,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             final=delivery.final,
             theta=delivery.theta,
             x0=delivery.x0,
+            left=delivery.left,
             missing_x=delivery.missing_x or None,
         )
 

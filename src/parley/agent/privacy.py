@@ -260,6 +260,7 @@ class Disclosure:
             final=earlier.final,
             theta=earlier.theta,
             x0=earlier.x0,
+            left=earlier.left,
             missing_x=earlier.missing_x or 0,
         )
         report = self.report(plan, delivery, outbox)

@@ -22,7 +22,7 @@ from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, 
 from parley.agent.people import People, Person, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
-from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for
+from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
 from parley.protocol.messages import OutcomeTotals
@@ -115,9 +115,20 @@ class Site:
         rule = self.people.rules.adjustment
         if rule is None:
             return {}
-        known = [Pairs.of(*self.people.pairs(phase)) for phase in sorted(self.people.phases)]
-        theta, x0 = fixed_for(rule, known)
+        theta, x0 = fixed_for(rule, self._pairs(list(self.people.phases)))
         return {"theta": theta, "x0": x0}
+
+    def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
+        """What phases say of the slope, in their order."""
+        return [Pairs.of(*self.people.pairs(phase)) for phase in sorted(phases)]
+
+    def _left(self, book: PhaseBook) -> float | None:
+        """Of the scatter of a phase, what is expected in the next one; None without a slope that is learned."""
+        rule, phase = self.people.rules.adjustment, book.plan.phase
+        if rule is None or book.plan.theta is None:
+            return None
+        (own,) = self._pairs([phase])
+        return left_after(rule, self._pairs([one for one in self.people.phases if one < phase]), own, book.plan.theta)
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
         """Note where the coordinator says the study is, and what was found if it tells."""
@@ -332,6 +343,7 @@ class Site:
                 final=bool(closed.reason) and bool((counts < plan.draws).any()),
                 theta=book.plan.theta,
                 x0=book.plan.x0,
+                left=closed.left,
                 missing_x=closed.missing_x,
             )
 
@@ -387,6 +399,7 @@ class Site:
                     outcomes=tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in self._others(book)),
                     reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
                     outside=self._outside(book),
+                    left=self._left(book),
                     missing_x=self._missing_x(book),
                 )
             )

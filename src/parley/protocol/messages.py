@@ -6,6 +6,7 @@ Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -282,6 +283,10 @@ class Report(Message, tag="parley/report/1"):
     x0: Annotated[
         float | None, described("With a covariate, unless nothing of it is known yet: then `theta` is 0.")
     ] = None
+    left: Annotated[
+        float | None,
+        described("With a covariate whose slope is learned: the share of their scatter that the next `theta` leaves."),
+    ] = None
     missing_x: Annotated[
         Count | None, described("People whose covariate is not known, if any: `x0` stands for it.")
     ] = None
@@ -313,7 +318,8 @@ class Report(Message, tag="parley/report/1"):
     @property
     def totals(self) -> Totals:
         """`(arm,)`, as the numeric rooms have it: squares that were not sent are 0."""
-        return _totals(self.counts, self.sums, self.squares)
+        found = _totals(self.counts, self.sums, self.squares)
+        return found if self.left is None else replace(found, left=np.full(len(self.counts), self.left))
 
 
 class Receipt(Message, tag="parley/receipt/1"):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parley.covariates import LARGEST_X
+from parley.covariates import LARGEST_X, LEFT
 from parley.errors import ImpossibleReport
 from parley.outcomes import Outcome
 from parley.problem import Problem
@@ -201,7 +201,7 @@ def check_adjustment(report: Report, problem: Problem) -> None:
     """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within what the study allows."""
     rule, theta, x0 = problem.adjustment, report.theta, report.x0
     if rule is None:
-        for name in ("theta", "x0", "missing_x"):
+        for name in ("theta", "x0", "left", "missing_x"):
             if getattr(report, name) is not None:
                 allowed = "nothing: the study has no covariate"
                 raise ImpossibleReport(name, found=getattr(report, name), allowed=allowed)
@@ -220,6 +220,10 @@ def check_adjustment(report: Report, problem: Problem) -> None:
     if x0 is not None and (not low <= x0 <= high or rule.first_x0 not in (None, x0)):
         allowed = f"a number from {low:g} to {high:g}" if rule.first_x0 is None else f"{rule.first_x0:g}"
         raise ImpossibleReport("x0", found=x0, allowed=allowed)
+    least, most = LEFT
+    if report.left is not None and not (rule.learns and least <= report.left <= most):
+        allowed = f"a number from {least:g} to {most:g}" if rule.learns else "nothing: the study states theta"
+        raise ImpossibleReport("left", found=report.left, allowed=allowed)
     if (report.missing_x or 0) > sum(report.counts):
         allowed = f"at most {sum(report.counts):,}, the people of the report"
         raise ImpossibleReport("missing_x", found=report.missing_x, allowed=allowed)

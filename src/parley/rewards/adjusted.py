@@ -28,6 +28,7 @@ ALLOWED = (
     "scatter by more than a scale that is stated, and those of two arms by different scales"
 )
 
+MOST_LEFT = 0.75  # of the variance in the first phase: who states a slope expects something of it
 FIRM = 16.0  # degrees of freedom that speak for a scatter that did not change
 
 
@@ -37,9 +38,7 @@ class _OfOutcomes(RewardModel):
 
     divergence: ClassVar[None] = None
     bound_note: ClassVar[str] = "for Gaussian rewards of the scatter that the covariate leaves, its slope known"
-    # Of the variance of outcomes: what is expected to be left in the first phase, and in later ones. Sizes phases only.
-    first_left: float = 1.0
-    later_left: float = 1.0
+    first_left: float = 1.0  # of the variance of outcomes: what is expected in the first phase, which it sizes
 
     @property
     def stated(self) -> RewardModel:
@@ -55,9 +54,9 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """As if earlier rewards of a site had scattered as the latest phase says: theta was another one then.
+        """As if earlier rewards of a site had scattered as the latest phase says, and all as the site expects next.
 
-        One factor for all arms of a site, whose theta is one. After the first phase, what is expected to be left.
+        Theta was another one in earlier phases, and it is one for all arms of a site: so is the factor.
         """
         before, degrees = past.scatter, np.maximum(past.counts - 1, 0)
         each = np.divide(before, degrees, out=np.zeros(before.shape), where=degrees > 0)
@@ -65,11 +64,11 @@ class _OfOutcomes(RewardModel):
         ratios = np.divide(fresh.scatter, each, out=np.zeros(before.shape), where=seen).sum(axis=-2, keepdims=True)
         counted = np.where(seen, fresh.counts - 1, 0).sum(axis=-2, keepdims=True)
         factor = (ratios + FIRM) / (counted + FIRM)
-        expected = np.where(past.counts.sum(axis=-2, keepdims=True) > 0, 1.0, self.later_left)
+        left = 1.0 if fresh.left is None else fresh.left
         both = past + fresh
         return np.asarray(
             np.square(both.sums) / np.maximum(both.counts, 1)
-            + (factor * before + expected * fresh.scatter) * _again(past.counts, fresh.counts)
+            + left * (factor * before + fresh.scatter) * _again(past.counts, fresh.counts)
         )
 
     @property
@@ -151,12 +150,10 @@ def _again(past: IntArray, fresh: IntArray) -> FloatArray:
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 
 
-def adjusted_model(
-    model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0, later_left: float = 1.0
-) -> RewardModel:
+def adjusted_model(model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0) -> RewardModel:
     """The model of rewards that are moved by up to `moves`, infinite where nobody knows; raise where there is none.
 
-    Reports have sums of `squares`, unless they are private. What of the variance is expected to be left sizes phases.
+    Reports have sums of `squares`, unless they are private. `first_left` of the variance sizes the first phase.
 
     >>> from parley.rewards import Gaussian
     >>> adjusted_model(Gaussian(), 1.0)
@@ -169,7 +166,7 @@ def adjusted_model(
     if not form or model.shared_axes:
         found = ", ".join(f"{key} = {value!r}" for key, value in model.document().items())
         raise InvalidInput("covariate", found=f"rewards with {found}"[:160], allowed=ALLOWED)
-    left: dict[str, Any] = {"first_left": first_left, "later_left": later_left, "outcome": model}
+    left: dict[str, Any] = {"first_left": first_left, "outcome": model}
     if isinstance(model, UnknownScale):
         return AdjustedScale(scale=model.scale, guess=model.guess, **left)
     if form == "normal":

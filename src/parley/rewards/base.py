@@ -34,7 +34,7 @@ from parley.settings import Key
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
-NOT_KEYS = ("rho", "outcome", "first_left", "later_left")  # fields that no study file states
+NOT_KEYS = ("rho", "outcome", "first_left")  # fields that no study file states
 GRID_BITS = 20  # steps of private sums in the range: what rounding to them loses is a millionth of a reward a cell
 
 

@@ -91,8 +91,7 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
             fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy)
         else:
             pairs = _draw_pairs(instance, seed, phase=number, counts=quotas, policy=policy)
-            fresh = _adjusted(instance, pairs, slopes, seed=seed, block=0, phase=number)
-            slopes = slopes.added(pairs)
+            fresh, slopes = _adjusted(instance, pairs, slopes, seed=seed, block=0, phase=number)
         number += 1
         policy, state = _asked_in(first, instance, number, (policy, state), past)
         after = policy.update(state, fresh)
@@ -231,8 +230,9 @@ class _Batch:
             at = {"seed": self.seed + truth, "block": block, "phase": phase}
             pairs = _draw_pairs(self.truths[truth], counts=padded, policy=self.policy, **at)
             before = slopes.take(np.arange(some.start, some.stop)).put(places, places[-1] + 1)
-            totals.append(_adjusted(self.truths[truth], pairs, before, **at)[places])
-            kept.append(before.added(pairs).take(places))
+            reported, after = _adjusted(self.truths[truth], pairs, before, **at)
+            totals.append(reported[places])
+            kept.append(after.take(places))
         return Totals.concatenated(totals), Slopes.concatenated(kept)
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray) -> Totals:
@@ -328,10 +328,13 @@ def _draw_pairs(
     return draw_pairs(instance, generator, counts, means, moved)
 
 
-def _adjusted(instance: Instance, pairs: Pairs, slopes: Slopes, *, seed: int, block: int, phase: int) -> Totals:
-    """What sites report of pairs, by the slopes of their earlier phases."""
+def _adjusted(
+    instance: Instance, pairs: Pairs, slopes: Slopes, *, seed: int, block: int, phase: int
+) -> tuple[Totals, Slopes]:
+    """What sites report of pairs, by the slopes of their earlier phases; and the slopes afterwards."""
     assert instance.problem.adjustment is not None
-    return _reported(instance, pairs.adjusted(*instance.problem.adjustment.fixed(slopes)), seed, block, phase)
+    totals, after = instance.problem.adjustment.reported(slopes, pairs)
+    return _reported(instance, totals, seed, block, phase), after
 
 
 def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray) -> IntArray:
