@@ -29,7 +29,6 @@ REASONS = {
     "parley.policies.evidence.joint": "one answer of all agents: a proof of its own",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
     "parley.service.forecasts": "the operations that simulate, apart from the process that serves them",
-    "parley.simulation.pairs": "outcomes with a covariate: laws of their own beside the loop that draws them",
     "parley.site.pages": "the pages of a site, apart from its API",
 }
 

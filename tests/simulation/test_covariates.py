@@ -9,7 +9,8 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import simulate
-from parley.simulation.pairs import draw_pairs
+from parley.simulation.pairs import draw_pairs, tilted_pairs
+from parley.simulation.rare import ruled_out_probability
 from parley.study import parse_study
 
 KEYS = {
@@ -103,3 +104,64 @@ def test_a_truth_says_how_x_goes_with_outcomes_by_arm_and_site():
     problem = Problem(arms=2, weights=[[1.0]], noise=make_model(scale="unknown"), covariate="x")
     with pytest.raises(InvalidInput, match="numbers between -1 and 1"):
         Instance(problem=problem, means=[[1.0], [0.0]], covariate=CovariateTruth(correlation=[0.1, 0.2, 0.3]))
+
+
+TILTED = {
+    "unknown scale": ({"scale": "unknown"}, "gaussian", {"center": 2.0}),
+    "range": ({"kind": "bounded", "low": -1, "high": 2}, "lognormal", {"range": [-3.0, 3.0]}),
+}
+
+
+@pytest.mark.parametrize("name", TILTED)
+def test_tilted_pairs_have_the_mean_and_scatter_that_their_cumulant_says(name):
+    noise, law, keys = TILTED[name]
+    instance = study([[0.8, 0.1], [0.2, -0.4], [0.5, 0.3]], law, noise=noise, **keys).require_truth()
+    runs, people = 400, 300
+    counts = np.full((runs, 3, 2), people)
+    theta, x0 = np.tile([0.3, -0.4], (runs, 1)), np.tile([0.5, np.nan], (runs, 1))
+    law_of = tilted_pairs(
+        instance, np.broadcast_to(instance.means, counts.shape), np.full((runs, 1, 2), 0.7), theta, x0
+    )
+    tilt = np.broadcast_to([[0.2, -0.1], [-0.3, 0.4], [0.0, 0.1]], counts.shape)
+    pairs = law_of.draw(np.random.default_rng(1), counts, tilt)
+    found = pairs.adjusted(theta, x0)
+    one = np.zeros(counts.shape)
+    for cell in np.ndindex(3, 2):
+        step = one.copy()
+        step[:, *cell] = 1e-4
+        up, down = (law_of.cumulant(counts, tilt + sign * step)[0] / people for sign in (1, -1))
+        here = law_of.cumulant(counts, tilt)[0] / people
+        error = np.sqrt(law_of.variances[0, *cell] / (runs * people))
+        assert found.sums[:, *cell].sum() / (runs * people) == pytest.approx((up - down) / 2e-4, abs=5 * error)
+        variance = found.scatter[:, *cell].sum() / (runs * (people - 1))
+        assert variance == pytest.approx((up - 2 * here + down) / 1e-8, rel=0.05)
+    untilted = law_of.draw(np.random.default_rng(2), counts, one).adjusted(theta, x0)
+    np.testing.assert_allclose(untilted.scatter.mean(axis=0) / (people - 1), law_of.variances[0], rtol=0.05)
+    drawn_too = draw_pairs(
+        instance,
+        np.random.default_rng(3),
+        counts,
+        np.broadcast_to(instance.means, counts.shape),
+        np.full((runs, 1, 2), 0.7),
+    )
+    np.testing.assert_allclose(drawn_too.adjusted(theta, x0).means.mean(axis=0), untilted.means.mean(axis=0), atol=0.02)
+
+
+@pytest.mark.simulations
+@pytest.mark.parametrize("name", TILTED)
+def test_rare_errors_of_studies_with_a_covariate_are_below_delta(name):
+    """docs/covariates.md has the figures; delta 0.1 agrees with counting there."""
+    noise, law, keys = TILTED[name]
+    truth = {"means": [[0.5] * 2] * 3, "covariate": {"correlation": [[0.8, 0.1], [0.5, -0.4], [-0.2, 0.6]], "law": law}}
+    more = {"covariate": {"name": "x", **keys}, "noise": noise, "delta": 1e-5, "answers": "each", "truth": truth}
+    instance = parse_study(KEYS | more).require_truth()
+    policy = make_policy("evidence", instance.problem)
+    found = [ruled_out_probability(policy, instance, arm=0, agent=m, replications=1000, seed=1) for m in (0, 1)]
+    assert 0 < sum(one.probability for one in found) <= 1e-5
+
+
+def test_a_covariate_whose_outcomes_have_no_tilted_form_is_named():
+    instance = study(0.5, "lognormal").require_truth()
+    policy = make_policy("evidence", instance.problem)
+    with pytest.raises(InvalidInput, match=r"truth.covariate.law: found 'lognormal'; allowed: \"gaussian\""):
+        ruled_out_probability(policy, instance, arm=0, agent=0, replications=10, seed=1)

@@ -29,7 +29,6 @@ ALLOWED = (
 )
 
 MOST_LEFT = 0.75  # of the variance in the first phase: who states a slope expects something of it
-FIRM = 16.0  # degrees of freedom that speak for a scatter that did not change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +53,10 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """As if earlier rewards of a site had scattered as the latest phase says, and all as the site expects next.
-
-        Theta was another one in earlier phases, and it is one for all arms of a site: so is the factor.
-        """
-        before, degrees = past.scatter, np.maximum(past.counts - 1, 0)
-        each = np.divide(before, degrees, out=np.zeros(before.shape), where=degrees > 0)
-        seen = (each > 0) & (fresh.counts > 1)
-        ratios = np.divide(fresh.scatter, each, out=np.zeros(before.shape), where=seen).sum(axis=-2, keepdims=True)
-        counted = np.where(seen, fresh.counts - 1, 0).sum(axis=-2, keepdims=True)
-        factor = (ratios + FIRM) / (counted + FIRM)
-        left = 1.0 if fresh.left is None else fresh.left
-        both = past + fresh
-        return np.asarray(
-            np.square(both.sums) / np.maximum(both.counts, 1)
-            + left * (factor * before + fresh.scatter) * _again(past.counts, fresh.counts)
-        )
+        """As if all rewards of a site had scattered as it expects of the next phase: each phase has its own theta."""
+        both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
+        scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
+        return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
 
     @property
     def usual_gap(self) -> float:

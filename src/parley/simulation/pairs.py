@@ -3,15 +3,20 @@
 x has the mean that the study states (or the middle of its range), and a standard deviation of 1 (or a sixth of the
 range). Between phases a site's mean of x moves, and with it the outcomes of all its arms, by their average slope: a tie
 of two arms whose slopes differ stays a tie. Gaussian outcomes with a Gaussian x that nobody clips come from one Wishart
-matrix a cell, exactly in law; all others are drawn person by person.
+matrix a cell, exactly in law; with another x they are drawn person by person. Where outcomes are yes or no, x has 16
+levels, and a cell is one multinomial.
 """
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 
 from parley.covariates import Covariate, CovariateTruth, Pairs
+from parley.errors import InvalidInput
 from parley.problem import FloatArray, Instance, IntArray
 from parley.rewards import RewardModel
 from parley.rewards.history import History
@@ -21,6 +26,8 @@ SPREAD = 6.0  # standard deviations of x in its range
 LOG_SCALE = 1.0  # of a lognormal x: skewness 6.2
 PEOPLE = 2**22  # drawn at once
 CLOSEST = 0.999  # correlation of the normal scores behind x and a yes or no
+EDGES = np.concatenate([[-6.0], np.linspace(-2.8, 2.8, 15), [6.0]])  # of the levels of x, as normal scores
+NODES = 5  # of the quadrature within a level
 
 
 def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray:
@@ -43,17 +50,97 @@ def draw_pairs(
     assert truth is not None
     if instance.history is not None and instance.history.covariates is not None:
         return _rows(instance.history, generator, counts, means, model.outcome or model)
+    means = means + _common(instance, means, moved)
+    if not model.free_scale:
+        return _yes_or_no(generator, counts, _chances(instance, means), _level_values(rule, truth, moved), model)
     scale, centre = _units(rule)
-    deviation = np.sqrt(model.true_variances(instance.means, instance.scale))
-    slopes = truth.correlation * deviation  # per standard deviation of x
+    if truth.law == "gaussian" and rule.range is None:
+        pairs = _gaussian(generator, counts, means, *_slopes(instance))
+        return _in_units(pairs, scale, centre + scale * moved)
+    return _one_by_one(generator, counts, _linear(instance, means), rule, truth, centre, scale, moved)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TiltedPairs:
+    """Outcomes with their covariate under another measure: a density is multiplied by exp(tilt y') over its mean."""
+
+    draw: Callable[[np.random.Generator, IntArray, FloatArray], Pairs]  # from counts and tilts, (run, arm, agent)
+    cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt y') over all draws
+    variances: FloatArray  # (run, arm, agent): of y' under the truth
+    width: float = 0.0  # how far apart values of y' are whose odds a tilt changes; 0 where any tilt is as good
+
+
+def tilted_pairs(
+    instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
+) -> TiltedPairs:
+    """The law of a phase that sites adjust by theta and x0, `(run, agent)`; `means` and `moved` as in `draw_pairs`.
+
+    Where outcomes have no range, that of x clips nobody here: what is clipped has no tilted form.
+    """
+    rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
+    assert rule is not None
+    assert truth is not None
+    means = means + _common(instance, means, moved)
+    slope, middle = theta[:, None, :], np.where(np.isnan(x0), 0.0, x0)[:, None, :]
+    if model.free_scale:
+        if truth.law != "gaussian":
+            allowed = '"gaussian", with rewards that are in no range: others have no tilted form'
+            raise InvalidInput("truth.covariate.law", found=repr(truth.law), allowed=allowed)
+        return _tilted_gaussian(instance, means, moved, slope, middle)
+    chances, x = _chances(instance, means), _level_values(rule, truth, moved)
+    outcomes = np.array((model.outcome or model).ends)[:, None]
+    adjusted = outcomes - slope[..., None, None] * (x[..., None, :] - middle[..., None, None])
+    adjusted = np.broadcast_to(adjusted, chances.shape)
+    centre = (chances * adjusted).sum(axis=(-2, -1))
+    logs = np.log(np.maximum(chances, 1e-300))
+
+    def tilted(tilt: FloatArray) -> tuple[FloatArray, FloatArray]:
+        each = logs + tilt[..., None, None] * adjusted
+        total = logsumexp(each, axis=(-2, -1))
+        return np.exp(each - total[..., None, None]), total
+
+    return TiltedPairs(
+        draw=lambda generator, counts, tilt: _yes_or_no(generator, counts, tilted(tilt)[0], x, model),
+        cumulant=lambda counts, tilt: np.asarray((counts * tilted(tilt)[1]).sum(axis=(-2, -1))),
+        variances=(chances * np.square(adjusted - centre[..., None, None])).sum(axis=(-2, -1)),
+        width=float((adjusted.max(axis=(-2, -1)) - adjusted.min(axis=(-2, -1))).max()),
+    )
+
+
+def _tilted_gaussian(
+    instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
+) -> TiltedPairs:
+    """Jointly Gaussian: a tilt moves the means of x and y by their covariances with y', and no scatter."""
+    assert instance.problem.adjustment is not None
+    scale, centre = _units(instance.problem.adjustment)
+    slopes, deviation, correlation = _slopes(instance)
+    rest = np.square(deviation) * (1 - np.square(correlation))
+    along = slopes - theta * scale  # the slope of y' in standard deviations of x
+    variances, middle = np.square(along) + rest, means - theta * (centre + scale * moved - x0)
+
+    def draw(generator: np.random.Generator, counts: IntArray, tilt: FloatArray) -> Pairs:
+        pairs = _gaussian(generator, counts, means + tilt * (rest + slopes * along), slopes, deviation, correlation)
+        return _in_units(pairs, scale, centre + scale * (moved + tilt * along))
+
+    def cumulant(counts: IntArray, tilt: FloatArray) -> FloatArray:
+        return np.asarray((counts * (tilt * middle + np.square(tilt) * variances / 2)).sum(axis=(-2, -1)))
+
+    return TiltedPairs(draw=draw, cumulant=cumulant, variances=variances)
+
+
+def _slopes(instance: Instance) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`(arm, agent)` each: the slope of outcomes per standard deviation of x, their deviation, their correlation."""
+    assert instance.covariate is not None
+    deviation = np.sqrt(instance.problem.noise.true_variances(instance.means, instance.scale))
+    return instance.covariate.correlation * deviation, deviation, instance.covariate.correlation
+
+
+def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatArray:
+    """By how much outcomes of all arms of a site move with its x; means stay where rewards can be."""
+    model = instance.problem.noise
     low, high = (model.outcome or model).ends
     room = low - means.min(axis=-2, keepdims=True), high - means.max(axis=-2, keepdims=True)
-    common = np.clip(slopes.mean(axis=-2, keepdims=True) * moved, *room)  # means stay where rewards can be
-    if model.free_scale and truth.law == "gaussian" and rule.range is None:
-        pairs = _gaussian(generator, counts, means + common, slopes, deviation, truth.correlation)
-        return _in_units(pairs, scale, centre + scale * moved)
-    draw = _linear if model.free_scale else _two_valued
-    return _one_by_one(generator, counts, draw(instance, means + common, deviation), rule, truth, centre, scale, moved)
+    return np.asarray(np.clip(_slopes(instance)[0].mean(axis=-2, keepdims=True) * moved, *room))
 
 
 def _rows(
@@ -124,40 +211,86 @@ def _in_units(pairs: Pairs, scale: float, centre: FloatArray) -> Pairs:
     )
 
 
-Outcomes = Callable[[np.random.Generator, IntArray, FloatArray, FloatArray], FloatArray]
-# From a generator, the people's cells, their x in standard deviations, and the normal scores of x.
+Outcomes = Callable[[np.random.Generator, IntArray, FloatArray], FloatArray]
+# From a generator, the people's cells, and their x in standard deviations.
 
 
-def _linear(instance: Instance, means: FloatArray, deviation: FloatArray) -> Outcomes:
+def _linear(instance: Instance, means: FloatArray) -> Outcomes:
     """Linear in x with normal errors."""
-    assert instance.covariate is not None
-    slopes = instance.covariate.correlation * deviation
-    rest = deviation * np.sqrt(1 - np.square(instance.covariate.correlation))
+    slopes, deviation, correlation = _slopes(instance)
+    rest = deviation * np.sqrt(1 - np.square(correlation))
 
-    def draw(generator: np.random.Generator, cells: IntArray, x: FloatArray, _: FloatArray) -> FloatArray:
+    def draw(generator: np.random.Generator, cells: IntArray, x: FloatArray) -> FloatArray:
         mean, slope, error = (np.broadcast_to(part, means.shape).ravel()[cells] for part in (means, slopes, rest))
         return np.asarray(mean + slope * x + error * generator.standard_normal(len(cells)))
 
     return draw
 
 
-def _two_valued(instance: Instance, means: FloatArray, _: FloatArray) -> Outcomes:
-    """`low` or `high`: a normal score that goes with that of x is above its quantile, so means are exact."""
+@cache
+def _levels(law: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`(level,)`: values of x, with mean 0 and deviation 1. `(level, node)`: normal scores within each, and chances."""
+    points, weights = np.polynomial.legendre.leggauss(NODES)
+    half = np.diff(EDGES) / 2
+    scores = (EDGES[:-1] + half)[:, None] + half[:, None] * points
+    chances = half[:, None] * weights * np.exp(-np.square(scores) / 2) / math.sqrt(2 * math.pi)
+    chances /= chances.sum()
+    each = chances.sum(axis=-1)
+    values = ((scores if law == "gaussian" else _lognormal(scores)) * chances).sum(axis=-1) / each
+    values -= (values * each).sum()
+    return values / math.sqrt((np.square(values) * each).sum()), scores, chances
+
+
+def _level_values(rule: Covariate, truth: CovariateTruth, moved: FloatArray) -> FloatArray:
+    """`(..., 1, agent, level)`: the values of x in the study's units, clipped."""
+    scale, centre = _units(rule)
+    return np.clip(centre + scale * (_levels(truth.law)[0] + moved[..., None]), *(rule.range or (-np.inf, np.inf)))
+
+
+def _chances(instance: Instance, means: FloatArray) -> FloatArray:
+    """`(..., arm, agent, outcome, level)`: of `low` and `high` with every level of x.
+
+    A normal score that goes with that of x is below a quantile, so means are exact.
+    """
     model, truth = instance.problem.noise.outcome, instance.covariate
     assert model is not None
     assert truth is not None
     low, high = model.ends
     rates = np.clip((means - low) / (high - low), 1e-12, 1 - 1e-12)
     quantile = ndtri(rates)
-    density = np.exp(-np.square(quantile) / 2) / np.sqrt(2 * np.pi)
-    with_scores = np.clip(truth.correlation * np.sqrt(rates * (1 - rates)) / density, -CLOSEST, CLOSEST)
+    density = np.exp(-np.square(quantile) / 2) / math.sqrt(2 * math.pi)
+    share = np.clip(truth.correlation * np.sqrt(rates * (1 - rates)) / density, -CLOSEST, CLOSEST)[..., None]
+    _, scores, chances = _levels(truth.law)
+    rest, above = np.sqrt(1 - np.square(share)), np.zeros((*means.shape, len(scores)))
+    for score, chance in zip(scores.T, chances.T, strict=True):
+        above += chance * ndtr((quantile[..., None] + share * score) / rest)
+    above *= (rates / above.sum(axis=-1))[..., None]  # what quadrature loses
+    return np.stack([np.maximum(chances.sum(axis=-1) - above, 0.0), above], axis=-2)
 
-    def draw(generator: np.random.Generator, cells: IntArray, _: FloatArray, scores: FloatArray) -> FloatArray:
-        limit, share = quantile.ravel()[cells], with_scores.ravel()[cells]
-        hidden = -share * scores + np.sqrt(1 - np.square(share)) * generator.standard_normal(len(cells))
-        return np.where(hidden < limit, high, low)
 
-    return draw
+def _yes_or_no(
+    generator: np.random.Generator, counts: IntArray, chances: FloatArray, x: FloatArray, model: RewardModel
+) -> Pairs:
+    """One multinomial a cell: how many people have which outcome and which level of x."""
+    low, high = (model.outcome or model).ends
+    found = generator.multinomial(
+        counts, (chances / chances.sum(axis=(-2, -1), keepdims=True)).reshape(*counts.shape, -1)
+    )
+    both = found.reshape(chances.shape)
+    levels, hits = both.sum(axis=-2), both[..., 1, :]
+    yes, number, width = hits.sum(axis=-1), np.maximum(counts, 1), high - low
+    x_sums = (levels * x).sum(axis=-1)
+    away = x - (x_sums / number)[..., None]
+    return Pairs(
+        totals=Totals(
+            counts=counts, sums=counts * low + width * yes, squares=counts * low**2 + yes * (high**2 - low**2)
+        ),
+        known=counts,
+        x_sums=x_sums,
+        xx=(levels * np.square(away)).sum(axis=-1),
+        xy=width * (hits * away).sum(axis=-1),
+        yy=width**2 * yes * (counts - yes) / number,
+    )
 
 
 def _one_by_one(
@@ -182,7 +315,7 @@ def _one_by_one(
         scores = of_x.standard_normal(len(cells))
         spread = scores if truth.law == "gaussian" else _lognormal(scores)
         x = np.clip(centre + scale * (spread + shift[cells]), low, high)
-        y = outcomes(of_y, cells, spread, scores)
+        y = outcomes(of_y, cells, spread)
         n = np.maximum(flat[some], 1)
 
         def summed(values: FloatArray, first: int = some.start, most: int = len(n), at: IntArray = cells) -> FloatArray:

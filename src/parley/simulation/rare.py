@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtri_exp
 
+from parley.covariates import Pairs, Slopes
 from parley.errors import InvalidInput
 from parley.policies.base import State
 from parley.policies.evidence.racing import EvidenceRacing
@@ -28,6 +29,8 @@ from parley.problem import Instance, Problem
 from parley.rewards import RewardModel
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 from parley.rewards.privacy import with_noise
+from parley.rewards.sampling import TiltedLaw
+from parley.simulation.pairs import TiltedPairs, drifted_x, tilted_pairs
 from parley.simulation.simulate import drifted
 from parley.text.translation import Translatable
 from parley.totals import Totals
@@ -95,7 +98,8 @@ def ruled_out_probability(
     for first in range(0, replications, size):
         some = slice(first, min(first + size, replications))
         moved = partial(drifted, instance, some.stop - some.start, seed=seed, block=first)
-        weights, lost = _run(policy, instance, arm, agent, some.stop - some.start, generator, moved)
+        moved_x = partial(drifted_x, instance, some.stop - some.start, seed=seed, block=first)
+        weights, lost = _run(policy, instance, arm, agent, some.stop - some.start, generator, moved, moved_x)
         out[some] = weights
         open_ += lost
         if progress:
@@ -119,23 +123,36 @@ def _run(
     count: int,
     generator: np.random.Generator,
     moved: Callable[..., FloatArray | None],
+    moved_x: Callable[..., FloatArray],
 ) -> tuple[FloatArray, float]:
     """The weight of every run in which the arm was ruled out, 0 for the others; and the weight of open runs."""
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
     left_open, first, noise, phase = 0.0, 0, instance.problem.noise, 0
     members = _members(policy, instance, arm, agent)
     state: State = policy.start((count,))
+    slopes = Slopes.none((count, instance.problem.agent_count))
     while True:
         quotas = policy.plan(state)
         assert isinstance(state, Wealth)
         shifts = moved(phase=phase)
         means, phase = instance.means if shifts is None else instance.means + shifts[runs], phase + 1
-        law = noise.tilted_law(means, instance.scale)
-        variances = noise.true_variances(means, instance.scale)
+        rule = instance.problem.adjustment
+        law: TiltedLaw | TiltedPairs
+        if rule is None:
+            law, variances = noise.tilted_law(means, instance.scale), noise.true_variances(means, instance.scale)
+        else:
+            at = moved_x(phase=phase - 1)[runs]
+            law = tilted_pairs(instance, np.broadcast_to(means, quotas.shape), at, *rule.fixed(slopes))
+            variances = law.variances
         bet = _bet(policy, instance, state, quotas, members, agent, variances, law.width)
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
-        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
+        drawn = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
+        if isinstance(drawn, Pairs):
+            assert rule is not None
+            fresh, slopes = rule.reported(slopes, drawn)
+        else:
+            fresh = drawn
         observed = (bet.direction * fresh.sums).sum(axis=(-2, -1))
         psi = np.stack([law.cumulant(quotas, s[:, None, None] * bet.direction) for s in bet.stakes.T], axis=-1)
         reported, of_noise = _reported(fresh, generator, noise, bet, chosen)
@@ -149,7 +166,7 @@ def _run(
         endless = ~over & (state.counts.sum(axis=(-2, -1)) > STRETCH * first)
         left_open += float(np.exp(log_weight[endless]).sum())
         on = ~(over | endless)
-        runs, log_weight, state = runs[on], log_weight[on], state.take(on)
+        runs, log_weight, state, slopes = runs[on], log_weight[on], state.take(on), slopes.take(on)
         if not runs.size:
             break
     return result, left_open
