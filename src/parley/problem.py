@@ -17,6 +17,7 @@ import numpy as np
 from parley.covariates import LAWS, Covariate, CovariateTruth
 from parley.errors import InvalidInput, TiedArms, UnknownName
 from parley.outcomes import Outcome, checked_outcomes, checked_words
+from parley.questions import stated_step
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.adjusted import MOST_LEFT, adjusted_model
 from parley.rewards.history import History
@@ -135,7 +136,7 @@ class Problem(Tabular, StudySettings):
 
         So nothing else has to know who asks: a second copy of a question costs no draw and no share of delta.
         """
-        if not (self.asks_only or self.draws_only or self.weight_steps):
+        if not (self.asks_only or self.draws_only or self.weight_steps or self.weight_refine):
             return
         if self.horizon is not None:
             found = f"{(self.asks_only + self.draws_only + self.weight_steps)[0]!r} in a study with a horizon"
@@ -148,6 +149,10 @@ class Problem(Tabular, StudySettings):
             allowed = "at least one site that asks, or one question"
             raise InvalidInput("questions", found="nobody who asks", allowed=allowed)
         steps, sites = len(self.weight_steps), int((self.draws & self.asks).sum())
+        if self.weight_refine and (not self.tolerance or steps < 3 or (steps - 1) % 2**self.weight_refine):
+            found = f"{plural(self.weight_refine, 'halving')} of {plural(steps, 'step')}, tolerance {self.tolerance:g}"
+            allowed = "all steps that the halvings make, and a tolerance"
+            raise InvalidInput("weight_refine", found=found, allowed=allowed)
         further = self.agents[self.agent_count - max(steps - 1, 0) * sites :]
         if steps and (steps == 1 or not sites or not {*further} <= {*self.asks_only}):
             allowed = f"2 or more, and a question at the end for each of the {sites} sites that ask at all but one"
@@ -285,11 +290,23 @@ class Problem(Tabular, StudySettings):
         [True, False, True]
         """
         # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents.
-        asking = np.flatnonzero(self.asks)[::-1].tolist()
+        asking = np.flatnonzero(self.asks & ~self.finer)[::-1].tolist()
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
-        return first
+        # A finer one may be closed while its copy is open, so each counts.
+        return first | self.finer
+
+    @once
+    def finer(self) -> BoolArray:
+        """`(agent,)`: who asks at a finer step of weights in doubt, which matters only where the answer changes."""
+        steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
+        if self.weight_refine:
+            stated = stated_step(steps, self.weight_refine)
+            own = [step % 2**self.weight_refine > 0 for step in range(steps) if step != stated]
+            block = np.tile(own, int((self.draws & self.asks).sum()))
+            found[self.agent_count - block.size :] = block
+        return found
 
     @once
     def question_count(self) -> int:

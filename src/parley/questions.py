@@ -3,7 +3,9 @@
 A question is an agent that only asks: its row of the weights is zero, so nobody draws there. All of it becomes one
 square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`), and nothing behind the study file
 knows another kind of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own
-question at the middle one, and one more at every other step. `parley.weight_map` reads the answers.
+question at the middle one, and one more at every other step. Finer steps, which halve the distance between two stated
+ones, are questions like these, so that each has its share of delta before the study begins. `parley.weight_map` reads
+the answers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
-from parley.settings import REQUIRED, Key, check_section
+from parley.settings import MOST_HALVINGS, REQUIRED, Key, check_section
 from parley.text.formatting import plural
 from parley.validation.checks import FloatArray, mixing_weights, names, number, real_array, switch, whole
 from parley.weights import STRATA_KEYS, personalized, population, strata_of, weights_of
@@ -55,7 +57,7 @@ class Asked:
     sites: int
     agents: Any  # as the study file has them where there are no further questions
     weights: Any
-    roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only`, `weight_steps`, `site_of` and `stratum_of`
+    roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only`, `weight_steps`, `weight_refine` and strata
 
     def per_agent(self, section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         """A section of the study file with a value for every agent where it has one for every site."""
@@ -81,13 +83,17 @@ def most_asked(document: Mapping[str, Any], sites: int) -> int:
 
     >>> most_asked({"questions": [{}], "weights": {"alpha_range": [0, 1], "steps": 11}}, 20)
     221
+    >>> most_asked({"weights": {"alpha_range": [0, 1], "steps": 3, "refine": 2}}, 2)
+    18
     """
     section = document.get("weights")
     section = section if isinstance(section, dict) else {}
     lists = (document.get("questions"), section.get("scenarios"))
     questions, scenarios = (len(given) if isinstance(given, list) else 0 for given in lists)
     steps = section.get("steps", 5) if "alpha_range" in section else scenarios
-    return sites * max(steps if isinstance(steps, int) else 1, 1) + questions
+    halvings = section.get("refine", 0)
+    between = 2 ** min(halvings, MOST_HALVINGS) if isinstance(halvings, int) and halvings > 0 else 1
+    return sites * max((steps - 1) * between + 1 if isinstance(steps, int) else 1, 1) + questions
 
 
 def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
@@ -103,12 +109,13 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     if (most := most_asked(document, count)) > MOST_ASKED:
         raise InvalidInput("questions", found=f"{most:,} sites and questions", allowed=f"up to {MOST_ASKED:,}")
     section = document.get("weights", {})
-    labels, matrices = weight_steps(section, count, folder)
+    labels, matrices, halvings = weight_steps(section, count, folder)
     if labels and not document.get("tolerance"):
         key = "weights.scenarios" if "scenarios" in section else "weights.alpha_range"
         allowed = "a tolerance above 0: where the best arm changes along the way, two arms tie"
         raise InvalidInput(key, found="no tolerance", allowed=allowed)
-    own = matrices[stated_step(len(matrices))]
+    stated = stated_step(len(matrices), halvings)
+    own = matrices[stated]
     asks, strata = _who_asks(document.get("sites", {}).get("asks", True), count), strata_of(section, count)
     if not document.get("questions") and not labels and all(asks):
         return Asked(sites=count, agents=document["agents"], weights=own, roles=strata)
@@ -117,42 +124,49 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     fitting = [_fitting(matrix, count) for matrix in matrices]
     for site in np.flatnonzero(asks):
         for step in range(len(labels)):
-            if step != stated_step(len(labels)):
+            if step != stated:
                 columns[f"{sites[site]}, {labels[step]}"] = fitting[step][:, site]
     whole_ = np.zeros((count + len(columns),) * 2)
-    whole_[:count, :count] = fitting[stated_step(len(fitting))]
+    whole_[:count, :count] = fitting[stated]
     for place, column in enumerate(columns.values(), start=count):
         whole_[:count, place] = column
-    roles = {"asks_only": tuple(columns), "weight_steps": labels}
+    roles = {"asks_only": tuple(columns), "weight_steps": labels, "weight_refine": halvings}
     roles["draws_only"] = tuple(site for site, own_question in zip(sites, asks, strict=True) if not own_question)
-    stated = {name: roles[name] for name in ("asks_only", "draws_only", "weight_steps") if roles[name]}
+    given = {name: value for name, value in roles.items() if value}
     # A question is at no site, and in no stratum.
-    stated |= {name: (*labels_, *("" for _ in columns)) for name, labels_ in strata.items()}
-    return Asked(sites=count, agents=(*sites, *columns), weights=whole_, roles=stated)
+    given |= {name: (*labels_, *("" for _ in columns)) for name, labels_ in strata.items()}
+    return Asked(sites=count, agents=(*sites, *columns), weights=whole_, roles=given)
 
 
-def stated_step(count: int) -> int:
+def stated_step(count: int, halvings: int = 0) -> int:
     """Which of the steps a site's own question is asked at: the middle one, the one before it of an even number.
 
-    >>> stated_step(5), stated_step(2), stated_step(1)
-    (2, 0, 0)
+    Of the stated ones: those between which the distance is halved.
+
+    >>> stated_step(5), stated_step(2), stated_step(1), stated_step(7, 1)
+    (2, 0, 0, 2)
     """
-    return (count - 1) // 2
+    return (count - 1) // 2**halvings // 2 * 2**halvings
 
 
-def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any]]:
-    """The names of the steps and the matrix of each; no name where nothing is in doubt.
+def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any], int]:
+    """The names of the steps, the matrix of each, and how many times the distance of stated ones is halved.
 
-    >>> labels, matrices = weight_steps({"kind": "personalized", "alpha_range": [0.3, 0.7], "steps": 3}, 2, Path())
+    There is no name where nothing is in doubt.
+
+    >>> doubt = {"kind": "personalized", "alpha_range": [0.3, 0.7], "steps": 2, "refine": 1}
+    >>> labels, matrices, _ = weight_steps(doubt, 2, Path())
     >>> labels, matrices[1].tolist()
     (('alpha 0.3', 'alpha 0.5', 'alpha 0.7'), [[0.75, 0.25], [0.25, 0.75]])
     """
+    halvings = whole("weights.refine", section.get("refine", 0), 0, MOST_HALVINGS)
     if "scenarios" in section:
-        return _scenarios(section, sites, folder)
+        return _scenarios(section, sites, folder, halvings)
     if "alpha_range" not in section:
-        if "steps" in section:
-            raise InvalidInput("weights.steps", found=section["steps"], allowed="only with alpha_range")
-        return (), [weights_of(section, sites, folder)]
+        for key, where in {"steps": "only with alpha_range", "refine": "only with alpha_range or scenarios"}.items():
+            if key in section:
+                raise InvalidInput(f"weights.{key}", found=section[key], allowed=where)
+        return (), [weights_of(section, sites, folder)], 0
     if section.get("kind") != "personalized" or "alpha" in section:
         found = "alpha too" if "alpha" in section else f"kind = {section.get('kind', 'identity')!r}"
         raise InvalidInput("weights.alpha_range", found=found, allowed='kind = "personalized", and no alpha')
@@ -161,27 +175,47 @@ def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[
         allowed = "two numbers from 0 to 1, the smaller one first"
         raise InvalidInput("weights.alpha_range", found=section["alpha_range"], allowed=allowed)
     count = whole("weights.steps", section.get("steps", 5), 2, MOST_STEPS)
-    alphas = [round(alpha, 9) for alpha in np.linspace(values[0], values[1], count).tolist()]
-    return tuple(f"alpha {alpha:g}" for alpha in alphas), [personalized(sites, alpha) for alpha in alphas]
+    steps = np.linspace(values[0], values[1], _with_finer(count, halvings))
+    alphas = [round(alpha, 9) for alpha in steps.tolist()]
+    return tuple(f"alpha {alpha:g}" for alpha in alphas), [personalized(sites, alpha) for alpha in alphas], halvings
 
 
-def _scenarios(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any]]:
-    """The steps that `[[weights.scenarios]]` names: each has the keys of [weights]."""
+def _with_finer(count: int, halvings: int) -> int:
+    """How many steps there are with all finer ones."""
+    if (total := (count - 1) * 2**halvings + 1) > MOST_STEPS:
+        found = f"{halvings}, which makes {total} of {count} steps"
+        raise InvalidInput("weights.refine", found=found, allowed=f"up to {MOST_STEPS} steps with the finer ones")
+    return total
+
+
+def _scenarios(
+    section: Mapping[str, Any], sites: int, folder: Path, halvings: int
+) -> tuple[tuple[str, ...], list[Any], int]:
+    """The steps that `[[weights.scenarios]]` names, and those between: each scenario has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
-        if key not in ("scenarios", "reason", *STRATA_KEYS):
+        if key not in ("scenarios", "reason", "refine", *STRATA_KEYS):
             raise InvalidInput(f"weights.{key}", found="weights beside scenarios", allowed="weights in each scenario")
     if not 2 <= len(given) <= MOST_STEPS or not all(isinstance(one, dict) for one in given):
         allowed = f"[[weights.scenarios]], from 2 to {MOST_STEPS}, each with a name and the keys of [weights]"
         raise InvalidInput("weights.scenarios", found=plural(len(given), "entry", "entries"), allowed=allowed)
     labels = names("weights.scenarios.name", [one.get("name", "") for one in given], "scenario")
     for one in given:
-        for key in ("alpha_range", "scenarios", "steps"):
+        for key in ("alpha_range", "scenarios", "steps", "refine"):
             if key in one:
                 raise InvalidInput(f"weights.scenarios.{key}", found="a range in a scenario", allowed="one matrix each")
     shared = {key: section[key] for key in STRATA_KEYS if key in section}
     own = [shared | {key: value for key, value in one.items() if key != "name"} for one in given]
-    return labels, [weights_of(one, sites, folder) for one in own]
+    stated = [_fitting(weights_of(one, sites, folder), sites) for one in own]
+    made, between = dict[str, FloatArray](), 2**halvings
+    for step in range(_with_finer(len(stated), halvings)):
+        before, share = step // between, step % between / between
+        if share:
+            label = f"{1 - share:g} {labels[before]} + {share:g} {labels[before + 1]}"
+            made[label] = (1 - share) * stated[before] + share * stated[before + 1]
+        else:
+            made[labels[before]] = stated[before]
+    return tuple(made), [*made.values()], halvings
 
 
 def _fitting(matrix: Any, sites: int) -> FloatArray:

@@ -29,6 +29,7 @@ from parley.validation.checks import (
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
+MOST_HALVINGS = 6  # of the distance between two steps of weights in doubt
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
@@ -512,6 +513,12 @@ class StudySettings:
     stratum_of: Names = setting(
         (), (list,), label_per_agent, "the stratum of every agent at its site",
         default="none", sentence="strata: {value}", section="weights", in_file=False, needs="site_of",
+    )
+    weight_refine: int = setting(
+        0, (int,), counted(0, MOST_HALVINGS),
+        "how many times the distance between two stated steps is halved: finer steps matter where answers differ",
+        default="0", sentence="where two neighbours differ, the distance is halved up to {value} times",
+        section="weights", key="refine", in_file=False,
     )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),

@@ -2,7 +2,8 @@
 
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
 right at both is right between them, within the same tolerance. Where two neighbours have different answers nothing
-follows for the weights between: a third arm may be best midway. The map says that it changes there, and no more.
+follows for the weights between: a third arm may be best midway. The map says that it changes there, and no more. Finer
+steps are told there, if the study has them; elsewhere they follow from their neighbours (`halfway`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from parley.problem import BoolArray, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.questions import stated_step
 from parley.text.translation import Translatable, joined
 
 Arms = tuple[str, ...]
+ROUNDING = 1e-12  # of a weight
 
 
 def step_columns(problem: Problem) -> IntArray:
@@ -34,15 +36,39 @@ def step_columns(problem: Problem) -> IntArray:
     if not steps:
         return np.zeros((0, 0), dtype=np.int64)
     further = np.arange(problem.agent_count - len(sites) * (steps - 1), problem.agent_count)
-    return np.insert(further.reshape(len(sites), steps - 1), stated_step(steps), sites, axis=1)
+    stated = stated_step(steps, problem.weight_refine)
+    return np.insert(further.reshape(len(sites), steps - 1), stated, sites, axis=1)
+
+
+def halfway(problem: Problem) -> list[IntArray]:
+    """`(finer question, 3)` of every level, coarse ones first: its place, and those of its neighbours a level up.
+
+    A study that was re-weighed may have given a question weights that no longer lie between those of its neighbours:
+    then nothing follows from theirs, and it is not among these.
+    """
+    columns, weights, levels = step_columns(problem), problem.weights.T, list[IntArray]()
+    for level in reversed(range(problem.weight_refine)):
+        half = 2**level
+        steps = range(half, columns.shape[1], 2 * half)
+        triples = [one for step in steps for one in columns[:, [step, step - half, step + half]].tolist()]
+        between = [one for one in triples if _on_segment(*weights[one])]
+        levels.append(np.array(between, dtype=np.int64).reshape(-1, 3))
+    return levels
+
+
+def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
+    """Whether weights are a mix of two others, up to rounding."""
+    along = end - start
+    share = np.clip((point - start) @ along / max(float(along @ along), np.finfo(np.float64).tiny), 0.0, 1.0)
+    return bool(np.abs(point - start - share * along).max() <= ROUNDING)
 
 
 def stated_alone(problem: Problem) -> Problem:
     """The problem without doubt: every site asks at the middle step only. A copy of a question costs nothing."""
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
-        weights[:, places] = weights[:, places[stated_step(columns.shape[1]), None]]
-    return problem.with_(weights=weights, weight_steps=())
+        weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]
+    return problem.with_(weights=weights, weight_steps=(), weight_refine=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +145,30 @@ class WeightMap:
 def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] | BoolArray) -> list[WeightMap]:
     """A map for every site that asks, from `answers (arm, agent)` and who has one; none where no weights are in doubt.
 
-    With a tolerance an agent's answer is its N arms, which is all that is compared.
+    With a tolerance an agent's answer is its N arms, which is all that is compared. A finer step between neighbours
+    with the same answer has nothing to add, and is left out.
     """
 
     def named(place: int) -> Arms | None:
         chosen = (arm for arm, kept in zip(problem.arms, answers[:, place], strict=True) if kept)
         return tuple(chosen) if answered[place] else None
 
-    return [
-        WeightMap(
-            agent=problem.agents[places[stated_step(len(places))]],
-            questions=tuple(problem.agents[place] for place in places),
-            steps=problem.weight_steps,
-            arms=tuple(map(named, places)),
+    columns = step_columns(problem)
+    arms = {place: named(place) for place in columns.ravel().tolist()}
+    follows = set[int]()
+    for place, one, other in (triple for level in halfway(problem) for triple in level.tolist()):
+        if arms[one] is not None and arms[one] == arms[other]:
+            arms[place] = arms[one]
+            follows.add(place)
+    made = []
+    for places in columns.tolist():
+        listed = [step for step, place in enumerate(places) if place not in follows]
+        made.append(
+            WeightMap(
+                agent=problem.agents[places[stated_step(len(places), problem.weight_refine)]],
+                questions=tuple(problem.agents[places[step]] for step in listed),
+                steps=tuple(problem.weight_steps[step] for step in listed),
+                arms=tuple(arms[places[step]] for step in listed),
+            )
         )
-        for places in step_columns(problem).tolist()
-    ]
+    return made

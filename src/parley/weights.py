@@ -21,7 +21,7 @@ from parley.validation.checks import BoolArray, FloatArray, positive, real_array
 LARGEST_SEED = 2**32 - 1
 WEIGHT_KEYS = {  # kind -> the keys that it reads
     "identity": (),
-    "personalized": ("alpha", "seed", "alpha_range", "steps"),
+    "personalized": ("alpha", "seed", "alpha_range", "steps", "refine"),
     "clusters": ("labels",),
     "similarity": ("matrix", "features", "kernel", "bandwidth"),
     "population": ("shares",),
@@ -55,10 +55,16 @@ WEIGHTS = {
         "[in doubt](weights.md#weights-in-doubt); every site asks at each of the `steps`. Needs a tolerance",
     ),
     "steps": Key(kinds=(int,), meaning="alpha_range: how many values of alpha, evenly spaced, are asked", default="5"),
+    "refine": Key(
+        kinds=(int,),
+        meaning="alpha_range and scenarios: how many times the distance between two steps may be halved where their "
+        "answers differ; every [finer step](weights.md#finer-steps) has its share of delta set aside",
+        default="0",
+    ),
     "scenarios": Key(
         kinds=(list,),
-        meaning="`[[weights.scenarios]]`, instead of all other keys: weights [in doubt](weights.md#weights-in-doubt), "
-        "each with a `name` and keys of this section. Needs a tolerance",
+        meaning="`[[weights.scenarios]]`, instead of all other keys but `refine`: weights "
+        "[in doubt](weights.md#weights-in-doubt), each with a `name` and keys of this section. Needs a tolerance",
     ),
     "seed": Key(
         kinds=(int,), meaning='personalized with `alpha = "random"`: the seed of the random alphas', default="0"

@@ -25,6 +25,7 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT
+from parley.weight_map import halfway
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
@@ -375,7 +376,37 @@ class Policy(ABC):
                 squares=squares,
             ),
         )
+        if self.problem.weight_refine:
+            after = self._with_halfway(after, ~state.finished)
         return replace(after, finished=state.finished | self.ended(after) | self.exhausted(after))
+
+    def _with_halfway(self, state: State, live: BoolArray) -> State:
+        """Finer questions whose two neighbours have the same answer have it too: it is right there if it is right at
+        both, whatever the data. So they are asked only while their neighbours may differ, and where they do.
+        """
+        assert state.accepted is not None
+        active, accepted, top = state.active.copy(), state.accepted.copy(), self.problem.top
+        for places, one, other in (level.T for level in self._halfway):
+            found, open_ = active[..., one], active[..., places]
+            follows = (found == active[..., other]).all(axis=-2) & (found.sum(axis=-2) <= top)
+            # An arm that the question's own data ruled out stays out: then it is asked on.
+            follows &= (open_ | ~found).all(axis=-2) & (open_.sum(axis=-2) > top) & live[..., None]
+            active[..., places] = np.where(follows[..., None, :], found, open_)
+            accepted[..., places] |= follows
+        dropped_in = np.where(state.active & ~active, state.phase[..., None, None], state.dropped_in)
+        return replace(state, active=active, accepted=accepted, dropped_in=dropped_in)
+
+    def _before_neighbours(self, state: State) -> BoolArray:
+        """`(..., agent)`: finer questions with a neighbour that has no answer yet."""
+        undecided = state.active.sum(axis=-2) > self.problem.top
+        waits = np.zeros_like(undecided)
+        for places, one, other in (level.T for level in self._halfway):
+            waits[..., places] = undecided[..., one] | undecided[..., other]
+        return waits
+
+    @once
+    def _halfway(self) -> list[IntArray]:
+        return halfway(self.problem)
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:

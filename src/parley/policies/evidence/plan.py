@@ -138,7 +138,7 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     if problem.rho is not None:
         needed = enlarged(needed, variance, REPORTS * problem.noise_variance)
     draws = float(np.broadcast_to(needed, problem.shape).sum())
-    cells = problem.arm_count * problem.agent_count * max(problem.minimum_cell, problem.noise.least_draws)
+    cells = problem.cell_count * max(problem.minimum_cell, problem.noise.least_draws)
     size = LARGEST * (draws + cells)
     return math.ceil(size) if size <= LARGEST_STUDY else None
 

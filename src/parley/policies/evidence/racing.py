@@ -144,7 +144,8 @@ class EvidenceRacing(Elimination):
     def line(self) -> float:
         """What every slot must reach, and with a tolerance every pair: log(M / delta), and log(1 / delta) together.
 
-        Agents with the same weights have the same evidence and err together: M counts their distinct columns.
+        Agents with the same weights have the same evidence and err together: M counts their distinct columns. Finer
+        steps of weights in doubt share what is set aside for them: their wealth starts lower (`tolerance.log_parts`).
         """
         return (0.0 if self.together else self._log_questions) - math.log(self.problem.delta)
 
@@ -155,7 +156,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def _log_questions(self) -> float:
-        return math.log(self.problem.question_count)
+        return tolerance.log_stated(self.problem)
 
     @property
     def values_per_pair(self) -> int:
@@ -262,14 +263,20 @@ class EvidenceRacing(Elimination):
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Without those of who asks what another asks, who left, and who waits for draws that nobody will make."""
+        """Without those of who asks what another asks, who left, and who waits for draws that nobody will make.
+
+        A finer step waits for its neighbours, whose share of delta is larger: if they agree, it costs no draw.
+        """
         idle = ~(self.problem.questions & self._asked) | self.blocked(state)
+        if self.problem.weight_refine:
+            idle = idle | self._before_neighbours(state)
         return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
 
     @once
     def largest_size(self) -> int | None:
         """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller."""
-        stated, named = self.problem.max_samples, plan.size_of_ties(self.problem, self.line)
+        hardest = self.line - float(tolerance.log_parts(self.problem).min())
+        stated, named = self.problem.max_samples, plan.size_of_ties(self.problem, hardest)
         return min((size for size in (stated, named) if size is not None), default=None)
 
     @once

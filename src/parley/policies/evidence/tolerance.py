@@ -22,6 +22,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.text.translation import Translatable
 
 EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
+SET_ASIDE = 0.2  # of delta, for the finer steps of weights in doubt
 MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
 ROWS, FREE = 32, 8  # so many of them; and of these, places for arms that look best only later
 AHEAD = 0.5  # of the tolerance: how much an arm on the line may look worse than another and still lead
@@ -41,11 +42,30 @@ class Pairs(Wealth):
     shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away, where shares are moved
 
 
+def log_stated(problem: Problem) -> float:
+    """log M of the line M / delta: the distinct questions, and room for what is set aside for finer steps."""
+    stated = problem.question_count - int(problem.finer.sum())
+    return math.log(stated / (1 - SET_ASIDE) if problem.weight_refine else stated)
+
+
+def log_parts(problem: Problem) -> FloatArray:
+    """`(agent,)`: the log of what the pairs of a question divide: 1, or less at a finer step of weights in doubt.
+
+    On the line M / delta a question that divides p errs with probability at most p delta / M. All of them, also those
+    that turn out not to be needed, add up to delta.
+    """
+    parts = np.zeros(problem.agent_count)
+    if problem.weight_refine:
+        parts[problem.finer] = log_stated(problem) + math.log(SET_ASIDE / problem.finer.sum())
+    return parts
+
+
 def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
     """The fields of `Pairs` before the first phase."""
     arms, agents = problem.shape
     if is_closed(problem):
         even = np.where(np.eye(arms, dtype=np.bool_), 1.0, 1 / (arms - 1))[..., None] * (1 - ROUNDING)
+        even = even * np.exp(log_parts(problem))
         shares = np.broadcast_to(even, (*batch, arms, arms, agents)).copy()
         return {"log_pairs": np.log(shares), "shares": shares}
     if arms <= MOST_ARMS:
@@ -121,7 +141,8 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
         missed = edge[..., None, :, :] / np.take_along_axis(without, rows, axis=-2)[..., :, None, :]
         share = taken[..., :, None, :] * missed
     itself = rows[..., :, None, :] == np.arange(arms)[:, None]
-    return np.where(itself, 0.0, np.log(np.where(itself, 1.0, (1 - EVENLY) * share + _evenly(problem))) - ROUNDING)
+    logs = np.log(np.where(itself, 1.0, (1 - EVENLY) * share + _evenly(problem))) - ROUNDING
+    return np.where(itself, 0.0, logs + log_parts(problem))
 
 
 def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
@@ -269,7 +290,7 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
     joins = free & (free.cumsum(axis=-2) == 1) & ~seated.all(axis=-2, keepdims=True)
     joins &= ~(first | state.finished)[..., None, None]
     itself = late[..., None, :, :] == np.arange(problem.arm_count)[:, None]
-    start = np.where(itself, 0.0, math.log(_evenly(problem)))
+    start = np.where(itself, 0.0, math.log(_evenly(problem)) + log_parts(problem))
     return replace(
         state,
         rows=np.where(joins, late, rows),
