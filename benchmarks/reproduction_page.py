@@ -1,4 +1,4 @@
-"""Put the tables of `parley reproduce all --out docs/reproduction` into docs/reproduction.md, between its marks."""
+"""Put the tables of `parley reproduce all --out docs/reproduction` into its appendix, between its marks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from benchmarks.common import ROOT
 
-PAGE = ROOT / "docs" / "reproduction.md"
+PAGE = ROOT / "docs" / "appendix" / "reproduction.md"
 FOLDER = ROOT / "docs" / "reproduction"
 MARK = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 

@@ -20,8 +20,8 @@ HEAD = "| claim | test | mutants"
 BY_NAME = {mutant.name: mutant for mutant in CHAOS}
 # Room of the table of mutants -> what its tests keep, and the page that says so.
 ROOMS = {
-    "solver": ("every answer of the solver is feasible and within the gap that it proves", "paper.md"),
-    "bounds": ("lower bounds are the paper's, for every noise", "paper.md"),
+    "solver": ("every answer of the solver is feasible and within the gap that it proves", "experiments.md"),
+    "bounds": ("lower bounds are the paper's, for every noise", "experiments.md"),
     "quotas": ("plans are whole numbers, the fewest that suffice, within budget and minimum", "policies.md"),
     "thresholds": ("confidence widths are the paper's", "policies.md"),
     "evidence": ("evidence racing errs with probability at most delta", "evidence-racing.md"),

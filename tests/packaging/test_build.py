@@ -82,7 +82,7 @@ def test_the_citation_is_of_this_version_and_names_the_paper():
     assert (citation["cff-version"], citation["version"]) == ("1.2.0", __version__)
     (paper,) = citation["references"]
     assert {"type", "title", "authors"} <= set(paper)
-    assert paper["title"] in (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert paper["title"] in (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
 
 def test_a_release_is_one_version_everywhere():

@@ -3,7 +3,7 @@
 from tests.support import code_of_page
 
 # The model of the tutorial.
-COIN = code_of_page("docs/tutorials/own-reward-model.md", "class Coin")
+COIN = code_of_page("docs/tutorials/own-policy.md", "class Coin")
 
 
 def test_a_reward_model_is_three_files(product):

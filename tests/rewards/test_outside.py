@@ -56,7 +56,7 @@ def test_the_conformance_suite_runs_over_it(tmp_path):
     """As a reader of the tutorial does it: the model and the test, both as the page has them."""
     beside = installed(tmp_path, "coin = ours:Coin", module=COIN)
     test = tmp_path / "test_coin.py"
-    test.write_text(code_of_page("docs/tutorials/own-reward-model.md", "class TestCoin"), encoding="utf-8")
+    test.write_text(code_of_page("docs/tutorials/own-policy.md", "class TestCoin"), encoding="utf-8")
     for suite in (("--pyargs", "parley.testing.conformance.installed", "-k", "coin"), (str(test),)):
         done = run(beside, "pytest", *suite, "-q", "-p", "no:cacheprovider")
         assert done.returncode == 0, done.stdout

@@ -2,7 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. docs/paper.md lists the slips of the paper that are corrected.
+The relaxed values need no knowledge of the best arms. docs/experiments.md lists its slips.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def qualify_command(
 
     Numbers are compared with references, errors at ties are counted, a log is verified and tampered with, real servers
     are killed and restarted, and every role tries every operation. Your data are not touched: databases are made in
-    a temporary folder. The exit status is 0 if no check failed, and 1 otherwise. docs/qualification.md has more.
+    a temporary folder. The exit status is 0 if no check failed, and 1 otherwise. docs/production.md has more.
     """
     checked_output(report)
     if Path(report).suffix == ".json":

@@ -193,7 +193,7 @@ def further_draws(
 
     Where rounds are `stated` a phase may grow faster than the temper allows: `looks (batch,)` are left. Where a round
     takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise. The least
-    cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
+    cell and the accuracy of the last solve are what paper/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts

@@ -110,7 +110,7 @@ class EvidenceRacing(Elimination):
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        # Of the fourth root of the line, as docs/cost-theorem.md has it. Who plays pays for draws in another way.
+        # Of the fourth root of the line, as paper/cost-theorem.md has it. Who plays pays for draws in another way.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         noise = self.problem.noise
         identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
