@@ -6,6 +6,7 @@ with the same keys for its reward model, its own error probability and a role. d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,9 @@ GUARDRAIL, SECONDARY = "guardrail", "secondary"
 ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
 LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
 LONGEST_DELAY = 36_500.0  # days
+USUAL_MARGINS = (
+    3.0  # of harm that a control is expected to have, where nobody says: few margins are above a third of it
+)
 # What columns, form fields and keys of documents beside an outcome are called.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
@@ -167,6 +171,23 @@ class Outcome:
     def sign(self) -> float:
         """Harm is this times the outcome: 1 where lower is better."""
         return 1.0 if self.better == "lower" else -1.0
+
+    @property
+    def expected_noise(self) -> RewardModel:
+        """Its reward model with a mean to expect where none is stated, by what a guardrail allows.
+
+        >>> from parley.rewards import Binary
+        >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
+        >>> Outcome(name="harm", noise=Binary(), **guardrail).expected_noise
+        Binary(rate=0.06)
+        """
+        low, high = self.noise.ends
+        best, worse = (low, 1.0) if self.better == "lower" else (high, -1.0)
+        if self.limit is not None:
+            return self.noise.expecting(self.limit)
+        if not self.margin or not math.isfinite(best):
+            return self.noise
+        return self.noise.expecting(best + worse * min(USUAL_MARGINS * self.margin, (high - low) / 2))
 
     def check_problem(self, control: str | None, dormant: Sequence[str], shape: tuple[int, int]) -> None:
         """Raise unless it fits the study: a margin needs a control that is open from the start."""

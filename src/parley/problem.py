@@ -324,28 +324,34 @@ class Problem(Tabular, StudySettings):
         return values @ self.weights
 
     def mixed_variances(
-        self, counts: IntArray, variances: FloatArray | float | None = None, releases: IntArray | int = 1
+        self,
+        counts: IntArray,
+        variances: FloatArray | float | None = None,
+        releases: IntArray | int = 1,
+        weights: FloatArray | None = None,
     ) -> FloatArray:
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
         `variances` are those of single rewards: one number or `(..., arm, agent)`. By default the reward model's.
-        Where reports are private, each of the `releases` of a cell's sum added noise.
+        Where reports are private, each of the `releases` of a cell's sum added noise. Other `weights (agent, mix)` give
+        `(..., arm, mix)`.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
         [[0.068, 0.058], [0.065, 0.0212]]
         """
         each = self.noise.variance if variances is None else variances
+        squared = self.squared_weights if weights is None else np.square(weights)
         reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), 1e30)  # times a weight of 0 it is still 0
         if self.rho is not None:
             each = np.asarray(each + self.noise_variance * releases * reciprocals, dtype=np.float64)
         if isinstance(each, float):
-            return np.asarray(each * (reciprocals @ self.squared_weights))
-        return np.asarray((each * reciprocals) @ self.squared_weights)
+            return np.asarray(each * (reciprocals @ squared))
+        return np.asarray((each * reciprocals) @ squared)
 
-    def drawn(self, counts: IntArray) -> BoolArray:
+    def drawn(self, counts: IntArray, weights: FloatArray | None = None) -> BoolArray:
         """`(..., arm, agent)`: whether every cell with weight in the agent's mixed mean of the arm has draws."""
-        weighed = (self.squared_weights > 0).astype(np.float32)
+        weighed = ((self.squared_weights if weights is None else np.square(weights)) > 0).astype(np.float32)
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
 
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:

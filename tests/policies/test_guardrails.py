@@ -168,6 +168,52 @@ def test_the_delta_is_divided_over_pairs_of_arm_and_agent():
     assert np.isclose(shared.line, guard.line + np.log(4))
 
 
+def test_a_mix_alone_and_the_mean_of_all_share_an_alarm():
+    """What no site proves alone, all together may; what one site proves alone is enough. Both spend one delta."""
+    guard, _ = made("gaussian", weights=np.eye(4))
+    counts = np.full((ARMS, 4), 60)
+
+    def after(*harm):
+        return guard.update(guard.start(), Totals(counts=counts, sums=counts * np.array([[0.4] * 4, harm, [0.4] * 4])))
+
+    shares = np.exp(guard._log_shares)
+    assert np.isclose(shares.sum(), 1)
+    assert shares[-1] == 0.75
+    everywhere, somewhere = after(0.72, 0.72, 0.72, 0.72), after(0.95, 0.4, 0.4, 0.4)
+    for found in (everywhere, somewhere):
+        assert found.alarmed.tolist() == [False, True, False]
+    assert not everywhere.alarmed_in.any(), "in nobody's mix alone"
+    assert somewhere.alarmed_in[1].tolist() == [1, 0, 0, 0]
+    assert not after(0.6, 0.6, 0.6, 0.6).alarmed.any()
+
+
+def test_who_asks_what_another_asks_adds_no_evidence():
+    weights = np.array([[0.7, 0.7, 0.2], [0.2, 0.2, 0.7], [0.1, 0.1, 0.1]])
+    guard, _ = made("gaussian", weights=weights)
+    counts = np.full((ARMS, 3), 60)
+    found = guard.update(guard.start(), Totals(counts=counts, sums=counts * np.array([[0.4], [0.7], [0.4]])))
+    assert np.isclose(found.log_alarm[1, 0], found.log_alarm[1, 1])
+    once = np.logaddexp.reduce(np.log([0.125, 0.125, 0.75]) + found.log_alarm[1, [0, 2, 3]])
+    assert np.isclose(guard.evidence(found)[1], once)
+
+
+@pytest.mark.parametrize(
+    ("better", "bound", "rate"),
+    [
+        ("lower", {"margin": 0.02}, 0.06),
+        ("higher", {"margin": 0.02}, 0.94),
+        ("lower", {"limit": 0.05}, 0.05),
+        ("lower", {"margin": 0.4}, 0.5),
+        ("lower", {"margin": 0.0}, None),
+    ],
+)
+def test_a_rate_that_nobody_stated_is_guessed_from_what_is_allowed(better, bound, rate):
+    outcome = Outcome(name="harm", noise=make_model(kind="binary"), better=better, role="guardrail", delta=0.1, **bound)
+    assert outcome.expected_noise.rate == (None if rate is None else pytest.approx(rate))
+    stated = replace(outcome, noise=make_model(kind="binary", rate=0.2))
+    assert stated.expected_noise.rate == 0.2
+
+
 def test_private_reports():
     """Noise in every sum is paid for: alarms at the margin stay rare, and harm is found."""
     guard, means = made("binary", rho=0.5, noise=make_model(kind="binary"))

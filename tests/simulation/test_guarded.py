@@ -48,6 +48,46 @@ def test_a_harmful_best_arm_is_stopped_and_the_best_of_the_others_is_found():
     assert document["wrongly"] <= 0.05
 
 
+FOUR_SITES = {
+    "arms": ["c", "a"],
+    "agents": 4,
+    "control": "c",
+    "delta": 0.05,
+    "tolerance": 0.02,
+    "noise": {"kind": "binary"},
+    "outcomes": [HARM | {"margin": 0.02}],
+    "truth": {"means": [[0.3] * 4, [0.35] * 4], "outcomes": {"harm": [[0.06] * 4, [0.2] * 4]}},
+}
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [{"kind": "population", "shares": [1, 1, 1, 1]}, {"kind": "personalized", "alpha": 0.5}, {"kind": "identity"}],
+)
+def test_a_large_harm_is_found_in_the_first_phase(weights):
+    """Whatever the mixes: 6 % of the control and 20 % of the arm, within 250 people with it, in nine of ten studies."""
+    made = parse_study(FOUR_SITES | {"weights": weights})
+    policy = make_policy(made.policy, made.problem, made.options)
+    assert 200 < policy.first_phase[1].sum() <= 250
+    found = run(made, replications=1000)
+    assert ((found.alarmed_in[:, 0, 1] > 0) & (found.drawn[:, 0, 1] <= 250)).mean() >= 0.9
+
+
+def test_a_first_phase_for_guardrails_stays_a_small_part_of_the_study():
+    def first(**more):
+        stated = {key: value for key, value in FOUR_SITES.items() if key != "truth"}
+        made = parse_study(stated | {"weights": {"kind": "identity"}} | more)
+        return make_policy(made.policy, made.problem, made.options).first_phase.sum()
+
+    plain = first(outcomes=[])
+    assert first(max_samples=2000) <= 200 + 8
+    assert first(policy={"precision": 0.1}) < first(), "who states a precision gets it"
+    assert first(tolerance=0.0) == first(tolerance=0.0, outcomes=[]), "nothing says how long the study may be"
+    assert plain < first()
+    secondary = {key: value for key, value in HARM.items() if key not in ("margin", "delta")} | {"role": "secondary"}
+    assert first(outcomes=[secondary]) == plain
+
+
 def test_an_alarm_that_is_only_proposed_stops_nothing():
     found = run(study(0.6, outcome=HARM | {"on_alarm": "propose"}))
     assert not found.stopped.any()

@@ -42,12 +42,9 @@ DRIFTS = {"steady": (0.0,) * 5, "drift": (0.0, 0.2, -0.1, 0.3, -0.15)}
 PHASES, BASE, MARGIN, DELTA, RARE, CHUNK = (40, 50, 80, 120, 200), 0.3, 0.1, 0.1, 1e-5, 4000
 # Four sites, 6 % harm of the control, a margin of 2 %; a primary question of gap 0.05 around 30 %, tolerance 0.02.
 WEIGHTS = {"one mix of all sites": {"kind": "population", "shares": [1, 1, 1, 1]},
-           "half of the own site": {"kind": "personalized", "alpha": 0.5}}  # fmt: skip
-LOOKS: dict[str, dict[str, float]] = {
-    "as planned": {},
-    "first phase of 240 an arm": {"population": 0.0316, "personalized": 0.0458},
-}  # precision
-HARMS, SOON = (0.2, 0.1), 250
+           "half of the own site": {"kind": "personalized", "alpha": 0.5},
+           "the own site alone": {"kind": "identity"}}  # fmt: skip
+HARMS, SOON, OFTEN = (0.2, 0.1), 250, 0.9
 Task = tuple[str, ...]
 
 
@@ -83,32 +80,49 @@ def counted(name: str, moves: str, runs: int) -> dict[str, float]:
 
 
 def tilted(name: str, moves: str, runs: int) -> dict[str, float]:
-    """The chance of a false alarm of one pair, at a delta that cannot be counted; over its share of that delta.
+    """The chance of a false alarm on one arm, at a delta that cannot be counted; over its share of that delta.
 
-    The draws of arm a and of the control are tilted towards harm in the first agent's mix, and weighed back.
+    The draws of arm a and of the control are tilted towards harm in one of the mixes, or in the mean of all, that the
+    phases up to one of them just prove: each way in as many studies. They are weighed back by the mean of the densities
+    when the alarm comes, so that none weighs much.
     """
-    guard, weights = guardrail(name, RARE), np.asarray(MIX)[:, 0]
-    share, found = math.exp(-guard.line), np.zeros(0)
-    variances = [np.asarray(guard.problem.noise.true_variances(at_margin(guard, move))) for move in DRIFTS[moves]]
-    each = [(weights**2 * (one[0] + one[1]) / count).sum() for one, count in zip(variances, PHASES, strict=True)]
-    harm = math.sqrt(2 * guard.line / sum(1 / one for one in each))  # that all phases together just prove
+    guard, found = guardrail(name, RARE), np.zeros(0)
+    laws = [guard.problem.noise.tilted_law(at_margin(guard, move)) for move in DRIFTS[moves]]
+    tilts = _tilts(guard, moves)
+    ways = tilts.shape[1]
     for number, size in chunks(runs):
-        state, log_weight = guard.start((size,)), np.zeros(size)
-        for phase, (count, shift) in enumerate(zip(PHASES, DRIFTS[moves], strict=True)):
-            law = guard.problem.noise.tilted_law(at_margin(guard, shift))
-            tilt = np.zeros((size, *guard.problem.shape))
-            tilt[:, 1], tilt[:, 0] = harm / each[phase] * weights / count, -harm / each[phase] * weights / count
-            counts = np.full(tilt.shape, count)
+        state, log_density, weight = guard.start((size,)), np.zeros((ways, size)), np.zeros(size)
+        for phase, (count, law) in enumerate(zip(PHASES, laws, strict=True)):
+            counts = np.full((size, *guard.problem.shape), count)
+            tilt = tilts[phase][np.arange(size) % ways]
             drawn: Totals = law.draw(np.random.default_rng([SEED, number, phase, 7]), counts, tilt)
-            log_weight += law.cumulant(counts, tilt) - (tilt * drawn.sums).sum(axis=(-2, -1))
+            log_density += np.einsum("dka,ska->ds", tilts[phase], drawn.sums)
+            log_density -= law.cumulant(np.full(tilts[phase].shape, count), tilts[phase])[:, None]
             state = guard.update(state, drawn)
-        found = np.append(found, np.where(state.alarmed_in[:, 1, 0] > 0, np.exp(log_weight), 0.0) / share)
+            now = ways * np.exp(guard.alarm_line - np.logaddexp.reduce(log_density, axis=0))
+            weight = np.where(state.raised_in[:, 1] == state.phase, now, weight)
+        found = np.append(found, weight)
     return {"wrong": float(found.mean()), "error": float(found.std()) / math.sqrt(len(found))}
 
 
-def found_in(weights: str, inference: str, looks: str, harm: str, runs: int) -> dict[str, float]:
+def _tilts(guard: Guardrail, moves: str) -> np.ndarray:
+    """`(phase, way, arm, agent)`."""
+    cells = [guard.problem.noise.true_variances(at_margin(guard, move)) for move in DRIFTS[moves]]
+    made = []
+    for mix in guard.mixes.T:
+        each = np.array([(mix**2 * (one[0] + one[1])).sum() / n for one, n in zip(cells, PHASES, strict=True)])
+        for last in range(1, len(PHASES) + 1):
+            harm = math.sqrt(2 * guard.alarm_line / (1 / each[:last]).sum())
+            tilt = np.zeros((len(PHASES), *guard.problem.shape))
+            tilt[:last, 1] = (harm / each / PHASES)[:last, None] * mix
+            tilt[:, 0] = -tilt[:, 1]
+            made.append(tilt)
+    return np.stack(made, axis=1)
+
+
+def found_in(weights: str, inference: str, harm: str, runs: int) -> dict[str, float]:
     """Two arms, four sites: how often, and after how many people with it, the harmful arm is stopped."""
-    outcome = {"name": "harm", "kind": "binary", "inference": inference, "rate": 0.06, "role": "guardrail"}
+    outcome = {"name": "harm", "kind": "binary", "inference": inference, "role": "guardrail"}
     study = parse_study(
         {
             "arms": ["control", "a"],
@@ -118,7 +132,6 @@ def found_in(weights: str, inference: str, looks: str, harm: str, runs: int) -> 
             "tolerance": 0.02,
             "weights": WEIGHTS[weights],
             "noise": {"kind": "binary", "rate": 0.3},
-            "policy": {"precision": LOOKS[looks][WEIGHTS[weights]["kind"]]} if LOOKS[looks] else {},
             "outcomes": [outcome | {"better": "lower", "margin": 0.02, "delta": 0.05}],
             "truth": {"means": [[0.3] * 4, [0.35] * 4], "outcomes": {"harm": [[0.06] * 4, [float(harm)] * 4]}},
         }
@@ -136,18 +149,17 @@ def found_in(weights: str, inference: str, looks: str, harm: str, runs: int) -> 
 WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
     "counted": (counted, 1),
     "tilted": (tilted, 10),
-    "found": (found_in, 100),
+    "found": (found_in, 10),
 }
 
 
 def tasks() -> list[Task]:
     made: list[Task] = [(what, name, moves) for what in ("counted", "tilted") for name in MODELS for moves in DRIFTS]
     return made + [
-        ("found", weights, inference, looks, str(harm))
+        ("found", weights, inference, str(harm))
         for harm in HARMS
         for weights in WEIGHTS
         for inference in ("exact", "normal")
-        for looks in LOOKS
     ]
 
 
@@ -161,7 +173,7 @@ def _run(task: Task, runs: int) -> dict[str, float]:
 
 
 def guardrails(runs: int, workers: int) -> bool:
-    """All of it; whether false alarms are as rare as promised, counted and tilted."""
+    """All of it; whether false alarms are as rare as promised, counted and tilted, and large harm is found soon."""
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("runs", 0) < runs_of(task, runs)]
     for task, found in in_parallel(partial(_run, runs=runs), missing, workers):
@@ -188,15 +200,16 @@ def guardrails(runs: int, workers: int) -> bool:
     ]
     heads = ("outcome", "means", "studies", f"delta {DELTA:g}, counted", "tilted", f"{RARE:g}, tilted")
     fill(PAGE, "guardrails: alarms", table(heads, rows))
-    heads = ("harm", "mixes", "inference", "phases", "studies", "stopped", f"within {SOON} people", "people, median")
+    heads = ("harm", "mixes", "inference", "studies", "stopped", f"within {SOON} people", "people, median")
     shown = []
     for task in tasks():
         if task[0] == "found":
-            found, (weights, inference, looks, harm) = of(*task), task[1:]
+            found, (weights, inference, harm) = of(*task), task[1:]
             shares = [f"{found['stopped']:.3f}", f"{found['soon']:.3f}", f"{found['people']:,.0f}"]
-            shown.append([f"{float(harm):.0%}", weights, inference, looks, f"{int(found['runs']):,}", *shares])
+            shown.append([f"{float(harm):.0%}", weights, inference, f"{int(found['runs']):,}", *shares])
     fill(PAGE, "guardrails: found", table(heads, shown))
     fair = [of("counted", *cell) for cell in ((name, moves) for name in MODELS for moves in DRIFTS)]
     rare = [of("tilted", name, moves) for name in MODELS for moves in DRIFTS if name != "binary, normal"]
     counted_well = all(one["wrong"] <= DELTA + 3 * one["error"] for one in fair)
-    return counted_well and all(one["wrong"] <= 1 + 3 * one["error"] for one in rare)
+    soon = [of(*task)["soon"] for task in tasks() if task[0] == "found" and task[-1] == str(HARMS[0])]
+    return counted_well and all(one["wrong"] <= 1 + 3 * one["error"] for one in rare) and min(soon) >= OFTEN

@@ -230,10 +230,14 @@ def standing_words(stands: Sequence[Found]) -> str:
     >>> rows = [{"arm": arm, "status": "cleared", "words": "cleared", "mixes": []} for arm in ("A", "B")]
     >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": ["Lyon"]}, *rows])
     'stopped: C (in the mix of Lyon); cleared: A, B'
+    >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": []}])
+    'stopped: C (in the mean of all mixes)'
     """
     by_status: dict[str, list[str]] = {}
     for row in stands:
         mixes = gettext(" (in the mix of %(agents)s)", agents=", ".join(row["mixes"])) if row["mixes"] else ""
+        if not mixes and row["status"] in ("stopped", "proposed"):
+            mixes = gettext(" (in the mean of all mixes)")
         by_status.setdefault(row["words"], []).append(f"{row['arm']}{mixes}")
     order = [SPOKEN.get(status, status) for status in SIGNS]
     return "; ".join(f"{status}: {', '.join(by_status[status])}" for status in order if status in by_status)

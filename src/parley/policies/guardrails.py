@@ -3,13 +3,21 @@
 Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: that of the arm minus that of the control
 minus the margin, or the arm's own minus the limit. For every pair of arm and agent two wealths bet on every phase's
 fresh draws, by the payoffs of the outcome's own reward model: the *alarm* against "h <= 0", and the *clearing* against
-"h > 0". One of these nulls is true, so only one of the two can err. Each is a nonnegative supermartingale from 1 under
-its null: it ever reaches the line (pairs / delta) with probability at most delta / pairs (Ville). So any false alarm or
-false clearing of a guardrail, in the whole study, has probability at most its delta (docs/outcomes.md).
+"h > 0". Each is a nonnegative supermartingale from 1 under its null (Ville: it ever reaches c with probability at most
+1 / c).
+
+An alarm stops the arm for everybody, so its null is "h <= 0 in every mix". Under it the mean of all mixes harms no more
+than is allowed either: one more wealth bets on that, with the draws of all sites, and a weighted mean of all these
+wealths is a supermartingale too. The alarm is raised where it reaches arms / delta. A pair is *named* with an alarm, or
+cleared, where its own wealth reaches pairs / delta.
+
+If an arm harms nobody, nothing but an alarm can be false, with probability at most delta / arms. If it harms the agents
+in S, no alarm is false, a clearing may be in S and a name outside of it: at most delta / pairs each. So anything false
+of a guardrail in the whole study has probability at most its delta (docs/outcomes.md).
 
 Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: with no estimate yet, on
 the harm that these draws can just prove. Simulator, coordinator and replay all call `update`; arrays are
-`(..., arm, agent)`.
+`(..., arm, agent)`, and `(..., arm, mix)` where the mean of all mixes follows those of the agents.
 """
 
 from __future__ import annotations
@@ -27,8 +35,13 @@ from parley.rewards import Bets
 from parley.system.once import once
 from parley.totals import Totals
 
-DOUBT = 0.5  # of the harm that first draws are staked on: its standard error, so that half and twice as much win too
+TOGETHER = 0.75  # of the evidence for an alarm: the share of the mean of all mixes, where there are several
+DOUBT = 0.3  # of the harm that first draws are staked on: its standard error, so that half as much wins too
+ROUNDING = 1e-9  # beyond its line: a mix that alone is enough for an alarm must be, however logs are added up
 IMAGINED, EDGE = 500, 0.01  # draws of an arm that has none yet, to stake by; and how far their mean is from an end
+# Standard deviations: a harm, beyond what is allowed, that the first phase should find; and the score that finds it is
+# expected to be above its line by so much.
+LARGE_HARM, FOUND = 0.5, 1.55
 HOPELESS = 2.0  # standard errors: a bet on what is farther away is not laid
 
 
@@ -36,17 +49,18 @@ HOPELESS = 2.0  # standard errors: a bet on what is farther away is not laid
 class GuardState:
     """What a guardrail remembers between phases, `(..., arm, agent)` each."""
 
-    log_alarm: FloatArray  # evidence that the harm is more than allowed
+    log_alarm: FloatArray  # (..., arm, mix): evidence that the harm is more than allowed
     log_clear: FloatArray  # evidence that it is not
-    alarmed_in: IntArray  # the phase that raised the alarm; 0: none
+    raised_in: IntArray  # (..., arm): the phase that raised the alarm; 0: none
+    alarmed_in: IntArray  # the phase that proved it in this mix alone; 0: none
     cleared_in: IntArray  # the phase that cleared the arm; 0: none
     past: Totals  # of the outcome, over all phases
     phase: int = 0  # how many there were
 
     @property
     def alarmed(self) -> BoolArray:
-        """`(..., arm)`: for anybody's mix."""
-        return np.asarray((self.alarmed_in > 0).any(axis=-1))
+        """`(..., arm)`: somebody's mix harms more than is allowed."""
+        return np.asarray(self.raised_in > 0)
 
     @property
     def cleared(self) -> BoolArray:
@@ -79,13 +93,44 @@ class Guardrail:
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
         """Of a study's problem."""
         assert outcome.delta is not None
-        return cls(problem=problem.of_outcome(outcome, outcome.delta * share), outcome=outcome)
+        expected = replace(outcome, noise=outcome.expected_noise)
+        return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
+
+    @property
+    def _arms(self) -> int:
+        """How many are tested."""
+        return self.problem.arm_count - (self.outcome.limit is None)
 
     @once
     def line(self) -> float:
-        """What the evidence of a pair must reach: log(pairs / delta)."""
-        arms = self.problem.arm_count - (self.outcome.limit is None)
-        return math.log(arms * self.problem.question_count) - math.log(self.problem.delta)
+        """What the evidence of a pair must reach to be named or cleared: log(pairs / delta)."""
+        return self.alarm_line + math.log(self.problem.question_count)
+
+    @once
+    def alarm_line(self) -> float:
+        """What the evidence of all mixes together must reach for an alarm: log(arms / delta)."""
+        return math.log(self._arms) - math.log(self.problem.delta)
+
+    @once
+    def mixes(self) -> FloatArray:
+        """`(agent, mix)`: the weights; where agents ask several questions, the mean of these too."""
+        weights = self.problem.weights
+        if self.problem.question_count == 1:
+            return weights
+        return np.column_stack([weights, weights[:, self.problem.asks].mean(axis=-1)])
+
+    @once
+    def _log_shares(self) -> FloatArray:
+        """`(mix,)`: of every mix in the evidence for an alarm."""
+        agents, count = self.problem.agent_count, self.problem.question_count
+        if count == 1:
+            return np.zeros(agents)
+        return np.asarray(np.log(np.append(np.full(agents, (1 - TOGETHER) / count), TOGETHER)))
+
+    def evidence(self, state: GuardState) -> FloatArray:
+        """`(..., arm)`: the log of the evidence that an arm harms somebody; who asks what another asks adds nothing."""
+        distinct = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
+        return np.asarray(np.logaddexp.reduce((state.log_alarm + self._log_shares)[..., distinct], axis=-1))
 
     @property
     def allowed(self) -> float:
@@ -101,12 +146,32 @@ class Guardrail:
         """
         return -1 not in self.problem.noise.shared_axes
 
+    def first_look(self, draws: IntArray) -> float:
+        """How many times the first `draws (arm, agent)` find a large harm of an arm, in the mean of all mixes.
+
+        With normal scores 15 studies in 16 would, so that nine of ten are left with exact evidence.
+        """
+        problem, model, sign = self.problem, self.problem.noise, self.outcome.sign
+        usual = np.full(problem.shape, model.usual_mean)
+        deviation = np.sqrt(model.true_variances(usual).max())
+        tested = np.array([self.outcome.margin is None or arm != problem.control for arm in problem.arms])[:, None]
+        base = usual if self.outcome.limit is None else 0.0
+        low, high = model.ends
+        harmed = np.where(tested, np.clip(base + sign * (self.allowed + LARGE_HARM * deviation), low, high), usual)
+        cells, mean = model.true_variances(harmed), self.mixes[:, -1:]
+        variance = problem.mixed_variances(draws, cells, weights=mean)[:, 0]
+        if self.outcome.limit is None:
+            variance = variance + variance[problem.arms.index(problem.control or "")]
+        found = math.sqrt(2 * self.alarm_line) + FOUND
+        return float(variance[tested[:, 0]].max() * (found / (LARGE_HARM * deviation)) ** 2)
+
     def start(self, batch: tuple[int, ...] = ()) -> GuardState:
         """No evidence yet."""
         shape = (*batch, *self.problem.shape)
         return GuardState(
-            log_alarm=np.zeros(shape),
+            log_alarm=np.zeros((*shape[:-1], self.mixes.shape[1])),
             log_clear=np.zeros(shape),
+            raised_in=np.zeros(shape[:-1], dtype=np.int64),
             alarmed_in=np.zeros(shape, dtype=np.int64),
             cleared_in=np.zeros(shape, dtype=np.int64),
             past=Totals.zero(shape),
@@ -118,13 +183,14 @@ class Guardrail:
         for pairs in self._pairs(fresh):
             self._settle(alarm, 1.0, state, pairs)
             self._settle(clear, -1.0, state, pairs)
-        return GuardState(
-            log_alarm=alarm,
-            log_clear=clear,
-            alarmed_in=np.where((state.alarmed_in == 0) & (alarm >= self.line), phase, state.alarmed_in),
+        moved = replace(state, log_alarm=alarm, log_clear=clear, past=state.past + fresh, phase=phase)
+        raised = np.where(state.alarmed | (self.evidence(moved) < self.alarm_line), state.raised_in, phase)
+        named = (alarm[..., : self.problem.agent_count] >= self.line) & (raised > 0)[..., None]
+        return replace(
+            moved,
+            raised_in=raised,
+            alarmed_in=np.where((state.alarmed_in == 0) & named, phase, state.alarmed_in),
             cleared_in=np.where((state.cleared_in == 0) & (clear >= self.line), phase, state.cleared_in),
-            past=state.past + fresh,
-            phase=phase,
         )
 
     def fold(self, phases: Iterable[Totals]) -> GuardState:
@@ -151,22 +217,27 @@ class Guardrail:
 
     def _settle(self, wealth: FloatArray, side: float, state: GuardState, pairs: _Pairs) -> None:
         """Pay the bets on "more harm than is allowed" (side 1), or on "no more than that" (side -1), into `wealth`."""
-        problem, model, fresh, line = self.problem, self.problem.noise, pairs.fresh, self.line
+        problem, model, fresh = self.problem, self.problem.noise, pairs.fresh
+        # Where a mix alone proves harm, its share of the evidence has to be enough for an alarm.
+        enough = self.alarm_line - self._log_shares + ROUNDING
+        weights, line = (self.mixes, enough) if side > 0 else (problem.weights, np.array([self.line]))
+        line = np.broadcast_to(line, wealth.shape)
         cells = model.cell_variances(state.past)
-        variance = pairs.both(problem.mixed_variances(np.maximum(fresh.counts, 1), cells))
-        beyond = side * (self._harm(pairs, problem.mixed(fresh.means)) - self.allowed)
-        known = pairs.all(problem.drawn(state.past.counts))
+        variance = pairs.both(problem.mixed_variances(np.maximum(fresh.counts, 1), cells, weights=weights))
+        beyond = side * (self._harm(pairs, fresh.means @ weights) - self.allowed)
+        known = pairs.all(problem.drawn(state.past.counts, weights))
         provable = np.sqrt(2 * line * variance)
-        gap = side * (self._harm(pairs, problem.mixed(state.past.means)) - self.allowed)
+        gap = side * (self._harm(pairs, state.past.means @ weights) - self.allowed)
         releases = max(state.phase, 1)
-        error = np.sqrt(pairs.both(problem.mixed_variances(np.maximum(state.past.counts, 1), cells, releases)))
+        past = np.maximum(state.past.counts, 1)
+        error = np.sqrt(pairs.both(problem.mixed_variances(past, cells, releases, weights)))
         estimate, error = np.where(known, gap, provable), np.where(known, error, DOUBT * provable)
-        betting = pairs.arms[:, None] & pairs.all(problem.drawn(fresh.counts)) & (wealth < line)
+        betting = pairs.arms[:, None] & pairs.all(problem.drawn(fresh.counts, weights)) & (wealth < line)
         betting &= estimate + HOPELESS * error > 0
         *replication, arm, agent = np.nonzero(betting)
         if not arm.size:
             return
-        missing, other = line - wealth[betting], np.full(arm.shape, pairs.other)
+        missing, other = line[betting] - wealth[betting], np.full(arm.shape, pairs.other)
         above = side * self.outcome.sign > 0
         bets = Bets(
             estimate=estimate[betting],
@@ -179,21 +250,21 @@ class Guardrail:
             opponent=arm if above else other,
             arm=other if above else arm,
             agent=agent,
-            weights=problem.weights,
-            past=self._imagined(state.past, pairs, side * provable + self.allowed, known),
+            weights=weights,
+            past=self._imagined(state.past, pairs, side * provable[..., -1:] + self.allowed),
             fresh=fresh,
             # A limit is no tolerance, by which models guess how long a test of near-ties may take.
             horizon=None if pairs.control else np.full(arm.shape, np.nan),
         )
         won = model.payoff(bets)
-        wealth[betting] = np.where((won >= missing) & model.boosted, line, wealth[betting] + won)
+        wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
-    def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray, known: BoolArray) -> Totals:
+    def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray) -> Totals:
         """The past, and where an arm has none, a few draws with the `harm` that its first ones are staked on.
 
         Models whose references are past means would else expect no harm, and stake on their widest payoff.
         """
-        new = ~known & (past.counts == 0)
+        new = past.counts == 0
         if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
             return past
         low, high = self.problem.noise.ends

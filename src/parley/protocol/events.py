@@ -223,7 +223,9 @@ class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
     guardrail: Annotated[str, described("The outcome that it protects.")] = ""
-    agents: Annotated[tuple[str, ...], described("Agents in whose mix the harm is proven.")] = ()
+    agents: Annotated[
+        tuple[str, ...], described("Agents in whose own mix the harm is proven; none: in the mean of all mixes.")
+    ] = ()
 
 
 class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
@@ -233,7 +235,9 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
     guardrail: Annotated[str, described("The outcome that it protects.")]
     arm: str
     verdict: Annotated[str, described('"cleared" for everybody, or "proposed": that an administrator withdraws it.')]
-    agents: Annotated[tuple[str, ...], described("Agents in whose mix that is proven.")]
+    agents: Annotated[
+        tuple[str, ...], described("Agents in whose own mix that is proven; none: harm in the mean of all.")
+    ]
 
     @property
     def sentence(self) -> str:

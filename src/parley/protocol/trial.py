@@ -53,12 +53,13 @@ class Finding(NamedTuple):
     guardrail: str
     arm: str
     verdict: str  # "stopped", "proposed" or "cleared"
-    agents: tuple[str, ...] = ()  # in whose mix it is proven
+    agents: tuple[str, ...] = ()  # in whose own mix it is proven; nobody: harm in the mean of all
 
     @property
     def reason(self) -> str:
         """Of an alarm, in words that are stored."""
-        return f"the guardrail {self.guardrail} raised an alarm, in the mix of {', '.join(self.agents)}"
+        whose = f"the mix of {', '.join(self.agents)}" if self.agents else "the mean of all mixes"
+        return f"the guardrail {self.guardrail} raised an alarm, in {whose}"
 
 
 class Settled(NamedTuple):
@@ -177,12 +178,13 @@ class Trial:
             if self.stage is Stage.RUNNING and not guard.settles_alone:
                 continue
             name, verdict = guard.outcome.name, "stopped" if guard.outcome.on_alarm == "stop" else "proposed"
+            evidence = guard.evidence(state)
             for place, arm in enumerate(study.arms):
-                whose = tuple(compress(study.agents, state.alarmed_in[place] > 0))
                 if arm in study.problem.dormant:
                     continue
-                if whose:
-                    alarms[Finding(name, arm, verdict, whose)] = float(state.log_alarm[place].max()) - guard.line
+                if state.alarmed[place]:
+                    whose = tuple(compress(study.agents, state.alarmed_in[place] > 0))
+                    alarms[Finding(name, arm, verdict, whose)] = float(evidence[place]) - guard.alarm_line
                 elif state.cleared[place]:
                     cleared.append(Finding(name, arm, "cleared", study.agents))
         found = [*self._proposed(alarms), *cleared]

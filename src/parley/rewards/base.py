@@ -195,6 +195,12 @@ class Expectations(PossibleRewards):
         """Where scenarios without a known truth are put."""
         return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
 
+    def expecting(self, mean: float) -> Self:  # noqa: ARG002
+        """The same model where a mean like this is to be expected and none is stated: stakes and sizes rest on it,
+        no guarantee does.
+        """
+        return self
+
     def scenario(self, gap: float) -> tuple[str, float]:
         """What a truth with this gap is called, and the mean of the arms that are not the best."""
         return f"gap {gap:g}", self.usual_mean - gap / 2

@@ -242,7 +242,7 @@ class Bets:
     opponent: IntArray  # arm indices
     arm: IntArray
     agent: IntArray
-    weights: FloatArray  # (agent n, agent m)
+    weights: FloatArray  # (agent n, agent m), and mixes that nobody asks about after those of the agents
     past: Totals  # (..., arm, agent)
     fresh: Totals  # (..., arm, agent): the phase's own
     horizon: FloatArray | None = None  # V at which a bet's question is closed; nan where it bets on its gap
@@ -423,7 +423,7 @@ def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatA
 
 def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
     """`(..., arm, agent m)`: the smallest of the values among the agents that m weighs."""
-    least, weighed = np.empty(values.shape), weights > 0
+    least, weighed = np.empty((*values.shape[:-1], weights.shape[1])), weights > 0
     if weighed.all():  # as in most studies
         least[:] = values.min(axis=-1, keepdims=True)
         return least

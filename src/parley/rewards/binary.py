@@ -131,6 +131,9 @@ class Binary(KnownVariance):
     def usual_mean(self) -> float:
         return self._usual_rate
 
+    def expecting(self, mean: float) -> Self:
+        return replace(self, rate=mean) if self.rate is None else self
+
     def other_guesses(self) -> list[tuple[str, str, Self]]:
         if self.rate is None:
             return []

@@ -90,6 +90,9 @@ class Count(RewardModel):
     def usual_mean(self) -> float:
         return 1.0 if self.mean is None else self.mean
 
+    def expecting(self, mean: float) -> Self:
+        return replace(self, mean=mean) if self.mean is None else self
+
     @property
     def first_variance(self) -> float:
         return self.usual_mean

@@ -204,7 +204,9 @@ class UnknownScale(RewardModel):
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
         """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
-        return degrees if self.shared_axes == (-2, -1) else least_weighed(degrees, weights)
+        if self.shared_axes == (-2, -1):
+            return np.broadcast_to(degrees[..., :1], (*degrees.shape[:-1], weights.shape[1]))
+        return least_weighed(degrees, weights)
 
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))

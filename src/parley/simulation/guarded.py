@@ -207,7 +207,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
         harm = excess_harm(instance, guard.outcome)
         ended = group.guards[place]
         wrong = ((ended.alarmed_in > 0) & (harm <= 0)) | ((ended.cleared_in > 0) & (harm > 0))
-        found.wrongly[which, place] = wrong.any(axis=(-2, -1))
+        found.wrongly[which, place] = wrong.any(axis=(-2, -1)) | (ended.alarmed & (harm <= 0).all(axis=-1)).any(axis=-1)
 
 
 def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:

@@ -79,7 +79,7 @@ def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[s
     for one in problem.outcomes:
         harm = margins * (one.margin or 0.0) if one.name == outcome.name else 0.0
         known = stated.get(one.name)
-        usual = one.noise.usual_mean if known is None else np.asarray(known)[at_control[:, 0]].mean(axis=0)
+        usual = one.expected_noise.usual_mean if known is None else np.asarray(known)[at_control[:, 0]].mean(axis=0)
         level = np.where(at_control, usual, usual + one.sign * harm)
         low, high = one.noise.ends
         if level.min() < low or level.max() > high:

@@ -13,6 +13,7 @@ from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.policies.evidence.closing import Closing, quantiles
 from parley.policies.evidence.wealth import Contrasts, both
+from parley.policies.guardrails import guardrails
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
@@ -119,6 +120,20 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         return draws
     total = float(np.broadcast_to(draws, problem.shape).sum())
     return draws * min(OF_THE_BUDGET * problem.max_samples / total, 1.0)
+
+
+def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> FloatArray:
+    """First draws with which guardrails find a large harm at once; a small share of what the study takes at most.
+
+    Evidence of harm is read when a phase is reported: many small ones would find it later, and by weaker bets.
+    """
+    guards = guardrails(problem)
+    if not guards:
+        return draws
+    whole = np.ceil(np.broadcast_to(draws, problem.shape)).astype(np.int64)
+    wanted = max(guard.first_look(whole) for guard in guards)
+    most = OF_A_TIE * largest_size if problem.max_samples is None else OF_THE_BUDGET * problem.max_samples
+    return np.asarray(whole * max(1.0, min(wanted, most / int(whole.sum()))))
 
 
 def size_of_ties(problem: Problem, line: float) -> int | None:

@@ -284,6 +284,8 @@ class EvidenceRacing(Elimination):
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
+        if self.precision is None and self.largest_size is not None:
+            allocation = plan.guarded_draws(problem, allocation, self.largest_size)
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         plan.require_possible(quotas.sum())
