@@ -74,7 +74,8 @@ def counted(name: str, moves: str, runs: int) -> dict[str, float]:
         for phase, (count, shift) in enumerate(zip(PHASES, DRIFTS[moves], strict=True)):
             draw = next(iter(guard.problem.noise.samplers(at_margin(guard, shift)).values()))()
             generator = np.random.default_rng([SEED, number, phase])
-            state = guard.update(state, draw(generator, np.full((size, *guard.problem.shape), count)))
+            drawn = draw(generator, np.full((size, *guard.problem.shape), count))
+            state = guard.update(state, drawn, alarms_only=True)
         wrong += int(state.alarmed.any(axis=-1).sum())
     return {"wrong": wrong / runs, "error": math.sqrt(max(wrong, 1)) / runs}
 
@@ -98,7 +99,7 @@ def tilted(name: str, moves: str, runs: int) -> dict[str, float]:
             drawn: Totals = law.draw(np.random.default_rng([SEED, number, phase, 7]), counts, tilt)
             log_density += np.einsum("dka,ska->ds", tilts[phase], drawn.sums)
             log_density -= law.cumulant(np.full(tilts[phase].shape, count), tilts[phase])[:, None]
-            state = guard.update(state, drawn)
+            state = guard.update(state, drawn, alarms_only=True)
             now = ways * np.exp(guard.alarm_line - np.logaddexp.reduce(log_density, axis=0))
             weight = np.where(state.raised_in[:, 1] == state.phase, now, weight)
         found = np.append(found, weight)
@@ -149,7 +150,7 @@ def found_in(weights: str, inference: str, harm: str, runs: int) -> dict[str, fl
 WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
     "counted": (counted, 1),
     "tilted": (tilted, 10),
-    "found": (found_in, 10),
+    "found": (found_in, 100),
 }
 
 

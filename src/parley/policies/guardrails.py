@@ -177,12 +177,16 @@ class Guardrail:
             past=Totals.zero(shape),
         )
 
-    def update(self, state: GuardState, fresh: Totals) -> GuardState:
-        """After the totals of this outcome in another phase. A pair whose cells were not all drawn keeps its wealth."""
+    def update(self, state: GuardState, fresh: Totals, *, alarms_only: bool = False) -> GuardState:
+        """After the totals of this outcome in another phase. A pair whose cells were not all drawn keeps its wealth.
+
+        Whoever counts false alarms in many studies may leave out the clearings, which take longer.
+        """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
         for pairs in self._pairs(fresh):
             self._settle(alarm, 1.0, state, pairs)
-            self._settle(clear, -1.0, state, pairs)
+            if not alarms_only:
+                self._settle(clear, -1.0, state, pairs)
         moved = replace(state, log_alarm=alarm, log_clear=clear, past=state.past + fresh, phase=phase)
         raised = np.where(state.alarmed | (self.evidence(moved) < self.alarm_line), state.raised_in, phase)
         named = (alarm[..., : self.problem.agent_count] >= self.line) & (raised > 0)[..., None]
