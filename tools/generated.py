@@ -85,7 +85,7 @@ def protocol(page: str) -> str:
 
 
 def api(page: str) -> str:
-    """docs/api.md: every answer with its keys and the calls that give it; every problem."""
+    """docs/appendix/api.md: every answer with its keys and the calls that give it; every problem."""
     from parley.coordinator.problems import PROBLEMS
 
     problems = (
@@ -227,7 +227,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "docs/_static/study.schema.json": study_schema,
     "docs/policies.md": policies,
     "docs/audit.md": protocol,
-    "docs/api.md": api,
+    "docs/appendix/api.md": api,
     "docs/production.md": production,
     "docs/appendix/mutants.md": mutants,
     "paper/paper.md": paper,

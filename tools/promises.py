@@ -56,12 +56,13 @@ def threat_rows() -> dict[str, tuple[list[str], list[str]]]:
 
 
 def access_table() -> dict[str, dict[str, str]]:
-    """Method and path -> {role: cell}, from the table of docs/api.md.
+    """Method and path -> {role: cell}, from the tables of docs/api.md and its appendix.
 
     A cell like "`POST /v1/a/pause`, `resume`" names siblings; "`GET`, `POST /v1/b`" two methods of one path.
     """
     rows: dict[str, dict[str, str]] = {}
-    for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
+    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("api.md", "appendix/api.md")]
+    for line in "".join(pages).splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) != 6 or not cells[0].startswith("`"):
             continue

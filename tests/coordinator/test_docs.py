@@ -33,8 +33,10 @@ def test_every_json_answer_has_its_schema():
 
 
 def test_every_body_is_explained():
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    page, appendix = (docs / "api.md").read_text("utf-8"), (docs / "appendix" / "api.md").read_text("utf-8")
     table = page.partition("\n## Bodies\n")[2].partition("\n## ")[0]
+    table += appendix.partition("\n## Bodies of acts\n")[2].partition("\n## ")[0]
     last = {row.path: row.path.rpartition("/")[2] for row in OPERATIONS if row.body is not None}
     missing = [path for path, part in last.items() if f"/{part}`" not in table and f"`{part}`" not in table]
     assert not missing, f"docs/api.md, “Bodies”: no row of {', '.join(missing)}"

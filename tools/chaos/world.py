@@ -8,7 +8,7 @@ from tests.coordinator.support import report_of, study_message
 from parley.coordinator.record import studies
 from parley.protocol import Stage
 
-DOCS = Path(__file__).parents[2] / "docs" / "api.md"
+DOCS = Path(__file__).parents[2] / "docs" / "appendix" / "api.md"
 MESSAGE = study_message(agents=2, arms=3, policy="uniform")
 FINISHED = "finished"
 READERS = ("viewer", "analyst", "auditor")
@@ -115,7 +115,7 @@ class World:
 
 
 def documented_problems():
-    """slug -> (status, retry), from the table of docs/api.md."""
+    """slug -> (status, retry), from the table of docs/appendix/api.md."""
     rows = {}
     for line in DOCS.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
