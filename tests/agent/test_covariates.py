@@ -1,13 +1,16 @@
 """A covariate at a site: asked for before the arm, adjusted for by what earlier phases said, and never told."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 from msgspec import structs
+from tests.agent.test_worker import Coordinator, plan
 from tests.agent.test_worker import Memory as Rows
-from tests.agent.test_worker import plan
 
 from parley.agent import journal
 from parley.agent.adjustment import AdjustedSource
@@ -16,9 +19,10 @@ from parley.agent.plans import Delivery
 from parley.agent.reporting import rules_of
 from parley.agent.site import Site
 from parley.agent.sources import make_source
+from parley.agent.worker import Worker
 from parley.covariates import Covariate, Pairs, adjusted_rewards, fixed_for, left_after
 from parley.errors import InvalidInput, NotNow
-from parley.protocol import StudyMessage, check_adjustment
+from parley.protocol import Report, StudyMessage, check_adjustment
 from parley.study import parse_study
 from parley.totals import Totals
 
@@ -381,3 +385,55 @@ def test_a_new_outbox_knows_the_rows_of_earlier_reports_by_their_adjusted_sums(t
         f"csv:{file}", seed=0, whole_plan=None, taken=lambda _: sent, memory=Memory(), covariate=Covariate(name="Age")
     )
     assert fresh(plan(2, (4, 4))).rewards == expected(table, 2)[0]
+
+
+class Telling(Coordinator):
+    """Writes down what it is told, and knows it again when the agent is started again."""
+
+    def __init__(self, told):
+        super().__init__()
+        self.told = told
+        for text in told.read_text().splitlines() if told.exists() else ():
+            self.taken[Report.read(text).phase] = Report.read(text)
+
+    def plan(self, study, agent, *, after=0, wait=0, **_):
+        found = super().plan(study, agent)
+        return plan(found.phase, found.draws and (4, 4), stage=found.stage)
+
+    def send(self, report, *, receipt=None):
+        with self.told.open("a") as told:
+            told.write(report.text + "\n")
+        return super().send(report, receipt=receipt)
+
+
+def course(folder, table):
+    """An agent from its start, or where it was killed, to the end of three phases."""
+    with Outbox(folder, study="s", agent="a") as box:
+        source, _ = adjusted(f"csv:{table}", box)
+        assert Worker(Telling(folder / "told"), box, source, sleep=lambda _: None).run().stage == "finished"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.agent.test_covariates import course
+course(*map(Path, sys.argv[1:]))
+"""
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("point", ["slope-fixed", "report-kept", "report-sent"])
+def test_an_agent_killed_at_any_point_reports_the_same_bytes(tmp_path, point):
+    """Killed in the second phase, then left alone: what ever left is what an agent that nobody killed sends."""
+    table = tmp_path / "rewards.csv"
+    table.write_text("arm,reward,age\n" + "".join(f"{arm},{y},{x}\n" for arm, y, x in rows(1) + rows(2)))
+    for name in ("straight", "killed"):
+        (tmp_path / name).mkdir()
+    course(tmp_path / "straight", table)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(table)]
+    done = subprocess.run(command, env={**os.environ, "PARLEY_KILL_AT": f"{point}:2"}, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, "the point was reached"
+    course(tmp_path / "killed", table)
+    straight, killed = ((tmp_path / name / "told").read_text().splitlines() for name in ("straight", "killed"))
+    assert list(dict.fromkeys(killed)) == straight
+    assert [bool(Report.read(text).theta) for text in straight] == [False, True, True]
