@@ -224,6 +224,19 @@ def test_people_get_tables_and_names_are_text(tmp_path):
     assert "parley analyze" in text
 
 
+@pytest.mark.parametrize("control", [(), ("--control", "a")])
+def test_figures_are_files_too(tmp_path, control):
+    folder = tmp_path / "figures"
+    found = analyze(tmp_path, csv(), "--figures", str(folder), *control, "--replications", "5")
+    names = ["means", "differences-to-the-best", *["differences-to-the-control"] * bool(control), "sequential-studies"]
+    wanted = {f"{name}{theme}.{kind}" for name in names for theme in ("", "-dark") for kind in ("png", "svg")}
+    assert {path.name for path in folder.iterdir()} == wanted == {Path(file).name for file in found["figures"]}
+    drawn = (folder / "differences-to-the-best.svg").read_text(encoding="utf-8")
+    assert all(f">{word}</text>" in drawn for word in ("P", "Q", "a", "b"))
+    assert "parley analyze" in drawn
+    assert analyze(tmp_path, csv())["figures"] == []
+
+
 def test_words_are_those_of_the_audience(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text('arms = ["a", "b"]\nagents = ["P", "Q"]\naudience = "trial"\n', encoding="utf-8")

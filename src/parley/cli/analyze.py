@@ -73,6 +73,11 @@ class Question:
 )
 @seed_option
 @output_option("parley-analysis.html")
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for every figure as PNG and SVG, light and dark.",
+)
 @json_option
 def analyze_command(
     table: str,
@@ -90,6 +95,7 @@ def analyze_command(
     replications: int,
     seed: int,
     output: str,
+    figures: Path | None,
     as_json: bool,
 ) -> None:
     """Analyse a finished TABLE: a row for every draw, its arm, agent and outcome in columns (CSV, TSV, Parquet, Excel).
@@ -130,13 +136,26 @@ def analyze_command(
         title = f"Analysis: {Path(table).name}"
         page = pages.analysis_page(found, title=title, command=command, weights=asked.weights, beside=beside)
         path = write_page(output, page)
+        files = [] if figures is None else _drawn(found, beside, figures, command)
         if as_json:
             document = {"table": table, "rows": len(draws.outcome), "columns": columns, "delta": found.problem.delta}
             document |= {"control": found.problem.control, "weights": found.problem.weights.tolist()} | found.document()
-            print_json(document | {"sequential": beside and beside.document(), "report": str(path)})
+            document |= {"sequential": beside and beside.document(), "report": str(path)}
+            print_json(document | {"figures": list(map(str, files))})
             return
         _show(Path(table).name, found, asked, beside)
         screen.print(f"Pictures, and the rows by site: {path.resolve()}", soft_wrap=True)
+        if figures is not None:
+            say(f"{len(files)} figures in {figures}")
+
+
+def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: str) -> list[Path]:
+    """Every figure as a file; matplotlib is loaded only for this."""
+    from parley.experiments.analysis.analysis_figures import analysis_figures
+    from parley.experiments.report_kit.charts import save_figure
+
+    drawn = analysis_figures(found, beside).items()
+    return [file for name, draw in drawn for file in save_figure(draw, folder, name, title=command)]
 
 
 def _typed(options: Mapping[str, Any]) -> Iterator[str]:
