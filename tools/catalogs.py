@@ -19,7 +19,7 @@ from babel.messages.pofile import read_po, write_po
 
 from parley.protocol import EVENTS
 from parley.protocol.certificate import ADJUSTED, WITHDRAWN
-from parley.protocol.report_checks import CLOSING_REASONS, WARNED
+from parley.protocol.report_checks import CLOSING_REASONS, VOIDS, WARNED
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
 from parley.text.translation import AUDIENCES, FOLDER
@@ -46,7 +46,7 @@ REGISTRIES = {
     "text/status.py": [status.description for status in OutcomeStatus],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
     "protocol/certificate.py": [WITHDRAWN, ADJUSTED],
-    "protocol/report_checks.py": list(WARNED),
+    "protocol/report_checks.py": [*WARNED, VOIDS],
     "site/pages.py": list(CLOSING_REASONS.values()),
 }
 

@@ -24,6 +24,7 @@ def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, stud
     found = run(db, tmp_path / "box", kills=10, seed=3, places=POINTS, **study)
     assert found["kills"] == 10
     assert found["acknowledged"] > 30
+    assert found["voided"] > 0
     assert {name: found[name] for name in FLAWS} == dict.fromkeys(FLAWS, 0)
 
 

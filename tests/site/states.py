@@ -55,6 +55,10 @@ TRIED = (
     {"do": "outcome", "participant": "Kq-1", "outcome": "Vwq", "reward": "1"},
     {"do": "outcome", "participant": "Kq-2", "outcome": "Wxyz", "reward": "77"},
     {"do": "outcome", "participant": "Kq-2", "outcome": "kq", "reward": "1"},
+    {"do": "void", "participant": "Kq-2", "reason": "", "who": "Kq"},
+    {"do": "void", "participant": "Kq-1", "reason": "Vwq", "who": "Kq"},
+    {"do": "void", "participant": "Kq-4", "reason": "Vwq", "who": "Kq"},
+    {"do": "assign", "participant": "Kq-4"},
     {"do": "gone", "participant": "Kq-4"},
     {"do": "gone", "participant": "Kq-999"},
     {"do": "find", "sought": "kq"},
@@ -155,6 +159,12 @@ def withdrawn(desk):
     desk.site.close_arms(("x",))
 
 
+def voided(desk):
+    enrolled(desk, 4)
+    for number in range(1, 4):
+        desk.site.void(f"Kq-{number}", reason="Vwq", who="Wxyz")
+
+
 def seen(stage, reason="", answer=None):
     def reach(desk):
         some(desk)
@@ -180,6 +190,7 @@ STATES = {
     "asked in words of its own": State(reach=some, options={"rules": ASKING}),
     "eligible or not": State(options={"rules": replace(ASKING, eligibility=("Wxyz?", "Vwq?"), masked=False)}),
     "overdue": State(reach=overdue),
+    "voided": State(reach=voided),
     "some outcomes": State(reach=some),
     "measured": State(reach=some, options={"rules": MEASURED}),
     "counts": State(reach=some, options={"rules": replace(MEASURED, high=None, whole=True)}),

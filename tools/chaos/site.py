@@ -54,6 +54,7 @@ class Ledger:
     said: dict = field(default_factory=dict)  # -> the last value that was acknowledged
     unsure: dict = field(default_factory=dict)  # -> values sent since, without an answer
     refused: set = field(default_factory=set)  # of which nothing is acknowledged, and the phase is reported
+    voided: set = field(default_factory=set)  # people whose assignment was voided
     wrong: Counter = field(default_factory=Counter)
     answers: int = 0
 
@@ -66,6 +67,7 @@ class Crowd:
         self.covariate = covariate
         self.outcomes = ("", *outcomes)
         self.unheard = []  # who came when nobody answered: asked for again, as one would
+        self.voiding = []  # whose void nobody answered: said again
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
 
     def close(self):
@@ -75,11 +77,16 @@ class Crowd:
         """One thing that happens at a site. False if nobody answered."""
         if self.unheard:
             return self.assign(self.unheard.pop())
+        if self.voiding:
+            return self.void(self.voiding.pop())
         counted = self.slots()
         waiting = [slot for slot in counted if slot not in self.ledger.said]
         draw = self.chance.random()
         if draw < 0.15 and self.ledger.arms:
             return self.assign(self.chance.choice(list(self.ledger.arms)))
+        fresh = [key for key, name in waiting if not name and not self._heard_of(key)]
+        if fresh and (draw < 0.25 or not self.ledger.voided):
+            return self.void(self.chance.choice(fresh))
         if waiting and (draw < 0.6 or not self._needed()):
             return self.outcome(*self.chance.choice(waiting))
         if counted and draw < 0.7:
@@ -89,7 +96,23 @@ class Crowd:
 
     def slots(self):
         """Everything that is to be said of those who are counted."""
-        return [(key, name) for key, told in self.ledger.arms.items() if told["counted"] for name in self.outcomes]
+        gone = {*self.ledger.voided, *self.voiding}
+        told = [key for key, told in self.ledger.arms.items() if told["counted"] and key not in gone]
+        return [(key, name) for key in told for name in self.outcomes]
+
+    def _heard_of(self, key):
+        """Whether an outcome of somebody was said, heard or not."""
+        slots = [(key, name) for name in self.outcomes]
+        return any(slot in self.ledger.said or slot in self.ledger.unsure for slot in slots)
+
+    def void(self, key):
+        answer = self._post("/v1/voids", participant=key, reason="the wrong person", who="a nurse")
+        if answer is None:
+            self.voiding.append(key)
+            return False
+        if answer.is_success:
+            self.ledger.voided.add(key)
+        return True  # else its phase is reported, with nobody in reserve
 
     def _needed(self):
         try:
@@ -168,7 +191,8 @@ def examine(house, folder, study, agent, ledger, *, exact):
     for key, told in ledger.arms.items():
         person = people.persons.get(key)
         arm = None if person is None or person.arm is None else people.phases[person.phase].plan.arms[person.arm]
-        flaws["lost"] += person is None or (arm, person.counted) != (told["arm"], told["counted"])
+        counted = told["counted"] and key not in ledger.voided
+        flaws["lost"] += person is None or (arm, person.counted) != (told["arm"], counted)
     for (key, name), reward in ledger.said.items():
         flaws["lost"] += people[key].value(name) not in {reward} | ledger.unsure.get((key, name), set())
     # With exact counts people in reserve are not waited for: nothing may be known of them.
@@ -180,6 +204,8 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["mismatched"] += [given[arm] for arm in range(len(book.plan.arms))] != book.assigned
         if book.reported is None:
             continue
+        gone = [one for one in people.persons.values() if one.phase == phase and one.voided]
+        flaws["mismatched"] += book.reported.voided != len(gone)
         flaws["lost"] += exact and list(book.reported.counts) != list(book.plan.draws)
         report = house.admin.report(study, phase, agent)
         rewards, xs = people.pairs(phase)
@@ -246,12 +272,13 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), 
             total += flaws
             total["acknowledged"] += ledger.answers
             total["people"] += len(ledger.arms)
+            total["voided"] += len(ledger.voided)
             total["phases_reported"] += phases
     finally:
         launcher.close()
         house.close()
         storage.close()
-    counts = ("acknowledged", "people", "phases_reported")
+    counts = ("acknowledged", "people", "voided", "phases_reported")
     return {
         "kills": sum(by_place.values()),
         "kills_by_place": dict(sorted(by_place.items())),
@@ -303,7 +330,7 @@ def _last_life(launcher, order, crowd):
             except httpx2.TransportError:
                 time.sleep(0.02)
                 continue
-            if crowd.unheard:
+            if crowd.unheard or crowd.voiding:
                 crowd.act()
                 continue
             heard = crowd.ledger.said.keys() | crowd.ledger.refused

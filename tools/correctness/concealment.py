@@ -12,6 +12,8 @@ from math import lgamma
 import numpy as np
 from tools.correctness.common import DOCS, SEED, table
 
+from parley.agent import journal
+from parley.agent.people import People, drawn_arm
 from parley.site.pages import about
 
 SIZES = tuple(range(2, 7))  # people of an arm in a block of random size
@@ -67,6 +69,39 @@ def random_blocks(generator: np.random.Generator, each: int, arms: int) -> Guess
     return certain / (each * arms), right / (each * arms)
 
 
+def with_voids(generator: np.random.Generator, each: int, arms: int, share: float) -> Guess:
+    """One block at a real site, whose plan the observer knows, voids too. A share of assignments is voided: of these
+    one half at once, the other when all places are given out.
+    """
+    people, key = People(), generator.bytes(32)
+    names, plan = tuple(map(str, range(arms))), (each,) * arms
+    people.take(journal.PhaseBegun(phase=1, plan="", arms=names, draws=plan))
+    book, doubtful = people.phases[1], []
+    certain, right = 0, 0
+    while book.to_assign(replace_missing=False) or doubtful:
+        if not book.to_assign(replace_missing=False):
+            people.take(journal.Voided(participant=doubtful.pop(), reason="", who=""))
+            continue
+        chances = np.array(book.shares) / sum(book.shares)
+        arm, odds = drawn_arm(key, 1, book.drawn, book.shares)
+        certain, right = certain + (chances.max() > SURE), right + (chances.argmax() == arm)
+        person = f"p-{book.drawn}"
+        people.take(journal.Assigned(participant=person, phase=1, arm=arm, probability=str(odds)))
+        if generator.random() < share:
+            if generator.random() < 0.5:
+                people.take(journal.Voided(participant=person, reason="", who=""))
+            else:
+                doubtful.append(person)
+    return certain / book.drawn, right / book.drawn
+
+
+def guessed_with_voids(each: int, arms: int, *, share: float, phases: int) -> Guess:
+    """The mean over phases, where a share of assignments is voided."""
+    generator = np.random.default_rng([SEED, each, arms])
+    found = np.mean([with_voids(generator, each, arms, share) for _ in range(phases)], axis=0)
+    return float(found[0]), float(found[1])
+
+
 def _log_orders(left: np.ndarray) -> float:
     return lgamma(left.sum() + 1) - sum(lgamma(count + 1) for count in left)
 
@@ -92,18 +127,23 @@ WAYS = (
     "blocks of random size, number known",
     "whole phase, number to the nearest ten",
 )
+VOIDED = "whole phase, number known, 5 % voided"
 
 
 def concealment(phases: int = 400) -> bool:
-    """The table; whether what the page shows leaves half as many arms certain as the number itself would, or fewer."""
+    """The table; whether what the page shows leaves half as many arms certain as the number itself would, or fewer; and
+    whether voids leave no more.
+    """
     lines, good = [], True
     for arms, each in ((2, 6), (2, 12), (2, 50), (3, 8), (3, 20)):
         found = [guessed(each, arms, how, phases) for how in WAYS]
+        found.append(guessed_with_voids(each, arms, share=0.05, phases=phases))
         good &= found[2][0] <= found[0][0] / 2
+        good &= found[3][0] <= found[0][0] + 0.01 and found[3][1] <= found[0][1] + 0.01
         cells = [f"{100 * certain:.1f} % / {100 * right:.0f} %" for certain, right in found]
         lines.append([f"{arms} x {each}", f"{100 / arms:.0f} %", *cells])
         print(" | ".join(lines[-1]), flush=True)
-    shown = table(("arms x people of each", "chance", *WAYS), lines)
+    shown = table(("arms x people of each", "chance", *WAYS, VOIDED), lines)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
     PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")

@@ -150,6 +150,14 @@ class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
     outcome: str = PRIMARY
 
 
+class Voided(Message, omit_defaults=False, tag="parley/site/voided/1"):
+    """An assignment that should not have been: the person is in no report, and is never assigned again."""
+
+    participant: str
+    reason: str
+    who: str  # whoever voided it
+
+
 class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
     """The site assigns nobody more in this phase, though the plan asks for more."""
 
@@ -170,6 +178,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
     left: float | None = None  # of the scatter, what is expected in the next phase, with a covariate
     missing_x: int = 0  # people whose covariate is not known
+    voided: int = 0  # assignments of the phase that were voided
 
 
 Entry: TypeAlias = (
@@ -182,6 +191,7 @@ Entry: TypeAlias = (
     | Outside
     | Observed
     | Missing
+    | Voided
     | PartClosed
     | Reported
 )

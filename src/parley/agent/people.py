@@ -5,7 +5,9 @@ that promises, and what can be guessed. Nothing that somebody enters changes the
 gives no place back. Who comes after all places were given out gets an arm drawn from the whole plan anew. Where the
 counts must be the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of
 an arm, in the order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the
-next one. A withdrawn arm is given to nobody; those who were given it before are waited for and counted.
+next one. A voided assignment gives its place back to what is left, and the next arm is drawn from all of that; once
+all places were given out, its place is filled as a missing person is replaced. A withdrawn arm is given to nobody;
+those who were given it before are waited for and counted.
 """
 
 import hashlib
@@ -36,10 +38,12 @@ class Person:
     marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
     at: datetime | None = None  # when the person came
     x: float | None = None  # the covariate, where it is asked for and known
+    voided: journal.Voided | None = None
+    voided_at: datetime | None = None
 
     @property
     def counted(self) -> bool:
-        return self.probability is not None
+        return self.probability is not None and self.voided is None
 
     @property
     def pending(self) -> bool:
@@ -61,6 +65,9 @@ class PhaseBook:
 
     plan: journal.PhaseBegun
     assigned: list[int] = field(init=False)
+    taken: list[int] = field(init=False)  # places of the plan that were given out
+    drawn: int = 0  # how many arms were drawn; those of voided assignments too
+    voided: int = 0
     missing: list[int] = field(init=False)
     keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
     pending: int = 0  # rewards
@@ -74,7 +81,7 @@ class PhaseBook:
     changed: datetime | None = None  # when the last entry came
 
     def __post_init__(self) -> None:
-        self.assigned, self.missing = ([0] * len(self.plan.arms) for _ in range(2))
+        self.assigned, self.taken, self.missing = ([0] * len(self.plan.arms) for _ in range(3))
 
     @property
     def asked(self) -> list[int]:
@@ -89,7 +96,7 @@ class PhaseBook:
     @property
     def _left(self) -> list[int]:
         """Per arm: the places that nobody has; those beyond the places of an arm replace the missing."""
-        return [max(asked - given, 0) for asked, given in zip(self.asked, self.assigned, strict=True)]
+        return [max(asked - given, 0) for asked, given in zip(self.asked, self.taken, strict=True)]
 
     @property
     def shares(self) -> list[int]:
@@ -104,7 +111,7 @@ class PhaseBook:
         if self.closed or self.reported or self.lost:
             return 0
         if not replace_missing:
-            return sum(self.asked) - len(self.keys)
+            return sum(max(asked - given, 0) for asked, given in zip(self.asked, self.assigned, strict=True))
         lines = zip(self.plan.arms, self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(asked - given + gone, 0) for arm, asked, given, gone in lines if arm not in self.closed_arms)
 
@@ -226,7 +233,13 @@ class People:
     def take(self, entry: journal.Entry, at: datetime | None = None) -> None:
         """One entry more, and when it was written."""
         if self.current is not None and isinstance(
-            entry, journal.Assigned | journal.Observed | journal.Missing | journal.PartClosed | journal.ArmsClosed
+            entry,
+            journal.Assigned
+            | journal.Observed
+            | journal.Missing
+            | journal.Voided
+            | journal.PartClosed
+            | journal.ArmsClosed,
         ):
             self.current.changed = at
         match entry:
@@ -246,11 +259,15 @@ class People:
                 book = self.phases[phase]
                 book.keys.append(key)
                 book.assigned[arm] += 1
+                book.taken[arm] += 1
+                book.drawn += 1
                 book.pending += 1
             case journal.Outside(participant=key):
                 self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
             case journal.Observed() | journal.Missing():
                 self._note(entry)
+            case journal.Voided():
+                self._void(entry, at)
             case journal.PartClosed():
                 self.phases[entry.phase].closed = entry.reason
             case journal.Reported():
@@ -281,9 +298,23 @@ class People:
             self.persons[person.key] = replace(person, others={**person.others, name: value})
         elif value is None:
             book.late += book.full
-            self._settle(replace(person, reward=None, missing=True, marked_at=len(book.keys)))
+            self._settle(replace(person, reward=None, missing=True, marked_at=book.drawn))
         else:
             self._settle(replace(person, reward=value, missing=False))
+
+    def _void(self, entry: journal.Voided, at: datetime | None) -> None:
+        """Nothing was noted of the person yet. A place that is given back when all were given out is not put back:
+        whoever voids somebody then would choose the arm of the next one.
+        """
+        person = self.persons[entry.participant]
+        book = self.phases[person.phase]
+        assert person.arm is not None
+        book.taken[person.arm] -= not book.full
+        book.assigned[person.arm] -= 1
+        book.pending -= 1
+        book.voided += 1
+        book.keys.remove(person.key)
+        self.persons[person.key] = replace(person, voided=entry, voided_at=at)
 
     def _settle(self, after: Person) -> None:
         before, book = self.persons[after.key], self.phases[after.phase]

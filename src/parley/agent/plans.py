@@ -46,6 +46,7 @@ class Delivery:
     x0: float | None = None
     left: float | None = None  # of their scatter, what is expected in the next phase
     missing_x: int = 0
+    voided: int = 0  # assignments of the phase that should not have been
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
@@ -120,6 +121,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             x0=delivery.x0,
             left=delivery.left,
             missing_x=delivery.missing_x or None,
+            voided=delivery.voided or None,
         )
 
 

@@ -262,6 +262,7 @@ class Disclosure:
             x0=earlier.x0,
             left=earlier.left,
             missing_x=earlier.missing_x or 0,
+            voided=earlier.voided or 0,
         )
         report = self.report(plan, delivery, outbox)
         if report == earlier:

@@ -162,6 +162,7 @@ class Site:
         with self._journal.turn() as write:
             person = self.people.persons.get(key)
             again = person is not None
+            self._require_valid(person)
             x = self._checked_covariate(person, covariate, without=without_covariate)
             if person is None:
                 self._require_running()
@@ -172,7 +173,7 @@ class Site:
                 if book.to_assign(replace_missing=self._replaces):
                     self._require_eligible(eligible)
                     self._require_covariate(x, without=without_covariate)
-                    arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
+                    arm, share = drawn_arm(self._key, book.plan.phase, book.drawn, book.shares)
                     phase, odds = book.plan.phase, str(share)
                     write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x))
                 else:
@@ -212,6 +213,49 @@ class Site:
             )
             raise NotNow(late)
         return x
+
+    def _require_valid(self, person: Person | None) -> None:
+        """Refuse somebody whose assignment was voided."""
+        if person is not None and person.voided is not None:
+            words = Translatable(
+                "the assignment of {key!r} was voided ({reason}): this person cannot be in the study again",
+                key=person.key,
+                reason=person.voided.reason,
+            )
+            raise NotNow(words)
+
+    def void(self, participant: str, *, reason: str, who: str) -> None:
+        """Take an assignment back that should not have been, before anything is noted of the person."""
+        said = journal.Voided(
+            participant=checked_key(participant), reason=checked_line("reason", reason), who=checked_line("who", who)
+        )
+        with self._journal.turn() as write:
+            person = self._known(said.participant)
+            if person.voided is not None:
+                return
+            if not person.counted:
+                raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
+            book = self.people.phases[person.phase]
+            if book.over:
+                raise NotNow(Translatable("phase {phase} is over: nothing in it is voided", phase=person.phase))
+            if person.reward is not None or person.missing or person.others:
+                raise NotNow(
+                    Translatable(
+                        "something is noted of {key!r}: an assignment is voided before any outcome is, never because "
+                        "of one",
+                        key=person.key,
+                    )
+                )
+            write(said)
+
+    def _known(self, key: str) -> Person:
+        person = self.people.persons.get(key)
+        if person is None:
+            similar = self.people.similar(key)
+            hint = Translatable("Did you mean {key!r}?", key=similar) if similar else Translatable("Assign first")
+            allowed = Translatable("one who was assigned here")
+            raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
+        return person
 
     def _require_eligible(self, eligible: bool) -> None:
         asked = self.people.rules.eligibility
@@ -345,6 +389,7 @@ class Site:
                 x0=book.plan.x0,
                 left=closed.left,
                 missing_x=closed.missing_x,
+                voided=closed.voided,
             )
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
@@ -401,6 +446,7 @@ class Site:
                     outside=self._outside(book),
                     left=self._left(book),
                     missing_x=self._missing_x(book),
+                    voided=book.voided,
                 )
             )
             reached("site-phase-closed")
@@ -414,7 +460,12 @@ class Site:
     def _outside(self, book: PhaseBook) -> int:
         """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""
         earlier = sum(one.reported.outside - one.reserve for one in self.people.phases.values() if one.reported)
-        return sum(not person.counted for person in self.people.persons.values()) - earlier + book.reserve
+        return self._others_here - earlier + book.reserve
+
+    @property
+    def _others_here(self) -> int:
+        """How many people are outside of the study."""
+        return sum(person.probability is None for person in self.people.persons.values())
 
     def _sends_at(self, book: PhaseBook) -> datetime:
         """When a complete phase is reported: the grace after its last entry. Where nobody came, nothing is mended."""
@@ -482,7 +533,8 @@ class Site:
                 "reported": book.reported is not None,
                 "closed": book.closed,
                 "closed_arms": [arm for arm, draws in asked if draws and arm in book.closed_arms],
-                "outside": sum(not person.counted for person in people.persons.values()),
+                "outside": self._others_here,
+                "voided": book.voided,
                 "outcomes": {one.name: len(book.keys) - book.noted[one.name] for one in people.rules.outcomes},
                 "sends_at": at and at.isoformat(),
             }
@@ -537,12 +589,8 @@ class Site:
         """What is to be written of a person; nothing if the same was said before, which is always welcome."""
         key, rules = checked_key(participant), self._rules_of(outcome)
         value = None if reward is None else checked_reward(rules, reward)
-        person = self.people.persons.get(key)
-        if person is None:
-            similar = self.people.similar(key)
-            hint = Translatable("Did you mean {key!r}?", key=similar) if similar else Translatable("Assign first")
-            allowed = Translatable("one who was assigned here")
-            raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
+        person = self._known(key)
+        self._require_valid(person)
         if not person.counted:
             raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=key))
         if person.is_gone(outcome) if value is None else person.value(outcome) == value:
@@ -569,7 +617,7 @@ class Site:
             raise NotNow(OVER)
         if value is None:
             return [journal.Missing(participant=key, outcome=outcome)]
-        if outcome == PRIMARY and person.missing and self._replaces and len(book.keys) > person.marked_at:
+        if outcome == PRIMARY and person.missing and self._replaces and book.drawn > person.marked_at:
             raise NotNow(
                 Translatable(
                     "{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is "
@@ -622,6 +670,15 @@ def checked_key(key: str) -> str:
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
         allowed = Translatable("a key of 1 to {longest} printable characters", longest=LONGEST_KEY)
         raise InvalidInput("participant", found=repr(key)[:80], allowed=allowed)
+    return clean
+
+
+def checked_line(key: str, text: str) -> str:
+    """One line of text that somebody typed and may not leave empty."""
+    clean = text.strip() if isinstance(text, str) else ""
+    if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
+        allowed = Translatable("a line of 1 to {longest} characters", longest=LONGEST_KEY)
+        raise InvalidInput(key, found=repr(text)[:80], allowed=allowed)
     return clean
 
 

@@ -132,6 +132,11 @@ class Strata:
         with self.turn():
             self.known(participant).missing(participant, outcome)
 
+    def void(self, participant: str, *, reason: str, who: str) -> None:
+        """As `Site.void`."""
+        with self.turn():
+            self.known(participant).void(participant, reason=reason, who=who)
+
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:

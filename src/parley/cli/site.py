@@ -312,6 +312,18 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 
 
 @site_command.command()
+@click.argument("key")
+@click.option("--reason", required=True, help="Why it should not have been; it stays at the site.")
+@click.option("--who", required=True, help="Who voids it.")
+@_with_site
+def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
+    """Void the assignment of the person KEY, before anything is noted of them. They are never assigned again."""
+    opened.strata.void(key, reason=reason, who=who)
+    say(f"{key}: the assignment is voided")
+    opened.settle()
+
+
+@site_command.command()
 @click.option("--reason", required=True, type=click.Choice(list(CLOSING_REASONS)), help="Never because of the rewards.")
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:

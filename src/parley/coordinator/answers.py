@@ -424,6 +424,7 @@ class Conduct(Answer):
     by_arm: Flow  # of all agents
     outside: list[int]  # per agent: people who came when nobody was needed, as far as its reports say
     outside_in_all: int
+    voided_in_all: int  # assignments of decided phases that sites voided
     acts: list[Act]  # oldest first; of very many, the latest
 
 

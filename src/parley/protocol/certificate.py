@@ -12,6 +12,7 @@ from parley.protocol.codec import digest
 from parley.protocol.corrections import read_anew
 from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows, StudyMessage
 from parley.protocol.outcome_findings import trial_outcomes
+from parley.protocol.report_checks import VOIDS, too_many_voids
 from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
 from parley.text.formatting import plural
@@ -84,6 +85,9 @@ def issue_certificate(
     maps = tuple(one.to_json() for one in weight_maps(study.problem, np.asarray(state.answers), answered))
     corrected = [one.report for one in trial.corrections]
     missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
+    voided = sum(one.voided or 0 for one in decisions)
+    if too_many_voids(voided, drawn := _drawn(trial, phases)):
+        warnings = (*warnings, Translatable(VOIDS, voided, drawn + voided))
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     if trial.corrections:
         some = plural(len(trial.corrections), "report was", "reports were")
@@ -126,6 +130,7 @@ def issue_certificate(
         head=head,
         missing=missing,
         left_out=left_out,
+        voided=voided or None,
         empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
         corrections=corrections_of(trial, corrected_in),

@@ -290,6 +290,9 @@ class Report(Message, tag="parley/report/1"):
     missing_x: Annotated[
         Count | None, described("People whose covariate is not known, if any: `x0` stands for it.")
     ] = None
+    voided: Annotated[
+        Count | None, described("Assignments that the site voided, if any: these people are in no count.")
+    ] = None
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -379,6 +382,7 @@ class Decision(Message, tag="parley/decision/1"):
     ] = ()
     x0: Annotated[tuple[float | None, ...], described("With a covariate, per agent: that of its report.")] = ()
     missing_x: Annotated[Count | None, described("People whose covariate is not known, if any.")] = None
+    voided: Annotated[Count | None, described("Assignments that sites voided, if any.")] = None
 
 
 class Correction(Message, tag="parley/correction/1"):
@@ -440,6 +444,7 @@ class Certificate(Message, tag="parley/certificate/1"):
     left_out: Annotated[
         Rows, described("Per arm and agent, over all phases: planned draws that the agent's reports do not have.")
     ] = ()
+    voided: Annotated[Count | None, described("Assignments that sites voided in all phases, if any.")] = None
     empty_phases: Annotated[
         dict[str, int] | None, described("Agent -> phases in which it reported none of what was planned; None if none.")
     ] = None

@@ -49,6 +49,13 @@ REASONS: dict[str, str] = {
 # Why a site may assign nobody more in a phase before all that was asked for came.
 CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word != "more-people"}
 
+# Beyond one assignment in twenty somebody should ask why; of one or two nobody can tell anything.
+MANY_VOIDS, FEW_VOIDS = 0.05, 3
+VOIDS = (
+    "sites voided {0} of {1} assignments. Whoever voids an assignment knows the arm and gives the next person another "
+    "one: ask the sites why"
+)
+
 MOST_RELEASES = 1_000  # of a person's cell: what they tell together would be told of nobody's privacy any more
 LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is right
 MOST_WARNINGS = 12
@@ -366,3 +373,12 @@ def _names(study: StudyMessage, at: tuple[int, ...]) -> dict[str, Any]:
     if len(at) == 1:
         return {"agent": study.agents[at[0]]}
     return {"arm": study.arms[at[0]], "agent": study.agents[at[1]]} if at else {}
+
+
+def too_many_voids(voided: int, kept: int) -> bool:
+    """Whether so many assignments were voided that concealment is in doubt.
+
+    >>> too_many_voids(2, 3), too_many_voids(3, 50), too_many_voids(3, 57)
+    (False, True, False)
+    """
+    return voided >= FEW_VOIDS and voided > MANY_VOIDS * (voided + kept)

@@ -141,6 +141,13 @@ class Gone(Model, omit_defaults=True):
     outcome: Named = PRIMARY
 
 
+class Void(Participant):
+    """Whose assignment should not have been, why, and who says so; it stays at the site."""
+
+    reason: str
+    who: str
+
+
 class OutcomeRow(Model):
     """One of many outcomes: a reward, or `missing` where none will come."""
 
@@ -212,6 +219,7 @@ class SiteStatus(Model):
     closed_arms: list[str]
     outside: Annotated[int, described("People outside of the study, of all phases.")]
     outcomes: Annotated[dict[str, int], described("Each further outcome of the study: of how many it is not in.")]
+    voided: Annotated[int, described("Assignments of the phase that were voided.")]
     sends_at: Annotated[str | None, described("When a complete phase is reported by itself.")]
     coordinator: Annotated[str, described("What the last exchange with the coordinator came to.")]
     seconds_since_contact: float | None
@@ -262,6 +270,14 @@ class Api:
         body = await self._read(request, Lost)
         await self._done(self._strata.missing, body.participant, body.outcome)
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
+
+    async def void_assignment(self, request: Request) -> Response:
+        """Void an assignment that should not have been, before anything is noted of the participant. The place is
+        filled again, nobody else's arm changes, and this participant is never assigned again.
+        """
+        body = await self._read(request, Void)
+        await self._done(partial(self._strata.void, reason=body.reason, who=body.who), body.participant)
+        return JSONResponse(body.to_json())
 
     async def get_status(self, request: Request) -> Response:
         """How far the phase of a stratum is. Keep it from those who enrol: who also sees all arms can guess the last
@@ -367,6 +383,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
         row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),
         row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
         row("POST", "/v1/missing", api.note_missing, **people, body=Lost, answer=Gone),
+        row("POST", "/v1/voids", api.void_assignment, **people, body=Void, answer=Void),
         row("GET", "/v1/status", api.get_status, tag="site", query=Chosen, answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),

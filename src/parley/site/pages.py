@@ -25,7 +25,7 @@ from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Entered, Site, checked_k
 from parley.agent.strata import Strata
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
-from parley.protocol.report_checks import CLOSING_REASONS
+from parley.protocol.report_checks import CLOSING_REASONS, too_many_voids
 from parley.site.access import Access
 from parley.text.translation import (
     AUDIENCES,
@@ -160,6 +160,9 @@ class Pages:
                     self._site.outcome(key, self._value(text, named), named)
                 line = self._line(self._site.people[checked_key(key)])
                 return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
+            case "void":
+                self._site.void(key, reason=fields.get("reason", ""), who=fields.get("who", ""))
+                return {"done": gettext("The assignment of %(key)s is voided.", key=checked_key(key))}
             case "gone":
                 self._site.gone(key)
                 line = self._line(self._site.people[checked_key(key)])
@@ -228,12 +231,19 @@ class Pages:
             late=(self._runtime.silence or 0.0) > LATE,
             phases=self._phases(),
             held=self._runtime.held,
+            many_voids=self._many_voids(),
             may_close=people.rules.flexible and standing["to_assign"] > 0,
             reasons={word: gettext(meaning) for word, meaning in CLOSING_REASONS.items()},
             day=day,
             moment=moment,
             decimal=figure,
         )
+
+    def _many_voids(self) -> tuple[int, int] | None:
+        """How many assignments of how many were voided here, where somebody should ask why."""
+        books = [book for site in self._strata.sites for book in site.people.phases.values()]
+        voided, drawn = sum(book.voided for book in books), sum(book.drawn for book in books)
+        return (voided, drawn) if too_many_voids(voided, drawn - voided) else None
 
     def _listed_strata(self) -> list[dict[str, Any]]:
         """Every stratum, where there are several: how many outcomes it awaits, and whether it needs people."""
@@ -305,6 +315,7 @@ class Pages:
             "fields": fields,
             "awaited": len(awaited),
             "open": person.counted and not book.over,
+            "voidable": person.counted and not book.over and person.pending and not person.others,
             "reported": book.reported is not None,
         }
 

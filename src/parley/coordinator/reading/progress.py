@@ -440,6 +440,7 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
         by_arm=answers.Flow(**{name: found.sum(axis=1).tolist() for name, found in flow.items()}),
         outside=[outside.get(name, 0) for name in study.agents[columns]],
         outside_in_all=sum(outside.values()),
+        voided_in_all=sum(one.voided or 0 for one in phases.decisions(transaction, row.id)),
         acts=[
             answers.Act(
                 sequence=record.sequence,

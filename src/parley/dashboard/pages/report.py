@@ -305,6 +305,8 @@ def _flow_figure(conduct: Conduct, w: Mapping[str, str]) -> Markup:
     others = [f"not assigned or not reported: {number(short)}"] if short > 0 else []
     if conduct.outside_in_all:
         others.append(f"outside of the study: {number(conduct.outside_in_all)}")
+    if conduct.voided_in_all:
+        others.append(f"voided: {number(conduct.voided_in_all)}")
     trunk = [
         ([f"planned {w['draws']}: {planned}"], others),
         ([f"assigned: {assigned}"], lost),
