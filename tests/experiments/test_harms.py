@@ -41,6 +41,24 @@ def test_the_harm_of_the_control_is_what_is_stated_of_it():
     assert rare.truth == common.truth
 
 
+def test_a_limit_needs_no_control():
+    document = {"arms": ["b", "a"], "agents": 2, "noise": {"kind": "binary"}}
+    limited = {key: value for key, value in HARM.items() if key != "margin"} | {"limit": 0.2}
+    problem = parse_study(document | {"outcomes": [limited]}).problem
+    planner = Planner(policy="evidence", options={}, replications=60, seed=1)
+    found = harm_chances(planner, problem, gap_scenario(problem, 0.1))
+    assert [(one.margins, one.mean) for one in found] == [
+        (0.0, pytest.approx(0.1)),
+        (1.0, pytest.approx(0.2)),
+        (2.0, pytest.approx(0.3)),
+        (4.0, pytest.approx(0.5)),
+    ]
+    assert found[1].alarm <= 0.15
+    assert found[3].alarm > 0.9
+    assert found[0].cleared > 0.5 > found[1].cleared
+    assert found[0].power > 0.9
+
+
 @pytest.mark.simulations
 def test_a_plan_has_them_on_its_page_and_in_its_json(tmp_path, capsys):
     study, page = tmp_path / "study.toml", tmp_path / "plan.html"

@@ -184,6 +184,7 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
         dossier_markdown(made, "parley plan x.toml --report y"),
     )
     assert "adaptive selection study with 3 treatments" in text
+    assert "This design has no rule about harms" in text
     said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
     assert study.reason in text
@@ -212,6 +213,31 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
         assert f"| {one[0]} | {one[1]} |" in text
         assert f"| {one[2].largest_size:,} |" in text
     assert not re.search(r"(?<![\d.,])([\d.,]+) to \1(?![\d.,])", text), "no range from a number to itself"
+
+
+@pytest.mark.simulations
+def test_guardrails_and_secondary_outcomes_are_told_with_what_they_will_find():
+    bleeding = {"name": "bleeding", "kind": "binary", "role": "guardrail", "better": "lower", "delta": 0.05}
+    stay = {"name": "stay", "kind": "gaussian", "scale": "unknown", "role": "secondary", "better": "lower"}
+    death = bleeding | {"name": "death", "limit": 0.05, "on_alarm": "propose"}
+    study = parse_study(
+        TWO
+        | {"arms": ["placebo", "A"], "control": "placebo", "audience": "trial", "tolerance": 0.1}
+        | {"noise": {"kind": "binary"}, "outcomes": [bleeding | {"margin": 0.02}, death, stay]}
+    )
+    made = make_dossier(planner(20), study, [0.2])
+    text = dossier_markdown(made, "parley plan x.toml --report y")
+    assert "**Guardrail bleeding.** Allowed: worse than placebo by up to 0.02" in text
+    assert "**Guardrail death.** Allowed: at most 0.05" in text
+    assert "an administrator decides" in text
+    assert "**Secondary outcomes.** stay" in text
+    assert "This design has no rule about harms" not in text
+    assert [(one["guardrail"], one["margins"]) for one in made.document()["guardrails"]] == [
+        (name, margins) for name in ("bleeding", "death") for margins in (0.0, 1.0, 2.0, 4.0)
+    ]
+    assert "| death | 1 | 0.05 |" in text
+    said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
+    assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
 
 
 @pytest.mark.simulations

@@ -17,6 +17,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.estimates import estimates, fixed_quantile, leading
 from parley.experiments.forecasts.comparison import Comparison, Peer, compare, compared_studies
+from parley.experiments.forecasts.harms import HarmChance, harm_chances
 from parley.experiments.forecasts.planning import MOST_PHASES, Planner, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, characteristics, operating_scenarios
 from parley.experiments.forecasts.scenarios import (
@@ -181,6 +182,7 @@ class Dossier:
     best_along: Sequence[BestAlong]
     comparison: Comparison  # with other designs, under the planned truth and all others
     examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
+    harms: Sequence[HarmChance] = ()  # what guardrails find, in the planned truth
     beyond: Sequence[Peer] = ()  # the other designs under the first truth of `errors`, with a tolerance
     source: Sequence[str] = ()  # lines of the study file
 
@@ -219,6 +221,7 @@ class Dossier:
                 for one in self.best_along
             ],
             "comparison": self.comparison.document(),
+            "guardrails": [vars(one) for one in self.harms],
             "examples": [[int(phase.quotas.sum()) for phase in run] for *_, run in self.examples],
         }
 
@@ -283,6 +286,7 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         else [],
         best_along=best_along(instance) if problem.agent_count > 1 else [],
         comparison=comparison,
+        harms=harm_chances(planner, problem, truth, study.instance.outcomes if study.instance else {}),
         beyond=comparison.designs.under(hard[0][0].instances(problem)) if problem.tolerance else [],
         examples=[
             (one.name, seed, list(islice(phases(policy, one.instances(problem)[0], seed=seed), MOST_PHASES)))

@@ -34,7 +34,9 @@ from parley.experiments.report_kit.prose import (
     token,
     words_of_reader,
 )
+from parley.outcomes import Outcome
 from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.guardrails import TOGETHER
 from parley.problem import Problem
 from parley.protocol import StudyMessage
 from parley.simulation import Phase
@@ -101,6 +103,10 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
             design_days=lambda design: _design_days(problem, design),
             evidence=isinstance(policy, EvidenceRacing),
+            together=TOGETHER,
+            guardrails=[_guardrail(problem, one) for one in problem.outcomes if one.guards],
+            secondary=[one.name for one in problem.outcomes if not one.guards],
+            outcomes=[_outcome_text(one) for one in problem.outcomes],
             proven=policy.bounds_errors,
             missing=_missing_text(dossier),
             alone=known[0].alone.largest_size,
@@ -205,6 +211,28 @@ def _observed(dossier: Dossier) -> str:
     kind = noise.observed or noise.description
     stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
     return f"{kind}; `[noise]` states {stated}" if stated else kind
+
+
+def _outcome_text(outcome: Outcome) -> str:
+    kind = outcome.noise.observed or outcome.noise.description
+    return f"{outcome.name} ({kind}; {outcome.better} is better; {outcome.role})"
+
+
+def _guardrail(problem: Problem, outcome: Outcome) -> dict[str, Any]:
+    """What it allows in words, the lines of its evidence, and what an alarm does."""
+    arms = problem.arm_count - (outcome.limit is None)
+    most = "at most" if outcome.better == "lower" else "at least"
+    assert outcome.delta is not None
+    return {
+        "name": outcome.name,
+        "allowed": f"worse than {problem.control} by up to {outcome.margin:g}"
+        if outcome.limit is None
+        else f"{most} {outcome.limit:g}",
+        "delta": f"{outcome.delta:g}",
+        "alarm": arms / outcome.delta,
+        "pair": arms * problem.question_count / outcome.delta,
+        "stops": outcome.on_alarm == "stop",
+    }
 
 
 def _truth_text(dossier: Dossier) -> str:

@@ -1,5 +1,10 @@
-"""What guardrails will find: the chance of an alarm, when it comes, and the chance that an arm is cleared."""
+"""What guardrails will find: the chance of an alarm, when it comes, the chance that an arm is cleared, and the power.
 
+A guardrail with a limit has no margin: harm is told in steps, of half the way from the best value to the limit where
+there is a best one, else of half a standard deviation. One step is the limit itself, none is a step below it.
+"""
+
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -20,26 +25,31 @@ NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class HarmChance:
-    """What becomes of an arm that harms by so many margins beyond the control, as all others but the control do."""
+    """What becomes of an arm that harms by so many margins beyond the control, as all others but the control do.
+
+    With a limit, of an arm that alone harms by so many steps.
+    """
 
     guardrail: str
     truth: str  # the scenario of the primary outcome
     margins: float
+    mean: float  # of the outcome of that arm, over all agents
     studies: int
     alarm: float  # share of studies in which an alarm on the arm came before the end
     people: float | None  # draws of the arm until then, the median
     phase: float | None
     cleared: float
+    power: float  # share of studies in which everybody gets a right answer among the arms that are left
 
 
 def harm_chances(
     planner: Planner, problem: Problem, scenario: Scenario, stated: Mapping[str, FloatArray] = NOTHING
 ) -> list[HarmChance]:
-    """Of every guardrail with a margin, in one truth of a scenario; harm that the outcome cannot have is left out.
+    """Of every guardrail, in one truth of a scenario; harm that the outcome cannot have is left out.
 
     `stated` are true means of outcomes, `(arm, agent)`: the harm of the control is taken from there, or is a usual one.
     """
-    guarded = [outcome for outcome in problem.outcomes if outcome.margin]
+    guarded = [outcome for outcome in problem.outcomes if outcome.margin or outcome.limit is not None]
     truth = scenario.instances(problem)[0]
     if not guarded or truth.covariate is not None or truth.history is not None:
         return []
@@ -61,28 +71,52 @@ def harm_chances(
                     guardrail=outcome.name,
                     truth=scenario.name,
                     margins=margins,
+                    mean=float(harmed.outcomes[outcome.name][arm].mean()),
                     studies=studies,
                     alarm=float(alarmed.mean()),
                     people=float(np.median(drawn[alarmed])) if alarmed.any() else None,
                     phase=float(np.median(when[alarmed])) if alarmed.any() else None,
                     cleared=float(found.cleared[:, place, arm].mean()),
+                    power=float(found.correct.mean()),
                 )
             )
     return chances
 
 
 def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[str, FloatArray]) -> Instance | None:
-    """The truth in which all arms but the control harm by so many margins; other outcomes are as usual."""
+    """The truth in which arms harm by so many margins; other outcomes are as usual."""
     problem = truth.problem
     at_control = np.array([name == problem.control for name in problem.arms])[:, None]
+    first = np.arange(problem.arm_count)[:, None] == int(np.argmin(at_control))
     means = {}
     for one in problem.outcomes:
-        harm = margins * (one.margin or 0.0) if one.name == outcome.name else 0.0
-        known = stated.get(one.name)
-        usual = one.expected_noise.usual_mean if known is None else np.asarray(known)[at_control[:, 0]].mean(axis=0)
-        level = np.where(at_control, usual, usual + one.sign * harm)
+        known, harmful = stated.get(one.name), margins if one.name == outcome.name else 0.0
+        if one.limit is not None:
+            step = limit_step(one)
+            harm, usual, tested = one.sign * step * harmful, np.array(one.limit - one.sign * step), first
+        else:
+            harm, tested = one.sign * harmful * (one.margin or 0.0), ~at_control
+            usual = np.array(one.expected_noise.usual_mean)
+            if known is not None:
+                usual = np.asarray(known)[at_control[:, 0]].mean(axis=0)
+        level = np.where(tested, usual + harm, usual)
         low, high = one.noise.ends
         if level.min() < low or level.max() > high:
             return None
         means[one.name] = np.broadcast_to(level, problem.shape)
     return replace(truth, outcomes=means)
+
+
+def limit_step(outcome: Outcome) -> float:
+    """By how much the harms that are tried of a limit differ.
+
+    >>> from parley.rewards import Binary
+    >>> limited = {"name": "alive", "role": "guardrail", "delta": 0.05, "noise": Binary()}
+    >>> limit_step(Outcome(**limited, better="higher", limit=0.9))
+    0.05
+    """
+    assert outcome.limit is not None
+    best = outcome.noise.ends[0 if outcome.better == "lower" else 1]
+    if math.isfinite(best):
+        return round(abs(outcome.limit - best) / 2, 12)
+    return float(np.sqrt(np.max(outcome.noise.first_variance))) / 2

@@ -235,13 +235,16 @@ def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
         (
             one.guardrail,
             f"{one.margins:g}",
+            f"{one.mean:.4g}",
             f"{one.alarm:.1%}",
             *(DASH if value is None else f"{value:,.0f}" for value in (one.people, one.phase)),
             f"{one.cleared:.1%}",
+            f"{one.power:.1%}",
         )
         for one in found
     ]
-    head = ("guardrail", "harm, in margins", "alarm", "draws of the arm until then, median", "phase, median", "cleared")
+    until = "draws of the arm until then, median"
+    head = ("guardrail", "harm, in margins", "mean", "alarm", until, "phase, median", "cleared", "power")
     return Table.of_text(title, head, rows)
 
 
