@@ -92,6 +92,7 @@ class WeightMap:
 
     agent: str
     questions: tuple[str, ...]  # the agents that ask at each step; `agent` itself at the middle one
+    asked: tuple[str, ...] = ()  # all of these, also at finer steps that are left out
     steps: tuple[str, ...]
     arms: tuple[Arms | None, ...]  # of each step; None without an answer
 
@@ -130,6 +131,7 @@ class WeightMap:
         """Steps with their answers, ranges in which one answer holds, and the sentence."""
         return {
             "agent": self.agent,
+            "questions": list(self.asked),
             "steps": [
                 {"step": step, "question": question, "arms": None if arms is None else list(arms)}
                 for step, question, arms in zip(self.steps, self.questions, self.arms, strict=True)
@@ -167,6 +169,7 @@ def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] |
             WeightMap(
                 agent=problem.agents[places[stated_step(len(places), problem.weight_refine)]],
                 questions=tuple(problem.agents[places[step]] for step in listed),
+                asked=tuple(problem.agents[place] for place in places),
                 steps=tuple(problem.weight_steps[step] for step in listed),
                 arms=tuple(arms[places[step]] for step in listed),
             )

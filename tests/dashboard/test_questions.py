@@ -1,7 +1,11 @@
 """Questions and maps on pages, in the report, in files and over the API."""
 
+import json
+
+import numpy as np
 import pytest
 
+from parley.cli.main import main
 from parley.dashboard.pages.studies import uploaded_study
 from parley.errors import InvalidInput
 
@@ -129,3 +133,53 @@ def test_an_uploaded_file_reads_no_file_of_the_server_and_is_not_too_large():
     )
     with pytest.raises(InvalidInput, match="101,000 agents"):
         uploaded_study(many)
+
+
+def test_the_list_of_studies_counts_questions_apart(here, whole):
+    (listed,) = (one for one in here.call("GET", "studies")["studies"] if one["id"] == whole)
+    assert (listed["agents"], listed["questions"]) == (3, 1)
+    with here.browser() as browser:
+        page = browser.get("/").text
+    row = page.split(f'href="/studies/{whole}"')[1].split("</tr>")[0]
+    assert '2 × 3<span class="under">1 further question</span>' in row
+
+
+FINER = DOUBT.replace("Doubt", "Finer").replace("steps = 3", "steps = 2\nrefine = 2")
+
+
+def said(here, monkeypatch, capsys, *words):
+    monkeypatch.setenv("PARLEY_SERVER", here.address)
+    monkeypatch.setenv("PARLEY_TOKEN", here.token)
+    with pytest.raises(SystemExit) as ended:
+        main(["admin", "answer", *words])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_command_of_an_answer_has_the_map_and_no_line_of_its_steps(here, mapped, monkeypatch, capsys):
+    certificate = here.call("GET", f"studies/{mapped}/certificate")
+    found = json.loads(said(here, monkeypatch, capsys, mapped, "--json"))
+    assert found["map"] == certificate["map"]
+    words = " ".join(said(here, monkeypatch, capsys, mapped).split())
+    for one in certificate["map"]:
+        assert f"{one['agent']}, where the weights are in doubt: {one['words']}." in words
+    assert "alpha" not in words.split("Estimates")[0].split("where the weights")[0]
+    assert "map" not in json.loads(said(here, monkeypatch, capsys, mapped, "--phase", "1", "--json"))
+
+
+def test_finer_steps_are_on_the_map_where_the_answer_changes_and_in_no_list_of_answers(here):
+    here.create(FINER, "finer")
+    here.run("finer", np.array([[1.5, 0.2], [0.1, 0.8], [0.4, 0.1]]))  # for South a is best up to 0.38, then b
+    certificate = here.call("GET", "studies/finer/certificate")
+    north, south = certificate["map"]
+    assert [step["step"] for step in north["steps"]] == ["alpha 0.1", "alpha 0.9"], "what follows is left out"
+    assert [(step["step"], *step["arms"]) for step in south["steps"]] == [
+        ("alpha 0.1", "a"), ("alpha 0.3", "a"), ("alpha 0.5", "b"), ("alpha 0.9", "b"),
+    ]  # fmt: skip
+    assert len(south["questions"]) == 5
+    assert here.call("POST", "studies/finer/verify")["sound"]
+    with here.browser() as browser:
+        page = browser.get("/studies/finer/answer").text
+        assert browser.get("/studies/finer/report").status_code == 200
+    answers = page.split('<ul class="answers">')[1].split("</ul>")[0]
+    assert "alpha" not in answers, "the map has the steps"

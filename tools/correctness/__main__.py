@@ -120,7 +120,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     ended = work.add_parser("closed", help="closed studies beside the usual designs; goes on where it stopped")
     ended.add_argument("--replications", type=int, default=1000, help="of every row, with each of two seeds")
     asked = work.add_parser("questions", help="errors of questions and of maps of weights in doubt, and what they cost")
-    asked.add_argument("--replications", type=int, default=20_000, help="of every row")
+    asked.add_argument("--replications", type=int, default=20_000, help="of every row; fewer of those with finer steps")
+    asked.add_argument("--anew", action="store_true", help="every row again, also those that stand")
     tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/appendix")
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     true = work.add_parser("stated", help="what stating a true key costs; rewrites part of docs/appendix")
@@ -142,7 +143,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
         "closed": lambda: closed(runs),
         "covariates": lambda: covariates(runs, workers),
-        "questions": lambda: questions(runs, workers),
+        "questions": lambda: questions(runs, workers, anew=arguments.anew),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
         "forecasts": lambda: forecasts(runs, workers),

@@ -1,7 +1,7 @@
 """Questions beside the sites' own: `python -m tools.correctness questions` (make questions), into docs/weights.md.
 
 Errors where one question alone ties; maps of weights in doubt, right at every alpha of a grid; what a further question
-costs, with its picture.
+costs, with its picture. It goes on where it stopped: rows of docs/questions.json with as many studies stand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parley.weights import personalized
 
 PAGE, FIGURES, PICTURE = DOCS / "weights.md", DOCS / "questions.json", DOCS / "images" / "question-cost.png"
 DELTA, GRID, LOW, HIGH = 0.1, 101, 0.3, 0.7
-REFINE, FEWER = (0, 2), 5  # finer steps take longer: fewer studies of them
+REFINE, FEWER = (0, 2), 20  # finer steps take longer: fewer studies of them
 SITES = ["Paris", "Lille", "Lyon"]
 COUNTRY = {"name": "country", "weights": {"Paris": 0.3, "Lille": 0.4, "Lyon": 0.3}}
 SCALES: dict[str, dict[str, Any]] = {
@@ -84,10 +84,14 @@ def claims_right(problem: Problem, means: FloatArray, chosen: IntArray) -> BoolA
     return right
 
 
+def studies_of(refine: int, runs: int) -> int:
+    return runs // FEWER if refine else runs
+
+
 def mapped(row: tuple[str, int], runs: int) -> dict[str, Any]:
     """How often every claim of a map is right, and what it costs beside alpha = 0.5 alone; the truth, and `refine`."""
     truth, refine = row
-    runs = runs // FEWER if refine else runs
+    runs = studies_of(refine, runs)
     study = in_doubt(truth, refine)
     assert study.instance is not None
     problem, instance = study.problem, study.instance
@@ -165,23 +169,35 @@ def many() -> dict[str, float]:
     return {"bounds": bounds, "phase": max(times)}
 
 
-def questions(runs: int, workers: int) -> bool:
+def questions(runs: int, workers: int, *, anew: bool = False) -> bool:
     """All figures and the picture; whether no error rate is above delta."""
-    ties = [one for _, one in in_parallel(partial(tied, runs=runs), list(SCALES), workers)]
-    tasks = [(truth, refine) for refine in REFINE for truth in TRUTHS]
-    maps = dict(in_parallel(partial(mapped, runs=runs), tasks, workers))
-    rows, seconds = [maps[task] for task in tasks], many()
-    write(ties, rows)
-    print(f"40 questions of 10 sites: bounds {seconds['bounds']:.2f} s, slowest phase {seconds['phase']:.2f} s")
-    return all(one["wrong"] <= DELTA for one in ties) and all(one["right"] >= 1 - DELTA for one in rows)
-
-
-def write(ties: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """The tables, the picture and all figures."""
     points = further()
     picture(points).savefig(PICTURE, dpi=110)
-    FIGURES.write_text(json.dumps({"ties": ties, "maps": rows, "further": points}, indent=1) + "\n", "utf-8")
-    shown = [[one["noise"], f"{one['studies']:,}", f"{one['wrong']:.4f}"] for one in sorted(ties, key=str)]
+    known: dict[str, Any] = {} if anew or not FIGURES.exists() else json.loads(FIGURES.read_text("utf-8"))
+    ties = {one["noise"]: one for one in known.get("ties", ()) if one["studies"] == runs}
+    for noise, tie in in_parallel(partial(tied, runs=runs), [one for one in SCALES if one not in ties], workers):
+        ties[noise] = tie
+        write(ties, {}, points)
+    tasks = [(truth, refine) for refine in REFINE for truth in TRUTHS]
+    maps = {
+        (one["truth"], one["refine"]): one
+        for one in known.get("maps", ())
+        if one.get("refine") in REFINE and one["studies"] == studies_of(one["refine"], runs)
+    }
+    for task, row in in_parallel(partial(mapped, runs=runs), [one for one in tasks if one not in maps], workers):
+        maps[task] = row
+        write(ties, maps, points)
+    rows, seconds = [maps[task] for task in tasks], many()
+    print(f"40 questions of 10 sites: bounds {seconds['bounds']:.2f} s, slowest phase {seconds['phase']:.2f} s")
+    return all(one["wrong"] <= DELTA for one in ties.values()) and all(one["right"] >= 1 - DELTA for one in rows)
+
+
+def write(ties: dict[str, Any], maps: dict[tuple[str, int], Any], points: list[dict[str, float]]) -> None:
+    """The tables and all figures, as far as they are known."""
+    rows = [maps[truth, refine] for refine in REFINE for truth in TRUTHS if (truth, refine) in maps]
+    known = {"ties": [*ties.values()], "maps": rows, "further": points}
+    FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+    shown = [[one["noise"], f"{one['studies']:,}", f"{one['wrong']:.4f}"] for one in sorted(ties.values(), key=str)]
     fill(PAGE, "question ties", table(["rewards", "studies", "wrong"], shown))
     cells = [
         [

@@ -269,6 +269,9 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
         raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
     found = _all_agents(client, study, "findings", **({} if phase is None else {"phase": phase}))
     document = _answer_document(found)
+    if phase is None and found["stage"] == "finished":
+        maps = client.request("GET", "studies", study, "certificate")["map"]
+        document |= {"map": maps} if maps else {}
     if as_csv:
         click.echo(findings_csv(found), nl=False)
     elif as_json:
@@ -347,7 +350,11 @@ def _leading(entry: dict[str, Any]) -> dict[str, Any] | None:
 
 def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict[str, Any]) -> None:
     rows = []
+    maps = document.get("map", ())
+    in_maps = {question for one in maps for question in one["questions"]} - {one["agent"] for one in maps}
     for entry in document["agents"]:
+        if entry["agent"] in in_maps:
+            continue
         arms = ("" if entry["answered"] or not entry["arms"] else "candidates: ") + ", ".join(entry["arms"])
         mean = estimate_text(_leading(entry["estimates"]), unit=unit_of("mean", rates=found["rates"]))
         rows.append((entry["agent"], OutcomeStatus(entry["end"]).description, arms, entry["leader"] or "", mean))
@@ -356,6 +363,8 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict
     if not OutcomeStatus(document["end"]).answered:
         proven = candidates_text(settings)
         say(f"Candidates are no answers{': ' + proven if proven else ''}.")
+    for one in maps:
+        say(f"{one['agent']}, where the weights are in doubt: {one['words']}.")
     _show_guardrails(found)
     if document["phase"]:
         _show_estimates(found)

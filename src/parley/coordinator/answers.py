@@ -53,6 +53,7 @@ class StudyLine(Answer):
     policy: str
     arms: int  # how many
     agents: int
+    questions: int  # of the agents, those that only ask: nobody draws there
     stage: str
     reason: str  # why it is paused or cancelled
     phase: int

@@ -285,8 +285,12 @@ def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
 
 
 def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
-    """A row a site, a dot a step: a bar joins steps with the same answer; where it changes nothing is drawn between."""
-    steps = [step["step"] for step in maps[0]["steps"]]
+    """A row a site, a dot a step: a bar joins steps with the same answer; where it changes nothing is drawn between.
+
+    A finer step has a column if it matters to any site.
+    """
+    named = {one["questions"].index(step["question"]): step["step"] for one in maps for step in one["steps"]}
+    steps = [named[place] for place in sorted(named)]
     names = [clipped(one["agent"], 22) for one in maps]
     every = list(dict.fromkeys(", ".join(step["arms"]) for one in maps for step in one["steps"] if step["arms"]))
     left, top = 34 + max(map(breadth, names)), 6.0
@@ -306,7 +310,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
             mark("circle", x(place), middle, 2.0, "paper")
             if step["arms"]
             else mark("bar", x(place), middle, 4.0, "soft")
-            for place, step in enumerate(one["steps"])
+            for place, step in ((steps.index(step["step"]), step) for step in one["steps"])
         ]
     drawn += [text(x(place), bottom + 18, clipped(step, 14), "soft", "middle") for place, step in enumerate(steps)]
     return svg(x.end + 44, bottom + 28, label, *drawn)

@@ -28,6 +28,7 @@ class StudyRow:
     policy: str
     arms: int
     agents: int
+    questions: int  # of the agents, those that only ask
     stage: Stage
     phase: int
     closed_early: bool  # the phase in progress takes no more reports

@@ -40,6 +40,7 @@ studies = sa.Table(
     sa.Column("policy", sa.Text, nullable=False),
     sa.Column("arms", sa.Integer, nullable=False),
     sa.Column("agents", sa.Integer, nullable=False),
+    sa.Column("questions", sa.Integer, nullable=False),  # of the agents, those that only ask
     sa.Column("stage", sa.String(16), nullable=False, index=True),
     sa.Column("phase", sa.Integer, nullable=False),
     sa.Column("closed_early", sa.Boolean, nullable=False),  # the phase in progress takes no more reports

@@ -419,6 +419,7 @@ def first_row(event: events.StudyCreated, at: str, *, sequence: int = 0, head: s
         policy=study.policy,
         arms=len(study.arms),
         agents=len(study.agents),
+        questions=len(study.problem.asks_only),
         stage=Stage.RUNNING,
         phase=plan.phase,
         closed_early=False,

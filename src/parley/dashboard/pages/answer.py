@@ -92,7 +92,7 @@ def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> di
     name = certificate["evidence"]["agents"][agent]["agent"]
     known = bounds and all(bound is not None for bound in bounds)
     end = (certificate["ends"] or {}).get(name)
-    further = {step["question"] for one in certificate["map"] or () for step in one["steps"]}
+    further = {question for one in certificate["map"] or () for question in one["questions"]}
     return {
         "agent": name,
         "in_map": name in further - {one["agent"] for one in certificate["map"] or ()},
