@@ -78,6 +78,7 @@ TAKEN = [
     ("masked", {"sites": {"masked": False}}, False),
     ("outcome_question", {"sites": {"question": "Closed after 14 days?"}}, "Closed after 14 days?"),
     ("outcome_words", {"sites": {"words": ["closed", "open"]}, "noise": {"kind": "binary"}}, ("closed", "open")),
+    ("kits", {"sites": {"kits": True}}, True),
     ("show_answer", {"sites": {"show_answer": True}}, True),
 ]
 

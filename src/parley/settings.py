@@ -675,6 +675,11 @@ class StudySettings:
         default="yes and no, in the reader's language", section="sites", key="words",
         sentence="an outcome of 1 or 0 is called: {value}",
     )
+    kits: bool = setting(
+        False, (bool,), switch,
+        "whether sites give [numbered kits](strata.md#kits), and never see which arm is in them",
+        default="false", section="sites", sentence="sites give numbered kits: {value}",
+    )
     show_answer: bool = setting(
         False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",
         default="false", section="sites", sentence="sites see their answer at the end: {value}",

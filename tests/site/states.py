@@ -29,6 +29,7 @@ ASKING = replace(RULES, question="Wxyz Vwq?", words=("Kq", "Vwq"))
 GRACE = replace(RULES, grace_hours=24.0)
 BLED = OutcomeRules(name="Vwq", question="Wxyz Vwq?", delay=7.0, low=0.0, high=1.0, values=(0.0, 1.0))
 SEVERAL = replace(RULES, outcomes=(BLED, OutcomeRules(name="Wxyz", low=0.0, high=10.0)))
+KITS = replace(RULES, kits=True, arms=("x", "y"))
 TABLES = (
     "participant;reward\nKq-1;1\nKq-2;missing\nKq-3;\n",
     "participant;reward\nKq-1;kq\nKq-8;1\nKq-2;1\nKq-2;1\nKq-3;7\n Kq-\u2126;1\nKq-\u03a9;1\n",
@@ -67,6 +68,8 @@ TRIED = (
     {"do": "find", "which": "due"},
     {"do": "find", "which": "week"},
     {"do": "outcome", "participant": "Kq-1", "reward": "kq"},
+    {"do": "unmask", "participant": "Kq-1"},
+    {"do": "unmask", "participant": "Kq-999"},
     {"do": "send", "phase": "7"},
     {"do": "release", "phase": "7"},
     {"do": "close", "reason": "kq"},
@@ -99,6 +102,11 @@ def complete(desk):
     enrolled(desk)
     for number in range(1, 7):
         desk.site.outcome(f"Kq-{number}", 1.0)
+
+
+def with_kits(desk):
+    desk.site.list_kits(b"kit,arm\nKq01,x\nKq02,y\nKq03,x\nKq04,y\nKq05,x\nKq06,y\n", "Kq")
+    some(desk)
 
 
 def overdue(desk):
@@ -206,6 +214,8 @@ STATES = {
     "several outcomes": State(reach=several, options={"rules": SEVERAL}),
     "several outcomes, held": State(reach=held_several, options={"rules": SEVERAL, "policy": HOLD}),
     "private": State(reach=some, options={"rules": replace(RULES, rho=0.05)}),
+    "kits": State(reach=with_kits, options={"rules": KITS}),
+    "no kits left": State(options={"rules": KITS}),
     "moved on": State(reach=moved_on),
     "paused": seen("paused"),
     "paused with a reason": seen("paused", "Vwq"),

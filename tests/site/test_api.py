@@ -115,7 +115,8 @@ def test_the_document_names_every_operation_and_how_to_show_the_code(line):
     line.headers.pop("Authorization")
     document = line.get("/v1/openapi.json").json()
     assert {path for path in document["paths"] if path.startswith(("/v1/", "/healthz"))} == {
-        "/v1/assignments", "/v1/outcomes", "/v1/outcomes/bulk", "/v1/missing", "/v1/voids", "/v1/status", "/healthz",
+        "/v1/assignments", "/v1/outcomes", "/v1/outcomes/bulk", "/v1/missing", "/v1/voids", "/v1/unmask", "/v1/status",
+        "/healthz",
     }  # fmt: skip
     assert document["components"]["securitySchemes"]["code"]["scheme"] == "bearer"
     for methods in document["paths"].values():
@@ -152,6 +153,8 @@ def test_answers_have_the_form_that_the_document_says(line):
         "note_outcome": [{"participant": "p-1", "reward": 1}, {"participant": "p-1", "reward": None}],
         "note_outcomes": [{"outcomes": [{"participant": "p-1", "reward": 1}, 1]}, {}],
         "note_missing": [{"participant": "p-1"}, {"participant": "p-9"}],
+        "void_assignment": [{"participant": "p-9", "reason": "by mistake", "who": "me"}, {}],
+        "unmask": [{"participant": "p-1", "by": "me"}, {}],
         "evaluate_flag": [{"context": {"targetingKey": "p-1"}}, {}],
         "evaluate_flags": [{"context": {"targetingKey": "p-1"}}, {}],
     }
@@ -164,4 +167,4 @@ def test_answers_have_the_form_that_the_document_says(line):
                 answer = line.request(operation.method, path, **({} if body is None else {"json": body}))
                 operation.validate_response(schemathesis.Response.from_any(answer))
                 checked += 1
-    assert checked == 18
+    assert checked == 22

@@ -63,6 +63,8 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     words: tuple[str, ...] = ()  # for a reward of 1 and of 0; without them yes and no
     masked: bool = True  # the arm is hidden where outcomes are entered
     eligibility: tuple[str, ...] = ()  # questions that must all be answered yes before somebody is assigned
+    kits: bool = False  # people get numbered kits, and nobody here sees the arm
+    arms: tuple[str, ...] = ()  # of the study, where there are kits
     outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
     covariate: str = ""  # the name of what is asked of people before they are assigned; empty: nothing
     covariate_range: tuple[float, float] | None = None
@@ -125,6 +127,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     arm: int
     probability: str
     x: float | None = None  # the covariate, where the study has one and it is known
+    kit: str = ""  # its number, where the study is masked
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
@@ -133,6 +136,22 @@ class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
     participant: str
     phase: int
     arm: int | None
+    kit: str = ""  # its number, where the study is masked
+
+
+class KitsListed(Message, omit_defaults=False, tag="parley/site/kits-listed/1"):
+    """Kits arrived: for each its number, and the arm that is in it."""
+
+    kits: tuple[tuple[str, str], ...]
+
+
+class Unmasked(Message, omit_defaults=False, tag="parley/site/unmasked/1"):
+    """Somebody was shown the arm of a person, for a reason."""
+
+    participant: str
+    by: str
+    reason: str
+    emergency: bool
 
 
 class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
@@ -175,6 +194,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     missing: tuple[int, ...]
     reason: str = ""  # why the counts are not the plan's
     outside: int = 0  # people since the report before who are not counted
+    unmasked: int = 0  # people whose arm was shown since the report before
     outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
     left: float | None = None  # of the scatter, what is expected in the next phase, with a covariate
     missing_x: int = 0  # people whose covariate is not known
@@ -189,6 +209,8 @@ Entry: TypeAlias = (
     | ArmsClosed
     | Assigned
     | Outside
+    | KitsListed
+    | Unmasked
     | Observed
     | Missing
     | Voided

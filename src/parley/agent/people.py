@@ -40,6 +40,7 @@ class Person:
     x: float | None = None  # the covariate, where it is asked for and known
     voided: journal.Voided | None = None
     voided_at: datetime | None = None
+    kit: str = ""  # where the study is masked
 
     @property
     def counted(self) -> bool:
@@ -106,6 +107,11 @@ class PhaseBook:
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
         return [0 if arm in self.closed_arms else asked for arm, asked in lines]
 
+    @property
+    def places(self) -> dict[str, int]:
+        """Arm -> places that nobody has, and that are still to be given."""
+        return {} if self.closed or self.over else dict(zip(self.plan.arms, self._left, strict=True))
+
     def to_assign(self, *, replace_missing: bool) -> int:
         """How many people are still needed at least. A site that must meet the plan replaces the missing."""
         if self.closed or self.reported or self.lost:
@@ -144,6 +150,9 @@ class People:
         self.rules = journal.RulesSeen()
         self.stage = journal.StageSeen(stage="running", reason="")
         self.closed_arms: frozenset[str] = frozenset()
+        self.kits: dict[str, str] = {}  # number -> arm, of the lists in this journal
+        self.kits_given: set[str] = set()
+        self.unmasked: dict[str, journal.Unmasked] = {}  # key -> the first time that the arm was shown
 
     def __getitem__(self, key: str) -> Person:
         return self.persons[key]
@@ -255,7 +264,7 @@ class People:
                 self._close_arms(frozenset(arms))
             case journal.Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
-                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at, x=entry.x))
+                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at, x=entry.x, kit=entry.kit))
                 book = self.phases[phase]
                 book.keys.append(key)
                 book.assigned[arm] += 1
@@ -263,15 +272,28 @@ class People:
                 book.drawn += 1
                 book.pending += 1
             case journal.Outside(participant=key):
-                self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
+                self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at, kit=entry.kit))
+            case journal.KitsListed() | journal.Unmasked():
+                self._mask(entry)
             case journal.Observed() | journal.Missing():
                 self._note(entry)
             case journal.Voided():
                 self._void(entry, at)
-            case journal.PartClosed():
-                self.phases[entry.phase].closed = entry.reason
-            case journal.Reported():
-                self.phases[entry.phase].reported = entry
+            case journal.PartClosed() | journal.Reported():
+                self._close(entry)
+
+    def _close(self, entry: journal.PartClosed | journal.Reported) -> None:
+        book = self.phases[entry.phase]
+        if isinstance(entry, journal.Reported):
+            book.reported = entry
+        else:
+            book.closed = entry.reason
+
+    def _mask(self, entry: journal.KitsListed | journal.Unmasked) -> None:
+        if isinstance(entry, journal.Unmasked):
+            self.unmasked.setdefault(entry.participant, entry)
+        else:  # a new dictionary: another thread may be reading this one
+            self.kits = self.kits | dict(entry.kits)
 
     def _close_arms(self, arms: frozenset[str]) -> None:
         self.closed_arms = arms
@@ -280,6 +302,7 @@ class People:
 
     def _admit(self, person: Person) -> None:
         self.persons[person.key] = person
+        self.kits_given |= {person.kit} - {""}
         self._alike.setdefault(folded(person.key), person.key)
 
     def _begin(self, entry: journal.PhaseBegun) -> None:

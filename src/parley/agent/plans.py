@@ -38,6 +38,7 @@ class Delivery:
     missing: tuple[int, ...] = ()
     outcomes: tuple[DrawnOutcome, ...] = ()  # further ones, in the order of the study
     outside: int = 0
+    unmasked: int = 0
     reason: str = ""
     final: bool = False
     covariates: Sequence[Sequence[float | None]] = ()  # of the people of `rewards`, where the study has a covariate
@@ -114,6 +115,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             missing=delivery.missing,
             outcomes=tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in delivery.outcomes),
             outside=delivery.outside or None,
+            unmasked=delivery.unmasked or None,
             releases=delivery.releases,
             reason=delivery.reason,
             final=delivery.final,

@@ -256,6 +256,7 @@ class Disclosure:
             missing=earlier.missing,
             outcomes=outcomes,
             outside=earlier.outside or 0,
+            unmasked=earlier.unmasked or 0,
             reason=earlier.reason,
             final=earlier.final,
             theta=earlier.theta,

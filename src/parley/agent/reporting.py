@@ -59,6 +59,8 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         grace_hours=problem.grace_hours,
         contact=problem.contact,
         key_pattern=problem.key_pattern,
+        kits=problem.kits,
+        arms=study.arms if problem.kits else (),
         place=problem.site_of[place] if problem.site_of else "",
         stratum=problem.stratum_of[place] if problem.stratum_of else "",
         question=problem.outcome_question,
@@ -109,7 +111,8 @@ def make_worker(
 
     def far() -> dict[str, int | str]:
         found = site.status()
-        return {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
+        shown = {"unmasked": found["unmasked"]} if found["unmasked"] else {}
+        return {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"], **shown}
 
     def noted(plan: AgentPlan) -> None:
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason, plan.answer)

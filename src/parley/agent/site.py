@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from parley.agent import journal
+from parley.agent.kits import Shelf
 from parley.agent.outbox import agent_folder
 from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, outcome_named
 from parley.agent.people import People, Person, PhaseBook, as_pattern, drawn_arm, fits
@@ -69,6 +70,7 @@ class Site:
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
         self.people, self.clock = People(), clock
+        self.shelf = Shelf([self.people])  # where the site has strata, they share one
         self._journal = journal.Journal(home / "journal", self.people.take, clock)
         with self._journal.turn() as write:
             if self.people.opened is None:
@@ -174,21 +176,58 @@ class Site:
                     self._require_eligible(eligible)
                     self._require_covariate(x, without=without_covariate)
                     arm, share = drawn_arm(self._key, book.plan.phase, book.drawn, book.shares)
-                    phase, odds = book.plan.phase, str(share)
-                    write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x))
+                    phase, odds, kit = book.plan.phase, str(share), self._kit(book, arm)
+                    write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit))
                 else:
-                    write(journal.Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
+                    leading = self._leading(book)
+                    kit = "" if leading is None else self._kit(book, leading)
+                    write(journal.Outside(participant=key, phase=book.plan.phase, arm=leading, kit=kit))
                 person = self.people[key]
             arms = self.people.phases[person.phase].plan.arms
             arm_name = None if person.arm is None else arms[person.arm]
             return Assignment(
                 participant=key,
                 phase=person.phase,
-                arm=arm_name,
+                arm=None if self.rules.kits else arm_name,
                 counted=person.counted,
                 again=again,
                 stratum=self.rules.stratum,
+                kit=person.kit,
             )
+
+    def _kit(self, book: PhaseBook, arm: int) -> str:
+        """The kit of the next person of this arm, where the study has kits."""
+        return self.shelf.draw(self._key, book.plan.arms[arm]) if self.rules.kits else ""
+
+    def list_kits(self, data: bytes, source: str) -> int:
+        """Take a list of kits, as a whole or not at all; returns how many there are."""
+        with self._journal.turn() as write:
+            self._require_kits()
+            found = self.shelf.checked(data, source)
+            write(journal.KitsListed(kits=tuple(found.items())))
+            return len(found)
+
+    def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
+        """Show the arm of one person, and write down who saw it and why; the reports count it."""
+        key = checked_key(participant)
+        for name, words in (("by", by), ("reason", reason)):
+            if not words.strip() or len(words) > LONGEST_REASON or not words.isprintable():
+                allowed = Translatable("one line of up to {most} characters", most=LONGEST_REASON)
+                raise InvalidInput(name, found=repr(words)[:60], allowed=allowed)
+        with self._journal.turn() as write:
+            self._require_kits()
+            person = self.people.persons.get(key)
+            if person is None or person.arm is None:
+                allowed = Translatable("one who was given a kit here")
+                raise InvalidInput("participant", found=repr(key), allowed=allowed)
+            write(journal.Unmasked(participant=key, by=by.strip(), reason=reason.strip(), emergency=emergency))
+            reached("site-unmasked")
+            arms = self.people.phases[person.phase].plan.arms
+            return Unmasking(participant=key, kit=person.kit, arm=arms[person.arm])
+
+    def _require_kits(self) -> None:
+        if not self.rules.kits:
+            raise NotNow(Translatable("this study has no kits: everybody here sees what is assigned"))
 
     def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
         """The covariate that is told when an arm is asked for. Of who has an arm it is fixed."""
@@ -382,6 +421,7 @@ class Site:
                 rewards=self._kept(book),
                 missing=closed.missing if any(closed.missing) else (),
                 outside=closed.outside,
+                unmasked=closed.unmasked,
                 outcomes=self._others(book),
                 reason=closed.reason,
                 final=bool(closed.reason) and bool((counts < plan.draws).any()),
@@ -445,6 +485,7 @@ class Site:
                     reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
                     outside=self._outside(book),
                     left=self._left(book),
+                    unmasked=self.newly_unmasked,
                     missing_x=self._missing_x(book),
                     voided=book.voided,
                 )
@@ -466,6 +507,12 @@ class Site:
     def _others_here(self) -> int:
         """How many people are outside of the study."""
         return sum(person.probability is None for person in self.people.persons.values())
+
+    @property
+    def newly_unmasked(self) -> int:
+        """How many people's arms were shown since the last report."""
+        earlier = sum(one.reported.unmasked for one in self.people.phases.values() if one.reported)
+        return len(self.people.unmasked) - earlier
 
     def _sends_at(self, book: PhaseBook) -> datetime:
         """When a complete phase is reported: the grace after its last entry. Where nobody came, nothing is mended."""
@@ -537,6 +584,8 @@ class Site:
                 "voided": book.voided,
                 "outcomes": {one.name: len(book.keys) - book.noted[one.name] for one in people.rules.outcomes},
                 "sends_at": at and at.isoformat(),
+                "unmasked": len(people.unmasked),
+                "kits_low": self.rules.kits and self.shelf.low,
             }
 
     @property
@@ -637,6 +686,7 @@ class Entered(NamedTuple):
 
 
 LONGEST_KEY = 200
+LONGEST_REASON = 500
 ADMINISTRATOR = Translatable("the study’s administrator")
 ENDED = ("finished", "cancelled")
 OVER = Translatable("the study has ended: no outcome is counted any more")
@@ -658,6 +708,20 @@ class Assignment(Model, omit_defaults=True):
     counted: bool  # in the study
     again: bool  # it was given before
     stratum: str = ""  # where the site has strata
+    kit: str = ""  # its number, in a masked study: then the arm is not told
+
+    @property
+    def shown(self) -> str | None:
+        """What whoever enrols is told: the kit, or the arm."""
+        return self.kit or self.arm
+
+
+class Unmasking(Model):
+    """The arm of one person of a masked study; that it was shown is on record."""
+
+    participant: str
+    kit: str
+    arm: str
 
 
 def checked_key(key: str) -> str:

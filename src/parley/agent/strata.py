@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from parley.agent.journal import RulesSeen
+from parley.agent.kits import Shelf
 from parley.agent.outcomes import PRIMARY
-from parley.agent.site import Assignment, Entered, Site, checked_key
+from parley.agent.site import Assignment, Entered, Site, Unmasking, checked_key
 from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.text.translation import Translatable
 
@@ -49,6 +50,9 @@ class Strata:
             raise InvalidInput("strata", found=found, allowed="agents of one site in one study")
         if len(set(self.names)) != len(self.sites):
             raise InvalidInput("strata", found=", ".join(self.names), allowed="every stratum once")
+        self.shelf = Shelf([site.people for site in self.sites])
+        for site in self.sites:
+            site.shelf = self.shelf
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -121,6 +125,16 @@ class Strata:
                     )
                 )
             return site.assign(key, somebody_else=somebody_else, **more)
+
+    def list_kits(self, data: bytes, source: str) -> int:
+        """As `Site.list_kits`: the strata of a site share its kits."""
+        with self.turn():
+            return self.sites[0].list_kits(data, source)
+
+    def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
+        """As `Site.unmask`."""
+        with self.turn():
+            return self.known(participant).unmask(participant, by=by, reason=reason, emergency=emergency)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
         """As `Site.outcome`."""

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -279,10 +279,46 @@ def assign(
         print_json(given.to_json())
         return
     before = " (given before)" if given.again else ""
-    if given.counted or given.arm is not None:
-        say(f"{given.participant}: {given.arm}{before}")
+    if given.counted or given.shown is not None:
+        say(f"{given.participant}: {'kit ' if given.kit else ''}{given.shown}{before}")
     if not given.counted:
         say(f"{given.participant}: outside of the study; this phase needs no more people")
+
+
+@site_command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), required=False)
+@json_option
+@_with_site
+def kits(opened: _OpenSite, file: str | None, as_json: bool) -> None:
+    """List the kits of FILE, a table with the columns kit and arm; without FILE, show what is left of each arm.
+
+    For whoever packs the kits, not for people who enrol: it names the arms.
+    """
+    if file is not None:
+        count = opened.strata.list_kits(Path(file).read_bytes(), file)
+    stock = opened.strata.shelf.stock()
+    if as_json:
+        print_json({"arms": [{**asdict(one), "left": one.left, "low": one.low} for one in stock]})
+        return
+    if file is not None:
+        say(f"{plural(count, 'kit')} listed.")
+    for one in stock:
+        more = "; list more" if one.low else ""
+        say(f"{one.arm}: {one.left} left of {one.listed}, {one.asked} asked for in this phase{more}")
+
+
+@site_command.command()
+@click.argument("key")
+@click.option("--by", required=True, help="Who is shown the arm.")
+@click.option("--reason", required=True, help="Why. It is kept with the record.")
+@click.option("--emergency", is_flag=True, help="Whoever treats the person must know it at once.")
+@json_option
+@_with_site
+def unmask(opened: _OpenSite, key: str, by: str, reason: str, emergency: bool, as_json: bool) -> None:
+    """Show the arm of the person KEY of a masked study. It is on record, and the coordinator is told how many were."""
+    shown = opened.strata.unmask(key, by=by, reason=reason, emergency=emergency)
+    print_json(shown.to_json()) if as_json else say(f"{shown.participant}, kit {shown.kit}: {shown.arm}")
+    opened.settle()
 
 
 _outcome_option = click.option("--of", "named", default="", help="A further outcome of the study; default: the reward.")
@@ -454,6 +490,8 @@ def _say_status(shown: Mapping[str, Any]) -> None:
             f"phase {shown['phase']}: {asked} asked for, {shown['assigned']} assigned, {shown['observed']} with an "
             f"outcome, {shown['pending']} awaited, {shown['missing']} missing{reported}"
         )
+    if shown["kits_low"]:
+        say("  kits run low: list more (parley site kits FILE)")
     for named, awaited in shown["outcomes"].items():
         say(f"  {named}: {awaited} awaited")
 

@@ -99,6 +99,7 @@ class Awaited(Answer):
     observed: int | None = None
     held: str | None = None  # why its report waits for an administrator; not told to blinded readers
     objection: str | None = None  # why the site draws or sends nothing: what its own policy allows instead
+    unmasked: int | None = None  # people of a masked study whose arm was shown at the site, if any
 
 
 class FrozenAgent(Answer):

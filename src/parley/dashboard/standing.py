@@ -139,6 +139,8 @@ def _progress(
         "observed": number(entry.observed or 0),
     }
     words = gettext("%(recruited)s of %(planned)s draws begun, %(observed)s observed", **numbers)
+    if entry.unmasked:
+        words += gettext("; unmasked: %(count)s", count=number(entry.unmasked))
     if due is not None:
         words += gettext("; expected by now: %(due)s", due=number(due))
     return words, progress(entry.observed or 0, entry.recruited, planned, due, f"{name}: {words}")

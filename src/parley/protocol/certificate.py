@@ -1,6 +1,7 @@
 """The certificate at the end of a study: the coordinator makes it, and a verification of the log makes it again."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,7 @@ def issue_certificate(
         left_out=left_out,
         voided=voided or None,
         empty_phases=_empty_phases(trial, decisions) or None,
+        unmasked=_unmasked(decisions) or None,
         warnings=tuple(warnings),
         corrections=corrections_of(trial, corrected_in),
         with_corrections=reread,
@@ -181,6 +183,14 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
         for name in ("theta", "x0")
     }
     return {"name": study.problem.covariate, **each, "missing": sum(one.missing_x or 0 for one in decisions)}
+
+
+def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
+    """Agent -> how many people's arms were shown there."""
+    found = Counter[str]()
+    for one in decisions:
+        found.update(one.unmasked or {})
+    return dict(sorted(found.items()))
 
 
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:

@@ -270,6 +270,10 @@ class Report(Message, tag="parley/report/1"):
         Count | None,
         described("People who came since the report before and are not counted, if any: nobody was needed."),
     ] = None
+    unmasked: Annotated[
+        Count | None,
+        described("In a masked study: people whose arm was shown at the site since the report before, if any."),
+    ] = None
     releases: Annotated[
         Count | None,
         described("How often sums of this phase left the site with noise of their own, where more than once."),
@@ -383,6 +387,9 @@ class Decision(Message, tag="parley/decision/1"):
     x0: Annotated[tuple[float | None, ...], described("With a covariate, per agent: that of its report.")] = ()
     missing_x: Annotated[Count | None, described("People whose covariate is not known, if any.")] = None
     voided: Annotated[Count | None, described("Assignments that sites voided, if any.")] = None
+    unmasked: Annotated[
+        dict[str, int] | None, described("Agent -> people whose arm was shown there, as its report says; None if none.")
+    ] = None
 
 
 class Correction(Message, tag="parley/correction/1"):
@@ -447,6 +454,10 @@ class Certificate(Message, tag="parley/certificate/1"):
     voided: Annotated[Count | None, described("Assignments that sites voided in all phases, if any.")] = None
     empty_phases: Annotated[
         dict[str, int] | None, described("Agent -> phases in which it reported none of what was planned; None if none.")
+    ] = None
+    unmasked: Annotated[
+        dict[str, int] | None,
+        described("Of a masked study: agent -> people whose arm was shown there, by the reports; None if none."),
     ] = None
     warnings: Annotated[
         tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")

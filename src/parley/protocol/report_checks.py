@@ -205,7 +205,12 @@ def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySetting
 
 
 def check_adjustment(report: Report, problem: Problem) -> None:
-    """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within what the study allows."""
+    """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within what the study allows; and
+    where it counts people who were unmasked in a study that masks nobody.
+    """
+    if report.unmasked and not problem.kits:
+        allowed = "nothing: the study has no kits, and its sites see every arm"
+        raise ImpossibleReport("unmasked", found=report.unmasked, allowed=allowed)
     rule, theta, x0 = problem.adjustment, report.theta, report.x0
     if rule is None:
         for name in ("theta", "x0", "left", "missing_x"):

@@ -298,6 +298,7 @@ class Trial:
             x0=self._of_reports("x0"),
             missing_x=sum(report.missing_x or 0 for report in self.reports.values()) or None,
             voided=sum(report.voided or 0 for report in self.reports.values()) or None,
+            unmasked={name: one.unmasked for name, one in sorted(self.reports.items()) if one.unmasked} or None,
         )
         plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
         return Step(state=after, decision=decision, plan=plan)

@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 from parley import __version__
 from parley.agent.outcomes import PRIMARY
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment, Entered
+from parley.agent.site import LONGEST_KEY, Assignment, Entered, Unmasking
 from parley.agent.strata import Strata
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
@@ -190,6 +190,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     stratum: Annotated[str, described("Where the site has several.")] = ""
 
 
+class Emergency(Participant):
+    """Who must be treated at once by somebody who knows the arm."""
+
+    by: Annotated[str, described("Who is shown the arm.")]
+    reason: Annotated[str, described("Why; it is kept with the record.")] = "emergency"
+
+
 class Contact(Model):
     """Whether the site talks to its coordinator."""
 
@@ -220,6 +227,8 @@ class SiteStatus(Model):
     outside: Annotated[int, described("People outside of the study, of all phases.")]
     outcomes: Annotated[dict[str, int], described("Each further outcome of the study: of how many it is not in.")]
     voided: Annotated[int, described("Assignments of the phase that were voided.")]
+    unmasked: Annotated[int, described("People whose arm was shown, of all phases.")]
+    kits_low: Annotated[bool, described("More kits should be listed before the phase goes on.")]
     sends_at: Annotated[str | None, described("When a complete phase is reported by itself.")]
     coordinator: Annotated[str, described("What the last exchange with the coordinator came to.")]
     seconds_since_contact: float | None
@@ -278,6 +287,15 @@ class Api:
         body = await self._read(request, Void)
         await self._done(partial(self._strata.void, reason=body.reason, who=body.who), body.participant)
         return JSONResponse(body.to_json())
+
+    async def unmask(self, request: Request) -> Response:
+        """Show the arm of one participant of a masked study, in an emergency. The journal says who saw it and why, and
+        the coordinator is told that somebody was unmasked.
+        """
+        body = await self._read(request, Emergency)
+        work = partial(self._strata.unmask, by=body.by, reason=body.reason, emergency=True)
+        shown: Unmasking = await self._done(work, body.participant)
+        return JSONResponse(shown.to_json())
 
     async def get_status(self, request: Request) -> Response:
         """How far the phase of a stratum is. Keep it from those who enrol: who also sees all arms can guess the last
@@ -384,6 +402,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
         row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
         row("POST", "/v1/missing", api.note_missing, **people, body=Lost, answer=Gone),
         row("POST", "/v1/voids", api.void_assignment, **people, body=Void, answer=Void),
+        row("POST", "/v1/unmask", api.unmask, **people, body=Emergency, answer=Unmasking),
         row("GET", "/v1/status", api.get_status, tag="site", query=Chosen, answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),

@@ -44,6 +44,7 @@ HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
 FEW = 5  # people whose forms are all open: more make a long page on a phone
 DUE = {"due": 0, "week": 7}  # filters of the list: outcomes that are due in this many days
+PAGE, EMERGENCY = "somebody at the page", "emergency"  # who was shown an arm with one click, and why
 CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
 A_YEAR = 365 * 86_400
 
@@ -167,25 +168,30 @@ class Pages:
                 self._site.gone(key)
                 line = self._line(self._site.people[checked_key(key)])
                 return {"noted": line, "field": None}
-            case "send":
-                self._runtime.send(_whole(fields.get("phase", "")))
-                return {"done": gettext("The report is sent now.")}
-            case "close":
-                reason = fields.get("reason", "")
-                if reason not in CLOSING_REASONS:
-                    raise InvalidInput("reason", found=repr(reason)[:60], allowed=Translatable("a reason of the list"))
-                self._site.finish(reason)
-                return {"done": gettext("No more people are assigned in this phase.")}
-            case "release":
-                phase = _whole(fields.get("phase", ""))
-                self._runtime.release(phase)
-                return {"done": gettext("The report of phase %(phase)s is released. It is sent at once.", phase=phase)}
+            case "unmask":
+                return {"unmasked": self._strata.unmask(key, by=PAGE, reason=EMERGENCY, emergency=True)}
+            case "send" | "close" | "release":
+                return {"done": self._end(what, fields)}
             case "find":
                 return {}
             case "table":
                 taken = take_table(self._strata, fields.get("table", ""))
                 return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
+
+    def _end(self, what: str, fields: Mapping[str, str]) -> str:
+        """Close the phase here, or let its report go; returns what is to be said of it."""
+        phase, reason = _whole(fields.get("phase", "")), fields.get("reason", "")
+        if what == "send":
+            self._runtime.send(phase)
+            return gettext("The report is sent now.")
+        if what == "release":
+            self._runtime.release(phase)
+            return gettext("The report of phase %(phase)s is released. It is sent at once.", phase=phase)
+        if reason not in CLOSING_REASONS:
+            raise InvalidInput("reason", found=repr(reason)[:60], allowed=Translatable("a reason of the list"))
+        self._site.finish(reason)
+        return gettext("No more people are assigned in this phase.")
 
     def _eligible(self, fields: Mapping[str, str]) -> bool:
         """Whether every question of eligibility was answered yes."""
@@ -199,7 +205,7 @@ class Pages:
 
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
-        known |= dict.fromkeys(("given", "noted", "field", "taken", "similar"))
+        known |= dict.fromkeys(("unmasked", "given", "noted", "field", "taken", "similar"))
         known["entered"] = {}
         site, people = self._site, self._site.people
         standing = site.status()
@@ -306,10 +312,10 @@ class Pages:
         book = people.phases[person.phase]
         awaited = people.awaits(person)
         fields = [self._field(person, one, one.name in awaited) for one in _outcomes(people.rules)]
-        hidden = person.arm is None or people.rules.masked
+        hidden = person.arm is None or people.rules.masked or people.rules.kits
         return {
             "person": person,
-            "arm": None if hidden else book.plan.arms[person.arm or 0],
+            "arm": person.kit or (None if hidden else book.plan.arms[person.arm or 0]),
             "due": self._first_due(person) if awaited and self._first_due(person) != person.at else None,
             "overdue": self._overdue(person),
             "fields": fields,

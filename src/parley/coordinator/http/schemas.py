@@ -118,4 +118,7 @@ class PlanQuery(Query, frozen=True, kw_only=True):
     during: Annotated[AnyPhase, Meta(description="The phase of the next three.")] = 0
     recruited: Annotated[Count | None, Meta(description="People assigned in it so far.")] = None
     observed: Annotated[Count | None, Meta(description="Of them with an outcome.")] = None
+    unmasked: Annotated[
+        Count | None, Meta(description="In a masked study: people whose arm was shown, ever, if any.")
+    ] = None
     objection: Annotated[str, Meta(max_length=500, description="What the site's own policy allows instead.")] = ""

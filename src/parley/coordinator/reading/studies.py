@@ -99,7 +99,8 @@ def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any)
 def _awaited(
     transaction: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None
 ) -> answers.Awaited:
-    recruited, observed, objection = transaction.cache.said.get((row.id, agent, row.phase)) or (None, None, "")
+    said = transaction.cache.said.get((row.id, agent, row.phase))
+    recruited, observed, objection, unmasked = said or (None, None, "", None)
     return answers.Awaited(
         agent=agent,
         since=visibility.time(row.opened_at),
@@ -107,6 +108,7 @@ def _awaited(
         observed=observed,
         held=held if visibility.whole or visibility.agent == agent else None,
         objection=objection or None,
+        unmasked=unmasked,
     )
 
 

@@ -134,9 +134,9 @@ class RecordCache:
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
         self.sensitivities: Cache[PhaseKey, Sensitivity] = Cache(24)
-        # What sites say of a phase: recruited, observed, and what their policy does not allow. Nothing is decided by
-        # it; once dropped, they say it again.
-        self.said: Cache[tuple[str, str, int], tuple[int | None, int | None, str]] = Cache(20_000)
+        # What sites say of a phase: recruited, observed, what their policy does not allow, and how many were unmasked.
+        # Nothing is decided by it; once dropped, they say it again.
+        self.said: Cache[tuple[str, str, int], tuple[int | None, int | None, str, int | None]] = Cache(20_000)
 
 
 class Transaction:

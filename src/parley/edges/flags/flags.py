@@ -106,8 +106,9 @@ class Flags:
             metadata |= {"counted": False, "why": str(error)}
             return Evaluation(key=self._flag, reason="DISABLED", variant="", metadata=metadata)
         metadata |= {"counted": given.counted, "phase": given.phase}
-        reason = "SPLIT" if given.counted else "DEFAULT" if given.arm is None else "STATIC"
-        return Evaluation(key=self._flag, reason=reason, variant=given.arm or "", metadata=metadata, value=given.arm)
+        reason = "SPLIT" if given.counted else "DEFAULT" if given.shown is None else "STATIC"
+        shown = given.shown
+        return Evaluation(key=self._flag, reason=reason, variant=shown or "", metadata=metadata, value=shown)
 
     async def _participant(self, request: Request) -> tuple[str, dict[str, Any]]:
         """The participant's key, and what the context says of the study's covariate."""

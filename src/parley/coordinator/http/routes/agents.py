@@ -50,9 +50,9 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
     if call.by.agent == agent:
         said, key = context.storage.cache.said, (call.study, agent, row.phase)
         if query.during == row.phase:
-            said.put(key, (query.recruited, query.observed, query.objection))
+            said.put(key, (query.recruited, query.observed, query.objection, query.unmasked))
         elif (before := said.get(key)) is not None and before[2]:  # an objection that is not repeated is withdrawn
-            said.put(key, (*before[:2], ""))
+            said.put(key, (*before[:2], "", before[3]))
     while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
         row, found = await context.read(look)
     return found

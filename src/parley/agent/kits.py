@@ -1,0 +1,117 @@
+"""Numbered kits of a masked study: whoever enrols is told a number, and the list says which arm is in it.
+
+A list is one line of a journal, so it is there as a whole or not at all. A kit is written in the line that assigns its
+person, and whoever enrols has the turn of every journal of the site: no kit is given twice, whatever is killed when.
+
+Of the kits of the drawn arm one is drawn at random. In the order of the list, a number that is passed over would be
+known to be of another arm than the number after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parley.agent.people import People, folded
+from parley.errors import InvalidInput, NotNow
+from parley.text.translation import Translatable
+from parley.validation.tables import read_table, wrong_cell
+
+LEAST = 5  # kits of an arm: with fewer left, more should be ordered whatever the plan asks
+LONGEST_NUMBER = 60
+COLUMNS = ("kit", "arm")
+NO_KIT = Translatable("no kit is left for the next person: more must be listed before anybody is assigned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stock:
+    """What became of the kits of an arm, and how many the plans in progress still ask for."""
+
+    arm: str
+    listed: int
+    given: int
+    asked: int
+
+    @property
+    def left(self) -> int:
+        return self.listed - self.given
+
+    @property
+    def low(self) -> bool:
+        return self.left < max(self.asked, LEAST)
+
+
+class Shelf:
+    """The kits of a site, over the journals of all its strata."""
+
+    def __init__(self, strata: Sequence[People]) -> None:
+        self._strata = strata
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """Number -> arm."""
+        return {number: arm for people in self._strata for number, arm in people.kits.items()}
+
+    @property
+    def _given(self) -> frozenset[str]:
+        """Also those of people who were voided: what was handed out never comes back to the shelf."""
+        return frozenset().union(*(people.kits_given for people in self._strata))
+
+    def draw(self, key: bytes, arm: str) -> str:
+        """The kit of the next person, who has this arm."""
+        given = self._given
+        left = [number for number, inside in self.listed.items() if inside == arm and number not in given]
+        if not left:
+            raise NotNow(NO_KIT)
+        hashed = hmac.new(key, f"kit:{len(given)}".encode(), hashlib.sha256).digest()
+        return left[int.from_bytes(hashed, "big") % len(left)]
+
+    def stock(self) -> list[Stock]:
+        """Every arm of the study, in its order."""
+        listed, given = self.listed, self._given
+        asked = [people.current.places for people in self._strata if people.current]
+        return [
+            Stock(
+                arm=arm,
+                listed=sum(inside == arm for inside in listed.values()),
+                given=sum(listed[number] == arm for number in given),
+                asked=sum(places.get(arm, 0) for places in asked),
+            )
+            for arm in self._strata[0].rules.arms
+        ]
+
+    @property
+    def low(self) -> bool:
+        """Whether kits of some arm that may be given now run out; not of which, since the page of a site is masked."""
+        closed = frozenset.intersection(*(people.closed_arms for people in self._strata))
+        return any(one.low for one in self.stock() if one.arm not in closed)
+
+    def checked(self, data: bytes, source: str) -> dict[str, str]:
+        """Number -> arm, of a list with the columns `kit` and `arm`; numbers that read alike are the same number."""
+        table = read_table(data, source, needed=COLUMNS)
+        table.require(*COLUMNS)
+        arms = self._strata[0].rules.arms
+        before = {folded(number): number for number in self.listed}
+        seen: dict[str, int] = {}
+        made: dict[str, str] = {}
+        for row in table.rows:
+            number, arm = (row.values[name] for name in COLUMNS)
+            alike = folded(number)
+            if not number or len(number) > LONGEST_NUMBER or not number.isprintable():
+                allowed = f"a number of 1 to {LONGEST_NUMBER} printable characters"
+                raise wrong_cell(source, row.line, "kit", repr(number)[:80], allowed)
+            if alike in seen:
+                raise wrong_cell(
+                    source, row.line, "kit", f"{number!r} again", f"every number once; it is in line {seen[alike]}"
+                )
+            if alike in before:
+                found = f"{number!r}, which is listed already"
+                raise wrong_cell(source, row.line, "kit", found, "numbers that were never listed here")
+            if arm not in arms:
+                raise wrong_cell(source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
+            seen[alike], made[number] = row.line, arm
+        if not made:
+            raise InvalidInput(source, found="no kit", allowed="a line for every kit, with the columns kit and arm")
+        return made
