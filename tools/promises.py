@@ -1,7 +1,7 @@
 """Each promise of the docs with its tests and its mutants, and who may do what: what `parley qualify` ships.
 
-From the tests' own docstrings, the tables of mutants, docs/threat-model.md and docs/api.md, so that nothing is said
-twice. `make generated` writes it to src/parley/edges/qualification/promises.json.
+From the tests' own docstrings, the tables of mutants, docs/appendix/threat-model.md and docs/api.md, so that nothing
+is said twice. `make generated` writes it to src/parley/edges/qualification/promises.json.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ ROOMS = {
 
 
 def threat_rows() -> dict[str, tuple[list[str], list[str]]]:
-    """Claim of docs/threat-model.md -> files of its tests, names of its mutants."""
-    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    """Claim of docs/appendix/threat-model.md -> files of its tests, names of its mutants."""
+    text = (ROOT / "docs" / "appendix" / "threat-model.md").read_text(encoding="utf-8")
     lines = text[text.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {claim: (re.findall(r"`(tests/[^`]+)`", tests), names.split("; ")) for claim, tests, names in cells}
@@ -90,7 +90,7 @@ def promises() -> Iterator[dict[str, Any]]:
         names = [mutant.name for mutant in CHAOS if mutant.breaks == f"promise {number}"]
         yield _row(f"promise {number}", f"{number}. {claim}", "appendix/reliability.md", tests, names)
     for claim, (tests, names) in threat_rows().items():
-        yield _row(BY_NAME[names[0]].breaks, claim, "threat-model.md", tests, names)
+        yield _row(BY_NAME[names[0]].breaks, claim, "appendix/threat-model.md", tests, names)
     for room in dict.fromkeys(mutant.room for mutant in MUTANTS):
         claim, page = ROOMS.get(room, (f"{room}: each of the flaws is noticed", "appendix/mutants.md"))
         mine = [mutant for mutant in MUTANTS if mutant.room == room]

@@ -1,4 +1,4 @@
-"""The table of docs/threat-model.md does not rot: each claim names tests that exist, and mutants they catch."""
+"""The table of docs/appendix/threat-model.md is true: each claim names tests that exist, and mutants they catch."""
 
 import pytest
 from tools.chaos.mutant import KEPT

@@ -3,7 +3,7 @@
 A mutant is chosen by the variable PARLEY_TEST_MUTANT. The tests' own doors read it and change the modules they
 imported: the conftest of all tests, `launcher.py`, and this file as a program, which is `parley` with the mutant in it.
 Nothing in src knows of it. `nest.py` runs the tests. The mutants below break promises; those in `undone` each undo a
-mend that followed from a hostile trial, and `docs/threat-model.md` names them beside the claims.
+mend that followed from a hostile trial, and `docs/appendix/threat-model.md` names them beside the claims.
 """
 
 import importlib
