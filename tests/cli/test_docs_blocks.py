@@ -1,7 +1,7 @@
 """The blocks of the pages that the site's build does not run: study files, sweeps, and what one types into a shell.
 
-Every command that stands in a block is parsed by the command line itself, whatever it would do. Those of the first
-steps in production are then typed, in their order, in one folder with one coordinator.
+Every command that stands in a block is parsed by the command line itself, whatever it would do. Those that need no
+coordinator are then run, and those of the first steps in production, in their order, with one coordinator.
 """
 
 import re
@@ -79,6 +79,29 @@ def _parsed(command, rest, parent):
         return command.make_context("x", list(rest), parent=parent)
     except click.BadParameter as error:
         return "does not exist" in str(error)
+
+
+# Commands that need no coordinator are run as they stand, but for fewer simulated studies.
+ALONE = ("analyze", "bounds", "demo", "figures", "plan", "report", "simulate", "sweep")
+FEWER = {"analyze": 5, "demo": 5, "plan": 2, "simulate": 5}
+LONG = {"--live", "--operating", "--power", "--report"}  # minutes each; they have tests of their own
+
+
+def alone(page):
+    return [words for words in typed(page) if words[0] in ALONE and not LONG & set(words)]
+
+
+@pytest.mark.simulations
+@pytest.mark.parametrize("page", [page for page in PAGES if alone(page)], ids=lambda page: page.name)
+def test_what_needs_no_coordinator_is_typed(page, tmp_path, monkeypatch):
+    """In a folder of its own, where `mine.toml` is the study file of the README."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    study = blocks(ROOT / "README.md", "toml")[0]
+    (tmp_path / "mine.toml").write_text(study, encoding="utf-8")
+    for words in alone(page):
+        fewer = ["--replications", str(FEWER[words[0]])] if words[0] in FEWER else []
+        assert type_in([*words, *fewer]), words
 
 
 @pytest.mark.servers
