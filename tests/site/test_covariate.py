@@ -57,6 +57,9 @@ def test_the_page_asks_for_it_beside_the_key_and_shows_no_arm_without_it(asking)
     fields = {"do": "assign", "participant": "p-2", "covariate": "", "without_covariate": "1"}
     assert line.post("/", data=fields, headers=FORM).is_success
     assert [site.people[key].x for key in ("p-1", "p-2")] == [63.5, None]
+    late = line.post("/", data={"do": "assign", "participant": "p-1", "covariate": "64"}, headers=FORM)
+    assert late.status_code == 422
+    assert "never changed after it" in late.text
 
 
 def test_who_is_asked_whether_it_is_somebody_else_does_not_type_it_again(asking):
