@@ -167,6 +167,10 @@ def test_the_command_of_an_answer_has_the_map_and_no_line_of_its_steps(here, map
     assert "map" not in json.loads(said(here, monkeypatch, capsys, mapped, "--phase", "1", "--json"))
 
 
+def test_a_study_whose_weights_are_in_no_doubt_has_no_map(here, whole, monkeypatch, capsys):
+    assert "map" not in json.loads(said(here, monkeypatch, capsys, whole, "--json"))
+
+
 def test_finer_steps_are_on_the_map_where_the_answer_changes_and_in_no_list_of_answers(here):
     here.create(FINER, "finer")
     here.run("finer", np.array([[1.5, 0.2], [0.1, 0.8], [0.4, 0.1]]))  # for South a is best up to 0.38, then b

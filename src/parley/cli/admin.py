@@ -270,7 +270,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
     found = _all_agents(client, study, "findings", **({} if phase is None else {"phase": phase}))
     document = _answer_document(found)
     if phase is None and found["stage"] == "finished":
-        maps = client.request("GET", "studies", study, "certificate")["map"]
+        maps = client.request("GET", "studies", study, "certificate").get("map")
         document |= {"map": maps} if maps else {}
     if as_csv:
         click.echo(findings_csv(found), nl=False)
