@@ -4,6 +4,7 @@
 lists the known ones. `make generated` writes the tables of docs/study-file.md from it.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -296,6 +297,61 @@ def read_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError alone: a number of 5,000 digits
         raise InvalidInput("TOML", found=str(error)[:200], allowed="a valid TOML document") from None
+
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(document: Mapping[str, Any], *, inline: bool = False) -> str:
+    """A study document as a study file, in the order of the docs: `read_toml` reads the same from it.
+
+    >>> print(toml_text({"weights": {"kind": "identity"}, "questions": [{"name": "all"}], "arms": ["a", "b"]}), end="")
+    arms = ["a", "b"]
+    <BLANKLINE>
+    [weights]
+    kind = "identity"
+    <BLANKLINE>
+    [[questions]]
+    name = "all"
+    """
+    order = {name: place for place, name in enumerate([*SECTIONS[""], *SECTIONS])}
+    given = sorted(document.items(), key=lambda item: order.get(item[0], len(order)))
+    top, tables = list[str](), list[str]()
+    for key, value in given:
+        if inline or not isinstance(value, dict | list) or (isinstance(value, list) and not _are_tables(value)):
+            top.append(f"{_toml_key(key)} = {_toml_value(value)}")
+            continue
+        header = f"[{_toml_key(key)}]" if isinstance(value, dict) else f"[[{_toml_key(key)}]]"
+        for table in [value] if isinstance(value, dict) else value:
+            rows = [f"{_toml_key(inner)} = {_toml_value(one)}" for inner, one in table.items()]
+            tables.append("\n".join([header, *rows]) + "\n")
+    return "\n".join(["\n".join(top) + "\n" if top else "", *tables]).lstrip("\n")
+
+
+def _are_tables(value: list[Any]) -> bool:
+    return bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _toml_key(key: str) -> str:
+    return key if BARE.fullmatch(key) else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    """A value in one line, but for the rows of a matrix."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            inner = ", ".join(f"{_toml_key(key)} = {_toml_value(one)}" for key, one in value.items())
+            return f"{{ {inner} }}" if inner else "{}"
+        case list() if len(value) > 1 and all(isinstance(one, list) for one in value):
+            return "[\n" + "".join(f"    {_toml_value(one)},\n" for one in value) + "]"
+        case list():
+            return f"[{', '.join(map(_toml_value, value))}]"
+        case _:  # numbers; and dates, which no key takes
+            return value.isoformat() if hasattr(value, "isoformat") else repr(value)
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:

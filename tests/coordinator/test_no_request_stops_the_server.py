@@ -13,7 +13,7 @@ from tests.support import awaited
 from parley.coordinator.http.app import COMPUTATIONS
 from parley.coordinator.http.context import Pool, Throttle
 from parley.coordinator.problems import Refusal
-from parley.dashboard.pages.studies import uploaded_study
+from parley.dashboard.pages.new_study import uploaded_study
 from parley.errors import InvalidInput, Rejected, Unreachable
 from parley.study import load_study
 

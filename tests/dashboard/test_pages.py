@@ -16,7 +16,7 @@ import pytest
 from tests.dashboard.site import MEANS, TABS, TWO, exactly
 
 from parley.dashboard.pages import PAGES
-from parley.dashboard.pages.studies import uploaded_study
+from parley.dashboard.pages.new_study import uploaded_study
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput
 from parley.protocol import codec

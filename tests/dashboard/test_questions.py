@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parley.cli.main import main
-from parley.dashboard.pages.studies import uploaded_study
+from parley.dashboard.pages.new_study import uploaded_study
 from parley.errors import InvalidInput
 
 SITES = """

@@ -24,7 +24,7 @@ REASONS = {
     "parley.cli.admin_changes": "the half of `parley admin` that changes running studies",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
-    "parley.dashboard.standing": "the sentences about every site, apart from the page that shows them",
+    "parley.dashboard.study_form": "from the inputs of a form to the keys of a file, apart from the page",
     "parley.experiments.report_kit.plots": "`plot()` of a result names it: numeric rooms must not import it",
     "parley.policies.evidence.joint": "one answer of all agents: a proof of its own",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",

@@ -24,7 +24,7 @@ from parley.text.translation import (
 
 NAMES = catalogs.names()
 PAGES = catalogs.SRC / "dashboard" / "templates"
-OF_NO_STUDY = ("new_study", "server_log", "sign_in", "studies", "tokens")
+OF_NO_STUDY = ("estimate", "new_step", "new_study", "server_log", "sign_in", "studies", "tokens")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -633,7 +633,7 @@ MUTANTS = [
          REPORT + "test_it_says_who_decided_what_and_why"),
         ("draws of a phase that is not decided count", "coordinator/reading/progress.py", 'flow["undecided"][:, place] += ', 'flow["counted"][:, place] += ',
          REPORT + "test_the_flow_is_what_the_reports_add_up_to"),
-        ("a study that is uploaded names a table of the server", "dashboard/pages/studies.py", '        del document["truth"]\n', "        pass\n",
+        ("a study that is uploaded names a table of the server", "dashboard/pages/new_study.py", '        del document["truth"]\n', "        pass\n",
          "tests/dashboard/test_pages.py::test_a_study_file_that_names_another_file_is_refused"),
         ("the tolerance is drawn on one side", "experiments/report_kit/forest.py", 'band = {"x": x(-within)', 'band = {"x": x(0.0)', REPORT + "test_a_tolerance_is_drawn_where_arms_are_compared"),
         ("a policy without a guarantee has an error probability", "dashboard/render.py", "if says(guarantee, NO_GUARANTEE):", "if False:",

@@ -255,6 +255,7 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
 
 
+SMALLEST_PART = 0.004  # of a bar: less than a line is wide
 MAP_ROW = 40.0  # the height of a site's row in a map of answers
 BAND = 26.0  # the height of an agent's row, and of the parts of it that a standing fills
 STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
@@ -314,6 +315,27 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
         ]
     drawn += [text(x(place), bottom + 18, clipped(step, 14), "soft", "middle") for place, step in enumerate(steps)]
     return svg(x.end + 44, bottom + 28, label, *drawn)
+
+
+def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str) -> Markup:
+    """A bar a question, divided by whose results are in it: the parts have the names where there is room."""
+    shown = [clipped(name, 18) for name, _ in rows]
+    left, top, height = 14 + max(map(breadth, shown)), 6.0, 28.0
+    width = max(WIDTH, left + 260.0)
+    x, drawn = Scale(0.0, 1.0, left, width - 8), list[Markup]()
+    for row, (name, (_, shares)) in enumerate(zip(shown, rows, strict=True)):
+        begin, y = 0.0, top + height * row
+        drawn.append(text(left - 10, y + 16, name, "ink", "end"))
+        for place, share in enumerate(shares):
+            if share < SMALLEST_PART:
+                continue
+            across = x(begin + share) - x(begin)
+            part = {"x": x(begin), "y": y, "width": max(across - 1.5, 0.5), "height": 22.0}
+            drawn.append(element("rect", **part, class_=f"s{place % len(SHAPES)} part"))
+            if breadth(names[place]) + 8 <= across:
+                drawn.append(text(x(begin) + 6, y + 16, names[place], "on"))
+            begin += share
+    return svg(width, top + height * len(rows), label, *drawn)
 
 
 WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, around and between boxes, a line of words

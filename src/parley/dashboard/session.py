@@ -29,6 +29,7 @@ from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_else
 T = TypeVar("T")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
+STUDY_FIELDS = 200  # of the form for a new study, which asks for every key of the file
 STUDY = "/studies/{study}"  # the address of a study's first page, below which its others are
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
@@ -249,9 +250,10 @@ async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
     if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT, too_large)
-    too_many = Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields")
+    most = STUDY_FIELDS if large else MOST_FIELDS
+    too_many = Refusal("bad-request", f"a form has up to {most} fields")
     # Off the event loop: a study file of many megabytes takes its time.
-    return await anyio.to_thread.run_sync(form_fields, body, too_many)
+    return await anyio.to_thread.run_sync(form_fields, body, too_many, most)
 
 
 def _refused(request: Request, refusal: Refusal) -> Response:

@@ -64,10 +64,10 @@ async def read_body(request: Request, limit: int, too_large: Callable[[int], Exc
     return body
 
 
-def form_fields(body: bytearray, too_many: Exception) -> dict[str, str]:
-    """The fields of a form; raises `too_many` if it has more than any of ours."""
+def form_fields(body: bytearray, too_many: Exception, most: int = MOST_FIELDS) -> dict[str, str]:
+    """The fields of a form; raises `too_many` if it has more than `most`."""
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=most))
     except ValueError:
         raise too_many from None
 

@@ -18,6 +18,7 @@ from parley.dashboard.pages import (
     answer,
     audit,
     evidence,
+    new_study,
     report,
     samples,
     studies,
@@ -29,7 +30,7 @@ from parley.web.guard import HEADERS
 
 __all__ = ["mount"]
 
-PAGES = (access, studies, study, evidence, samples, answer, report, audit, administration)
+PAGES = (access, studies, new_study, study, evidence, samples, answer, report, audit, administration)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"

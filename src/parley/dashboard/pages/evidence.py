@@ -1,6 +1,6 @@
 """The timeline of a study, agent by agent: mixed means with their intervals, and the evidence against every arm."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.session import Page, page
+from parley.dashboard.standing import named
 from parley.protocol.codec import read_json
-from parley.text.formatting import number
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import gettext
 
@@ -55,7 +55,9 @@ async def evidence_page(shown: Page) -> Response:
         parts = [(pages.first, pages.size, "")]  # first agent, how many, the name of all of them
         if groups := alike(document, status):
             pages = replace(pages, first=0, size=pages.total)
-            parts = [(group[0], 1, _named([status.agent_names[place] for place in group])) for group in groups]
+            parts = [
+                (group[0], 1, named([status.agent_names[place] for place in group], MOST_NAMED)) for group in groups
+            ]
         for first, columns, name in parts:
             some = {"first": first, "columns": columns}
             board = await shown.call(studies.get_board, some)
@@ -92,17 +94,6 @@ def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
     return list(groups.values()) if len(groups) <= AGENTS and len(groups) < status.agents else []
 
 
-def _named(names: Sequence[str]) -> str:
-    """Who shares a panel; of many, the first ones.
-
-    >>> _named(["Paris", "Lyon"]), _named([f"site {place}" for place in range(40)])
-    ('Paris, Lyon', 'site 0, site 1, site 2, site 3, site 4, site 5 and 34 more')
-    """
-    if len(names) <= MOST_NAMED + 2:
-        return ", ".join(names)
-    return f"{', '.join(names[:MOST_NAMED])} and {number(len(names) - MOST_NAMED)} more"
-
-
 def _range(document: Mapping[str, Any], *, rates: bool) -> tuple[float, float] | None:
     """Between what two numbers a reward can be, where the study says so."""
     if rates:
@@ -130,7 +121,10 @@ def _panels(
         same.setdefault(repr(arms), (arms, []))[1].append(place)
     panels = []
     for arms, (place, *others) in same.values():
-        agent, left = name or _named([board.agents[one] for one in (place, *others)]), board.candidates[place]
+        agent, left = (
+            name or named([board.agents[one] for one in (place, *others)], MOST_NAMED),
+            board.candidates[place],
+        )
         begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
         timeline = gettext("Mixed means of %(agent)s over the phases, with intervals; numbers are below", agent=agent)
         case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
