@@ -65,3 +65,54 @@ def test_no_link_is_dead(page):
         assert path.exists(), f"{name(page)}: {target}"
         if anchor and path.suffix == ".md":
             assert anchor in anchors(path), f"{name(page)}: {name(path)} has no heading #{anchor}"
+
+
+# What a reader reads: tables, code and text of all pages that people wrote. Not counted: the appendices, whose tables
+# commands write, and the reference that `make docs` writes from the code.
+MOST_PAGES, MOST_WORDS = 37, 55_000
+
+
+def words(page):
+    text = re.sub(r"\A---\n.*?\n---\n|<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def test_people_can_read_all_of_it():
+    longest = sorted(PAGES, key=words, reverse=True)[:5]
+    assert len(PAGES) <= MOST_PAGES, "say it on a page that is there, or merge two"
+    assert sum(map(words, PAGES)) <= MOST_WORDS, (
+        f"cut; longest: {', '.join(f'{name(page)} {words(page):,}' for page in longest)}"
+    )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "index.md"], ids=name)
+def test_a_page_begins_with_who_it_is_for_and_what_it_answers(page):
+    """In italics, below its title: `*For sites.* How to ...`."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", page.read_text("utf-8"), flags=re.DOTALL)
+    title, _, rest = text.strip().partition("\n")
+    assert title.startswith("# ")
+    assert re.match(r"\*For [^*]+\.\* \S", rest.strip()), (
+        f"{name(page)}: after the title comes `*For whom.* What it answers`"
+    )
+
+
+# Pages that repeat figures of appendices.
+REPEATED = {
+    "README.md": ("peers",),
+    "docs/comparison.md": ("peers", "savings"),
+    "docs/evidence.md": ("reliability", "benchmarks"),
+    "docs/planning.md": ("planning",),
+    "docs/regret.md": ("regret",),
+    "docs/tolerance.md": ("tolerance",),
+    "docs/experiments.md": ("reproduction",),
+}
+
+
+@pytest.mark.parametrize("page", REPEATED)
+def test_figures_that_a_page_repeats_are_those_of_its_appendix(page):
+    """Numbers of four digits and more, in tables; an appendix that was run again moves them."""
+    rows = re.findall(r"^\|.*\|$", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE)
+    shown = set(re.findall(r"\b\d{1,3}(?:,\d{3})+\b", "\n".join(rows)))
+    known = "\n".join((DOCS / "appendix" / f"{one}.md").read_text("utf-8") for one in REPEATED[page])
+    assert shown
+    assert not shown - set(re.findall(r"\b\d{1,3}(?:,\d{3})+\b", known)), f"{page}: bring it up to date"
