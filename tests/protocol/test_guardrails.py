@@ -12,6 +12,7 @@ from parley.errors import IllegalMove, InvalidInput
 from parley.policies.guardrails import guardrails
 from parley.protocol import Stage, apply, issue_certificate, verify_log
 from parley.protocol.asking_anew import Anew, finding_event, open_arm, withdraw_arm
+from parley.protocol.corrections import correction_preview
 from parley.protocol.events import ArmStopped, Certified, GuardrailNoted, Paused, ReportAccepted, kind_of
 from parley.protocol.messages import OutcomeTotals
 from parley.protocol.outcome_findings import trial_outcomes
@@ -87,6 +88,7 @@ class Guarded(Course):
             self.trial,
             data=[decision.data for decision in decided],
             decisions=decided,
+            corrected_in=[record.sequence for record in records if record.kind == "report-corrected"],
             sequence=records[-1].sequence,
             head=records[-1].hash,
             version="0.1.0",
@@ -263,6 +265,44 @@ def test_a_secondary_outcome_changes_nothing_of_the_primary_by_a_bit():
     for key in ("answers", "guarantee", "evidence", "state", "samples", "delta", "ends"):
         assert one.get(key) == other.get(key), key
     more.verified()
+
+
+def moved_harm(course, arm, rate):
+    """Corrections of all decided reports: another share of the people with this arm were harmed."""
+    first = [event.report for event in course.events if isinstance(event, ReportAccepted)]
+    for report in first:
+        [harm] = report.outcomes
+        ones = list(harm.sums)
+        ones[arm] = round(rate * harm.counts[arm])
+        moved = structs.replace(harm, sums=tuple(ones), squares=tuple(ones) if harm.squares else harm.squares)
+        if moved != harm:
+            yield structs.replace(report, outcomes=(moved,))
+
+
+def test_corrections_are_read_by_the_guardrails_too_and_a_stop_stands():
+    course = Guarded()
+    course.to_the_end()
+    for report in moved_harm(course, 2, 0.05):
+        course.correct(report)
+    read = course.certify().with_corrections
+    found = [(one["arm"], one["verdict"], one["with_corrections"]) for one in read["guardrails"]]
+    assert [one[:2] for one in found] == [("arm 3", "alarm")]
+    assert found[0][2] in ("cleared", "not cleared yet")
+    assert set(course.trial.arms_withdrawn) == {"arm 3"}, "it stays closed"
+    course.verified()
+
+
+def test_harm_that_a_correction_shows_is_told_before_it_is_confirmed():
+    course = Guarded(SAFE)
+    course.to_the_end()
+    for report in moved_harm(course, 1, 0.7):
+        shown = correction_preview(course.trial, report)
+        course.correct(report)
+    assert [(one.guardrail, one.arm, one.with_corrections) for one in shown.guardrails] == [("harm", "arm 2", "alarm")]
+    assert "the guardrail harm would have raised an alarm on arm 2" in shown.effect
+    assert not course.trial.arms_withdrawn, "decisions stand"
+    course.certify()
+    course.verified()
 
 
 def test_lost_sites_and_guardrails_together():

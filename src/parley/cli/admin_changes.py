@@ -109,7 +109,8 @@ def _cells(shown: CorrectionPreview) -> list[str]:
             f"dropped in phase {end}" if end else "not dropped" for end in (one.with_corrections, one.dropped_in)
         )
         pairs.append(f"{one.arm} of {one.agent}: {now} (was {was})")
-    return [*lines, *_first(pairs, lambda n: f"{plural(n, 'more pair')} of agent and arm")]
+    lines += _first(pairs, lambda n: f"{plural(n, 'more pair')} of agent and arm")
+    return [*lines, *(f"  {one.words}" for one in shown.guardrails)]
 
 
 def _freeze(shown: FreezePreview) -> list[str]:

@@ -170,6 +170,7 @@ def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, A
         "would_change": found.would_change,
         "answers": found.answers,
         "other_phases": [one.to_json() for one in found.other_phases],
+        **({"guardrails": [one.to_json() for one in found.other_verdicts]} if trial.guardrails else {}),
         "evidence": evidence,
     }
 

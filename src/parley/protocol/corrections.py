@@ -44,6 +44,27 @@ class OtherPhase(Message, tag="parley/other-phase/1"):
     with_corrections: Annotated[int, described("The same, with the corrected reports.")]
 
 
+class OtherVerdict(Message, tag="parley/other-verdict/1"):
+    """An arm of which a guardrail would have found something else."""
+
+    guardrail: str
+    arm: str
+    verdict: Annotated[str, described('By the decided phases: "alarm", "cleared" or "not cleared yet".')]
+    with_corrections: Annotated[str, described("The same, with the corrected reports.")]
+
+    @property
+    def words(self) -> str:
+        """What differs."""
+        values = {"guardrail": self.guardrail, "arm": self.arm}
+        if self.with_corrections == "alarm":
+            return Translatable("the guardrail {guardrail} would have raised an alarm on {arm}", **values)
+        if self.verdict == "alarm":
+            return Translatable("the guardrail {guardrail} would have raised no alarm on {arm}", **values)
+        if self.with_corrections == "cleared":
+            return Translatable("the guardrail {guardrail} would have cleared {arm}", **values)
+        return Translatable("the guardrail {guardrail} would not have cleared {arm} yet", **values)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
     """The fold of a trial's decided phases as they were decided on, and with all corrections."""
@@ -52,6 +73,26 @@ class Reading:
     phases: tuple[Totals, ...]  # corrected
     before: State
     after: State
+    outcomes: tuple[tuple[Totals, ...], ...] = ()  # the phases of every further outcome, corrected
+
+    @once
+    def other_verdicts(self) -> tuple[OtherVerdict, ...]:
+        """What guardrails would have found otherwise, by all that the phases have: of stopped arms too."""
+        trial, found = self.trial, []
+        names = [outcome.name for outcome in trial.study.problem.outcomes]
+        for guard in trial.guardrails if self.outcomes else ():
+            place = names.index(guard.outcome.name)
+            said = []
+            for phases in (trial.outcomes_past, self.outcomes):
+                state = guard.fold(phase[place] for phase in phases)
+                words = np.where(state.alarmed, "alarm", np.where(state.cleared, "cleared", "not cleared yet"))
+                said.append(words.tolist())
+            found += [
+                OtherVerdict(guardrail=guard.outcome.name, arm=arm, verdict=was, with_corrections=now)
+                for arm, was, now in zip(trial.study.arms, *said, strict=True)
+                if was != now
+            ]
+        return tuple(found)
 
     @property
     def would_change(self) -> dict[str, str]:
@@ -108,7 +149,20 @@ def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
         columns = [report.totals if m == place else totals[:, m] for m in range(len(agents))]
         corrected[report.phase - 1] = Totals.columns(columns, len(trial.study.arms))
     before, after = (folded(trial.policy, some)[-1] for some in (decided, corrected))
-    return Reading(trial=trial, phases=tuple(corrected), before=before, after=after)
+    return Reading(
+        trial=trial, phases=tuple(corrected), before=before, after=after, outcomes=_corrected_outcomes(trial)
+    )
+
+
+def _corrected_outcomes(trial: Trial) -> tuple[tuple[Totals, ...], ...]:
+    phases = [list(phase) for phase in trial.outcomes_past]
+    for report in (event.report for event in trial.corrections if phases):
+        place = trial.study.agents.index(report.agent)
+        for number, corrected in enumerate(report.outcomes):
+            totals = phases[report.phase - 1][number]
+            columns = [corrected.totals if m == place else totals[:, m] for m in range(len(trial.study.agents))]
+            phases[report.phase - 1][number] = Totals.columns(columns, len(trial.study.arms))
+    return tuple(tuple(phase) for phase in phases)
 
 
 class CorrectedCell(Message, tag="parley/corrected-cell/1"):
@@ -139,6 +193,9 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
     other_phases: Annotated[tuple[OtherPhase, ...], described("Arms that would have been dropped at another time.")]
     effect: str
     guarantee: str
+    guardrails: Annotated[
+        tuple[OtherVerdict, ...], described("Arms of which a guardrail would have found something else.")
+    ] = ()
 
 
 def with_cells(
@@ -205,7 +262,8 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
         ),
         would_change=found.would_change,
         other_phases=found.other_phases,
-        effect=_would_change(found.would_change),
+        effect=_would_change(found.would_change) + "".join(f"; {one.words}" for one in found.other_verdicts),
+        guardrails=found.other_verdicts,
         guarantee=(
             f"{trial.guarantee}: as before, of the numbers that were decided on. With corrections: {found.meaning}"
         ),

@@ -469,7 +469,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, Any] | None,
         described(
             "How it would read with them: `meaning`, whose answer `would_change`, `answers`, arms dropped in "
-            "`other_phases`, and the `evidence` with its estimates."
+            "`other_phases`, what `guardrails` would have found otherwise, and the `evidence` with its estimates."
         ),
     ] = None
     outcomes: Annotated[

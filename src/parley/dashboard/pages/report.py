@@ -416,7 +416,12 @@ def _corrections(known: Mapping[str, Any]) -> str:
     read = [(one["agent"], one["would_change"], ", ".join(one["arms"])) for one in known["reread"]]
     anew = _table("", (agent, "would the answer change", "candidates with the corrections"), read)
     meaning = f"Below is {translated(corrected['with_corrections']['meaning'])}."
-    return f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
+    shown = f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
+    if not (other := corrected["with_corrections"].get("guardrails")):
+        return shown
+    keys = ("guardrail", "arm", "verdict", "with_corrections")
+    head = ("guardrail", known["w"]["arm"], "by the numbers decided on", "with the corrections")
+    return f"{shown}\n\n{_table('', head, [tuple(one[key] for key in keys) for one in other]).markdown(as_text)}"
 
 
 def _certificate(known: Mapping[str, Any]) -> Table:
