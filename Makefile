@@ -17,7 +17,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift forecasts laws counts guardrails tables tolerance closed covariates questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint types bench reproduction correctness estimates drift between forecasts laws counts guardrails tables tolerance closed covariates questions savings theorem peers rewards prices regret mutants chaos screenshots generated docs paper figures links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -132,6 +132,9 @@ tables: setup    ## tables of people: errors on skewed money and many zeros, int
 
 drift: setup     ## errors when means move between phases (an hour); rewrites part of docs/appendix/drift.md
 	$(BIN)/python -m tools.correctness drift
+
+between: setup   ## people assigned between phases: errors, days saved, samples (20 minutes); rewrites part of docs/between.md
+	$(BIN)/python -m tools.correctness between
 
 forecasts: setup ## how often the forecast of a study in progress holds (minutes); rewrites part of docs/dashboard.md
 	$(BIN)/python -m tools.correctness forecasts

@@ -70,7 +70,7 @@ TAKEN = [
     ("rate", {"sampling": {"rate": [10, 3]}}, [10.0, 3.0]),
     ("rate", {"sampling": {"rate": 4}}, 4.0),
     ("site_counts", {"sites": {"counts": "flexible"}}, "flexible"),
-    ("between", {"sites": {"between": "leading"}}, "leading"),
+    ("between", {"sites": {"between": "assign"}}, "assign"),
     ("grace_hours", {"sites": {"grace_hours": 24}}, 24.0),
     ("contact", {"sites": {"contact": "the trial office"}}, "the trial office"),
     ("key_pattern", {"sites": {"key_pattern": "BX-###"}}, "BX-###"),

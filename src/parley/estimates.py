@@ -231,6 +231,7 @@ def estimates(
     >>> found.lead.low.round(2).tolist(), found.lead.high.round(2).tolist()
     ([[0.0], [-1.0]], [[0.0], [-0.2]])
     """
+    phases = [part for phase in phases for part in phase.strata]  # contrasts are within them
     past, seen = Totals.zero(phases[0].counts.shape), []
     for fresh in phases:
         seen.append(problem.noise.summary(past, fresh, problem.weights))

@@ -83,6 +83,26 @@ class Problem(Tabular, StudySettings):
         self._check_outcomes()
         (self.noise.outcome or self.noise).check_shape(self.shape)
         self._check_rates()
+        self._check_between()
+
+    def _check_between(self) -> None:
+        """Raise where people who come between phases cannot be assigned for the next one."""
+        if self.between != "assign":
+            if self.most_between != SETTINGS["most_between"].default_value:
+                allowed = 'nothing, unless sites.between is "assign"'
+                raise InvalidInput("sites.most_between", found=self.most_between, allowed=allowed)
+            return
+        reasons = {
+            "rho": "what their sums would release is not accounted for",
+            "covariate": "how their outcomes would be adjusted is not settled",
+        }
+        for name, why in reasons.items():
+            if getattr(self, name) is not None:
+                allowed = f'"outside" or "leading" with {SETTINGS[name].place}: {why}'
+                raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
+        if self.outcomes:
+            allowed = '"outside" or "leading" with [[outcomes]]: reports of people between phases have the primary one'
+            raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
 
     def _check_outcomes(self) -> None:
         outcomes = checked_outcomes(self.outcomes)

@@ -630,10 +630,18 @@ class StudySettings:
         section="sites", sentence="a report has up to {value:,.10g} times the planned draws",
     )
     between: str = setting(
-        "outside", (str,), choice("outside", "leading"),
-        'a person who comes to a site when its phase needs no one else stays `"outside"` of the study, or gets the '
-        '`"leading"` arm of the plan without being counted',
-        default='`"outside"`', section="sites", sentence="people who come between phases get the plan's {value} arm",
+        "outside", (str,), choice("outside", "leading", "assign"),
+        'a person who comes to a site when its phase needs no one else stays `"outside"` of the study, gets the '
+        '`"leading"` arm of the plan without being counted, or is [`"assign"`ed for the next phase](between.md)',
+        default='`"outside"`', section="sites", sentence="people who come between phases: {value}",
+        affects_decisions=True, always_supported=("leading",),
+    )
+    most_between: float = setting(
+        0.5, NUMBER, within(0.01, 1.0),
+        'with `between = "assign"`: how many people a site assigns at most for the next phase, as a share of what its '
+        "last one asked for",
+        section="sites", sentence="at most {value:.3g} of a phase's draws are assigned for the next one",
+        needs="between",
     )
     grace_hours: float = setting(
         0.0, NUMBER, within(0.0, 720.0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class Totals:
 
     `squares` is None where they are not kept: with a policy whose reward model does not need them. `left` is None
     unless sites say what they expect of their next phase. Only plans depend on it, and a sum of totals has none.
+    `between` are those of the people who came before the phase and belong to it (docs/between.md): a stratum of their
+    own, in which arms are compared with each other and with nobody else.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -36,8 +38,12 @@ class Totals:
     sums: FloatArray
     squares: FloatArray | None = None
     left: FloatArray | None = None  # of the scatter: the share that is expected in the next phase
+    between: Totals | None = None
 
     def __post_init__(self) -> None:
+        if self.between is not None and self.between.counts.shape != self.counts.shape:
+            found = f"shape {self.between.counts.shape}"
+            raise InvalidInput("between", found=found, allowed=f"that of counts, {self.counts.shape}")
         parts = {"sums": self.sums} if self.squares is None else {"sums": self.sums, "squares": self.squares}
         if (self.counts < 0).any():
             raise InvalidInput("counts", found=int(self.counts.min()), allowed="at least 0")
@@ -70,16 +76,22 @@ class Totals:
         """`(arm, agent)`: the totals of every agent side by side; None stands for no draws."""
         nothing = Totals.zero((arms,))
         parts = [nothing if column is None else column for column in columns]
+        early = [part.between for part in parts]
         return cls(
             counts=np.stack([part.counts for part in parts], axis=-1),
             sums=np.stack([part.sums for part in parts], axis=-1),
             squares=np.stack([part.require_squares() for part in parts], axis=-1),
             left=_joined([part.left for part in parts], arms),
+            between=None if all(part is None for part in early) else cls.columns(early, arms),
         )
 
     @classmethod
     def concatenated(cls, parts: Sequence[Totals]) -> Totals:
         """Batches of studies one after the other."""
+        early = [part.between for part in parts]
+        nobody = [
+            Totals.zero(part.counts.shape) if one is None else one for part, one in zip(parts, early, strict=True)
+        ]
         return cls(
             counts=np.concatenate([part.counts for part in parts]),
             sums=np.concatenate([part.sums for part in parts]),
@@ -87,9 +99,27 @@ class Totals:
             left=None
             if parts[0].left is None
             else np.concatenate([part.left for part in parts if part.left is not None]),
+            between=None if all(one is None for one in early) else cls.concatenated(nobody),
         )
 
+    @property
+    def strata(self) -> tuple[Totals, ...]:
+        """What is compared within itself only, in the order it came: who came between phases, then the phase's own.
+
+        >>> one = Totals(counts=np.array([2]), sums=np.array([1.0]), between=Totals.of([[3.0]]))
+        >>> [part.sums.tolist() for part in one.strata]
+        [[3.0], [1.0]]
+        """
+        return (self,) if self.between is None else (self.between, replace(self, between=None))
+
+    @property
+    def everybody(self) -> Totals:
+        """All strata, added up."""
+        return self if self.between is None else self.between + replace(self, between=None)
+
     def __add__(self, other: Totals) -> Totals:
+        if self.between is not None or other.between is not None:
+            return self.everybody + other.everybody
         kept = None if self.squares is None or other.squares is None else self.squares + other.squares
         return Totals(counts=self.counts + other.counts, sums=self.sums + other.sums, squares=kept)
 
@@ -102,6 +132,7 @@ class Totals:
         if not isinstance(other, Totals):
             return NotImplemented
         alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
+        alike = alike and self.between == other.between
         return alike and _alike(self.squares, other.squares) and _alike(self.left, other.left)
 
     __hash__ = None  # type: ignore[assignment]
@@ -109,7 +140,9 @@ class Totals:
     def __getitem__(self, index: Any) -> Totals:
         """A part of the arrays, by NumPy's indexing rules."""
         kept, left = (None if part is None else np.asarray(part[index]) for part in (self.squares, self.left))
-        return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept, left=left)
+        early = None if self.between is None else self.between[index]
+        counts, sums = np.asarray(self.counts[index]), np.asarray(self.sums[index])
+        return Totals(counts=counts, sums=sums, squares=kept, left=left, between=early)
 
     def without(self, arms: BoolArray) -> Totals:
         """Without the draws of some arms, `(arm,)`, of totals `(..., arm, agent)`.
@@ -119,8 +152,9 @@ class Totals:
         """
         kept = ~arms[:, None]
         squares = None if self.squares is None else np.where(kept, self.squares, 0.0)
+        early = None if self.between is None else self.between.without(arms)
         counts, sums = np.where(kept, self.counts, 0), np.where(kept, self.sums, 0.0)
-        return Totals(counts=counts, sums=sums, squares=squares, left=self.left)
+        return Totals(counts=counts, sums=sums, squares=squares, left=self.left, between=early)
 
     @property
     def means(self) -> FloatArray:

@@ -182,7 +182,7 @@ def test_x_is_clipped_where_it_is_used_and_kept_as_it_was_told(tmp_path):
     with Site(tmp_path, study="s", agent="a", rules=rules, key=b"k") as site:
         phase(site, 1, FIRST)
         assert max(site.people[key].x for key in FIRST) > 30
-        assert max(x for xs in site.people.pairs(1)[1] for x in xs) == 30.0
+        assert max(x for xs in site.people.pairs(site.people.phases[1])[1] for x in xs) == 30.0
 
 
 # Sources of an agent.

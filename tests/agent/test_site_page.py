@@ -41,12 +41,13 @@ MEASURED = RulesSeen(low=0.0, high=1.0, flexible=True, audience="trial")
 class Desk:
     """A site with its page, and a calendar that a test turns; without `draws` no plan has come."""
 
-    def __init__(self, folder, rules=RULES, draws=(3, 3), policy=None):
+    def __init__(self, folder, rules=RULES, draws=(3, 3), policy=None, most_ahead=0):
         morning = now().astimezone().replace(hour=9)  # days are counted by the calendar here, at any time of a test
         self.now, self.folder, self.rules, self.policy = morning.astimezone(UTC), folder, rules, policy
         self.open()
         if draws:
-            self.site.begin(phase=1, plan="b" * 64, arms=("x", "y")[: len(draws)], draws=draws)
+            arms = ("x", "y")[: len(draws)]
+            self.site.begin(phase=1, plan="b" * 64, arms=arms, draws=draws, most_ahead=most_ahead)
 
     def open(self):
         ours = {"rules": self.rules, "policy": self.policy, "key": b"k" * 32, "clock": lambda: self.now}

@@ -10,6 +10,7 @@ from parley.agent.outcomes import DrawnOutcome
 from parley.agent.plans import NotYet
 from parley.agent.sources import make_source
 from parley.errors import InvalidInput
+from parley.protocol import Plan
 
 OUTCOMES = {"harm": "harm", "Pain": "vas"}
 ROWS = ["x,1,0,2.5", "y,0,1,3", "x,0,missing,4", "x,1,1,NA", "y,1,0,1"]
@@ -126,7 +127,12 @@ delta = 0.05
 """
 
 
-SIMULATED = {"seed": 3, "whole_plan": lambda _: ((4,), (6,)), "taken": lambda _: None, "memory": Memory()}
+SIMULATED = {
+    "seed": 3,
+    "whole_plan": lambda _: Plan(study="s", phase=1, quotas=((4,), (6,))),
+    "taken": lambda _: None,
+    "memory": Memory(),
+}
 
 
 def test_simulated_draws_have_every_outcome_the_same_whenever_they_are_asked_for(tmp_path):

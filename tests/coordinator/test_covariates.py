@@ -54,9 +54,7 @@ def test_live_and_simulated_studies_decide_alike(sqlite_house, noise, covariate,
 
     def work(place, name):
         with Outbox(tmp_path, study="trial", agent=name) as box:
-            source = SimulatedSource(
-                study, seed=7, whole_plan=lambda phase: agents[place].whole_plan("trial", phase).quotas
-            )
+            source = SimulatedSource(study, seed=7, whole_plan=lambda phase: agents[place].whole_plan("trial", phase))
             rule = rules_of(message, name).adjustment
             Worker(agents[place], box, AdjustedSource(source, rule, box), patience=5).run()
 

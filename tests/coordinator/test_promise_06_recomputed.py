@@ -76,9 +76,7 @@ def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path)
 
     def work(place, name):
         with Outbox(tmp_path, study="trial", agent=name) as box:
-            source = SimulatedSource(
-                study, seed=7, whole_plan=lambda phase: agents[place].whole_plan("trial", phase).quotas
-            )
+            source = SimulatedSource(study, seed=7, whole_plan=lambda phase: agents[place].whole_plan("trial", phase))
             Worker(agents[place], box, source, patience=5).run()
 
     threads = [threading.Thread(target=work, args=pair) for pair in enumerate(message.agents)]

@@ -5,6 +5,7 @@ To add one: `make generated`, which never rewrites one that is there.
 
 import pytest
 from msgspec import structs
+from tests.protocol.test_between import Waiting
 from tests.protocol.test_golden_logs import GOLDEN, text_of
 from tests.protocol.test_guardrails import HARM, PAIN, Guarded
 from tests.protocol.test_held import held, refused, taken
@@ -203,7 +204,22 @@ def covariate():
     return course
 
 
+def between():
+    """Sites assign whoever comes between phases; a report of them is corrected, and an arm withdrawn."""
+    course = Waiting(means=[[0.4] * 3, [0.3] * 3, [0.0] * 3])
+    course.phase()
+    course.phase()
+    report = course.report_of(2, "agent 2")
+    early = structs.replace(report.between, sums=(report.between.sums[0] - 0.5, *report.between.sums[1:]))
+    course.correct(structs.replace(report, between=early))
+    course.withdraw_arm("arm 3")
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 MADE = {
+    "between": between,
     "guardrails": guarded,
     "covariate": covariate,
     "interrupted": interrupted,
@@ -218,6 +234,7 @@ MADE = {
     "blocked": blocked,
 }
 ENDS = {
+    "between": "decided",
     "guardrails": "decided",
     "covariate": "decided",
     "interrupted": "decided",
@@ -243,6 +260,9 @@ def test_golden_logs_stay_sound(name):
     if name == "arms":
         assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
         assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
+    if name == "between":
+        decided = [record.payload["decision"] for record in records if record.kind == "phase-closed"]
+        assert [("between" in one, "ahead" in one) for one in decided[:2]] == [(False, True), (True, True)]
     if name == "guardrails":
         assert {record.kind for record in records} >= {"arm-stopped", "guardrail-noted"}
         statuses = [(row["arm"], row["status"]) for row in certificate["outcomes"][0]["arms"]]

@@ -27,6 +27,7 @@ FIXED = replace(RULES, flexible=False)
 MEASURED = replace(RULES, values=(), delay=0.0, contact="")
 ASKING = replace(RULES, question="Wxyz Vwq?", words=("Kq", "Vwq"))
 GRACE = replace(RULES, grace_hours=24.0)
+ASSIGNS = replace(RULES, between="assign")
 BLED = OutcomeRules(name="Vwq", question="Wxyz Vwq?", delay=7.0, low=0.0, high=1.0, values=(0.0, 1.0))
 SEVERAL = replace(RULES, outcomes=(BLED, OutcomeRules(name="Wxyz", low=0.0, high=10.0)))
 KITS = replace(RULES, kits=True, arms=("x", "y"))
@@ -152,6 +153,21 @@ def held(desk):
     reported(desk, receipt=False)
 
 
+def ahead(desk):
+    """All have their places, and two are assigned for the next phase, of whom one has an outcome."""
+    enrolled(desk, 8)
+    desk.site.outcome("Kq-7", 1.0)
+
+
+def early(desk):
+    """The next phase, with those two and one of its own; and two more for the one after it."""
+    ahead(desk)
+    complete(desk)
+    told = desk.site(plan(draws=(3, 3))).ahead
+    desk.site.begin(phase=2, plan="c" * 64, arms=("x", "y"), draws=(1, 1), between=told, most_ahead=2)
+    enrolled(desk, 11)
+
+
 def moved_on(desk):
     some(desk)
     desk.site.begin(phase=2, plan="c" * 64, arms=("x", "y"), draws=(40, 0))
@@ -207,6 +223,8 @@ STATES = {
     "replaced": State(reach=late, options={"rules": FIXED, "draws": (3, 3)}),
     "all assigned": State(reach=enrolled),
     "outside on the leading arm": State(reach=enrolled, options={"rules": replace(RULES, between="leading")}),
+    "for the next phase": State(reach=ahead, options={"rules": ASSIGNS, "most_ahead": 4}),
+    "before this phase": State(reach=early, options={"rules": ASSIGNS, "most_ahead": 4}),
     "complete": State(reach=complete, options={"rules": GRACE}, acts=({"do": "send", "phase": "1"},)),
     "reported": State(reach=reported),
     "on its way": State(reach=held),

@@ -4,7 +4,7 @@
 `... guardrails` (make guardrails), `... forecasts` (make forecasts), `... theorem` (make theorem), `... arms`,
 `... drift` (make drift), `... stated`,
 `... normal-drift`, `... powers`, `... closed` (make closed), `... covariates`
-(make covariates), `... skewed` and `... analyses` (make tables),
+(make covariates), `... between` (make between), `... skewed` and `... analyses` (make tables),
 `... questions` (make questions).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tools.correctness.arms import arms
+from tools.correctness.between import between
 from tools.correctness.closed import closed
 from tools.correctness.concealment import concealment
 from tools.correctness.counts import counts
@@ -91,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/appendix")
     moving.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     moving.add_argument("--only", choices=("policies", "ties"))
+    waiting = work.add_parser("between", help="people assigned between phases: errors, days saved; docs/between.md")
+    waiting.add_argument("--replications", type=int, default=20_000, help="of every tie")
     late = work.add_parser("arms", help="late arms, and errors when arms come and go; rewrites part of docs/appendix")
     late.add_argument("--replications", type=int, default=5000, help="of every tie")
     short = work.add_parser("savings", help="samples against W-CPE")
@@ -158,6 +161,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "guardrails": lambda: guardrails(runs, workers),
         "skewed": lambda: skewed(runs, workers),
         "analyses": lambda: analyses(runs, workers),
+        "between": lambda: between(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),
         "arms": lambda: arms(runs, workers),
         "rewards": lambda: rewards(runs, workers),

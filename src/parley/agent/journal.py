@@ -22,7 +22,7 @@ from parley.agent.outcomes import PRIMARY, OutcomeRules
 from parley.covariates import Covariate
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
-from parley.protocol.messages import OutcomeTotals
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.system.files import lock_file, open_private, read_from, sync_folder
 from parley.system.killpoints import reached
 from parley.text.translation import Translatable
@@ -43,7 +43,9 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     high: float | None = None
     values: tuple[float, ...] = ()  # the only rewards there are, where the study has few: 0 and 1
     whole: bool = False  # rewards are whole numbers
-    between: str = "outside"  # who comes when nobody is needed: "outside" of the study, or on the "leading" arm
+    between: str = (
+        "outside"  # who comes when nobody is needed: "outside" of the study, on the "leading" arm, or "assign"ed
+    )
     flexible: bool = False  # a report may have other counts than the plan's
     minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
     digest: str = ""  # of the study
@@ -98,6 +100,8 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
     # How outcomes of the phase are adjusted for a covariate: by what earlier phases say, so here, before the first.
     theta: float | None = None
     x0: float | None = None
+    between: tuple[int, ...] = ()  # per arm: who was assigned for this phase before it; empty: nobody
+    most_ahead: int = 0  # how many may be assigned for the next one, once this one has its people
 
     @property
     def asks(self) -> tuple[Any, ...]:
@@ -128,6 +132,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     probability: str
     x: float | None = None  # the covariate, where the study has one and it is known
     kit: str = ""  # its number, where the study is masked
+    ahead: bool = False  # for the next phase: this one had its people
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
@@ -199,6 +204,8 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     left: float | None = None  # of the scatter, what is expected in the next phase, with a covariate
     missing_x: int = 0  # people whose covariate is not known
     voided: int = 0  # assignments of the phase that were voided
+    ahead: tuple[int, ...] = ()  # per arm: who is assigned for the next phase; from here on nobody is
+    between: BetweenTotals | None = None  # of those who were assigned for this phase before it
 
 
 Entry: TypeAlias = (

@@ -7,8 +7,11 @@ counts must be the plan's, this goes on until every arm has its number; those be
 an arm, in the order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the
 next one. A voided assignment gives its place back to what is left, and the next arm is drawn from all of that; once
 all places were given out, its place is filled as a missing person is replaced. A withdrawn arm is given to nobody;
-those who were given it before are waited for and counted.
+those who were given it before are waited for and counted. Who comes when a phase has its people may be assigned
+`ahead`, for the next phase, without replacement from this one's plan.
 """
+
+from __future__ import annotations
 
 import hashlib
 import hmac
@@ -41,6 +44,7 @@ class Person:
     voided: journal.Voided | None = None
     voided_at: datetime | None = None
     kit: str = ""  # where the study is masked
+    ahead: bool = False  # assigned in the phase for the next one
 
     @property
     def counted(self) -> bool:
@@ -80,9 +84,30 @@ class PhaseBook:
     lost: bool = False  # the study moved on without this site's report
     closed_arms: frozenset[str] = frozenset()  # given to nobody now
     changed: datetime | None = None  # when the last entry came
+    between: PhaseBook | None = None  # those who were assigned for this phase before it
+    _ahead: PhaseBook | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.assigned, self.taken, self.missing = ([0] * len(self.plan.arms) for _ in range(3))
+
+    @property
+    def ahead(self) -> PhaseBook:
+        """Those who are assigned for the next phase, by the plan of this one."""
+        if self._ahead is None:
+            self._ahead = PhaseBook(plan=self.plan)
+        return self._ahead
+
+    @property
+    def strata(self) -> list[PhaseBook]:
+        """Those whom the report tells of: who was assigned for the phase before it, and the phase's own."""
+        return [self] if self.between is None else [self.between, self]
+
+    def ahead_shares(self) -> list[int]:
+        """Per arm: from what the next one of these is drawn; all 0 where nobody is assigned for the next phase."""
+        if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
+            return [0] * len(self.plan.arms)
+        lines = zip(self.plan.arms, self.ahead._left, strict=True)
+        return [0 if arm in self.closed_arms else left for arm, left in lines]
 
     @property
     def asked(self) -> list[int]:
@@ -175,6 +200,22 @@ class People:
             )
         return False
 
+    def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
+        """Those whom the last report named as assigned for the phase of a plan, if it counts on them; `WrongPlan` if
+        it counts on others.
+        """
+        last = self.current
+        named = () if last is None or last.reported is None else last.reported.ahead
+        if not plan.between:
+            return None
+        if last is None or named != plan.between:
+            raise WrongPlan(
+                f"the plan of phase {plan.phase} counts on {list(plan.between)} people who were assigned for it, and "
+                f"this site told of {list(named)}: the coordinator has an old backup, or somebody amended the report. "
+                "Nothing is reported for it; tell the administrator"
+            )
+        return last.ahead
+
     def similar(self, key: str) -> str | None:
         """Another key that reads like this one, unless this one is known itself."""
         return None if key in self.persons else self._alike.get(folded(key))
@@ -192,13 +233,34 @@ class People:
         others = [one.name for one in self.rules.outcomes if one.name not in person.others]
         return [PRIMARY, *others] if person.pending else others
 
+    def book_of(self, person: Person) -> PhaseBook:
+        """Where a person stands."""
+        book = self.phases[person.phase]
+        return book.ahead if person.ahead else book
+
+    def reported_in(self, person: Person) -> int:
+        """The phase whose report tells of a person, or did; of one assigned for the next phase this one until then."""
+        if not person.ahead:
+            return person.phase
+        mine = self.phases[person.phase].ahead
+        return next((phase for phase, book in self.phases.items() if book.between is mine), person.phase)
+
+    @property
+    def in_progress(self) -> list[Person]:
+        """Whose outcomes can be entered, in the order in which they came: of the phase, of those who were assigned for
+        it before, and for the next one.
+        """
+        book = self.current
+        books = [] if book is None else [book.between, book, book.ahead]
+        return [self.persons[key] for one in books if one is not None and not one.over for key in one.keys]
+
     def rewards(self, phase: int) -> list[list[float]]:
         """Per arm the outcomes of a phase, in the order in which their people came."""
-        return self.pairs(phase)[0]
+        return self.pairs(self.phases[phase])[0]
 
-    def pairs(self, phase: int) -> tuple[list[list[float]], list[list[float | None]]]:
+    def pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
         """The same, and beside every outcome the covariate of the same person, clipped; None where it is not known."""
-        book, rule = self.phases[phase], self.rules.adjustment
+        rule = self.rules.adjustment
         rewards: list[list[float]] = [[] for _ in book.plan.arms]
         xs: list[list[float | None]] = [[] for _ in book.plan.arms]
         for person in self._with_a_place(book):
@@ -221,9 +283,10 @@ class People:
 
     def awaited(self, book: PhaseBook) -> int:
         """How many outcomes the report still needs: of people in reserve none is waited for."""
+        early = 0 if book.between is None else self.awaited(book.between)
         if len(book.keys) <= sum(book.plan.draws):
-            return book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
-        return sum(len(self.awaits(person)) for person in self._in_report(book))
+            return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
+        return early + sum(len(self.awaits(person)) for person in self._in_report(book))
 
     def _in_report(self, book: PhaseBook) -> list[Person]:
         """Whom the report of a phase tells of, in the order they came: who has a place, and who has no reward."""
@@ -241,15 +304,7 @@ class People:
 
     def take(self, entry: journal.Entry, at: datetime | None = None) -> None:
         """One entry more, and when it was written."""
-        if self.current is not None and isinstance(
-            entry,
-            journal.Assigned
-            | journal.Observed
-            | journal.Missing
-            | journal.Voided
-            | journal.PartClosed
-            | journal.ArmsClosed,
-        ):
+        if self.current is not None and self._changes(entry):
             self.current.changed = at
         match entry:
             case journal.Opened():
@@ -264,8 +319,9 @@ class People:
                 self._close_arms(frozenset(arms))
             case journal.Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
-                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at, x=entry.x, kit=entry.kit))
-                book = self.phases[phase]
+                person = Person(key=key, phase=phase, arm=arm, probability=share, at=at, x=entry.x, kit=entry.kit)
+                self._admit(replace(person, ahead=entry.ahead))
+                book = self.book_of(self.persons[key])
                 book.keys.append(key)
                 book.assigned[arm] += 1
                 book.taken[arm] += 1
@@ -283,17 +339,28 @@ class People:
                 self._close(entry)
 
     def _close(self, entry: journal.PartClosed | journal.Reported) -> None:
-        book = self.phases[entry.phase]
-        if isinstance(entry, journal.Reported):
+        if isinstance(entry, journal.PartClosed):
+            self.phases[entry.phase].closed = entry.reason
+            return
+        for book in self.phases[entry.phase].strata:
             book.reported = entry
-        else:
-            book.closed = entry.reason
 
     def _mask(self, entry: journal.KitsListed | journal.Unmasked) -> None:
         if isinstance(entry, journal.Unmasked):
             self.unmasked.setdefault(entry.participant, entry)
         else:  # a new dictionary: another thread may be reading this one
             self.kits = self.kits | dict(entry.kits)
+
+    def _changes(self, entry: journal.Entry) -> bool:
+        """Whether an entry is about the phase in progress; of people who are assigned for the next one it is not."""
+        match entry:
+            case journal.Assigned(ahead=ahead):
+                return not ahead
+            case journal.Observed(participant=key) | journal.Missing(participant=key) | journal.Voided(participant=key):
+                assert self.current is not None
+                return self.book_of(self.persons[key]) is not self.current.ahead
+            case _:
+                return isinstance(entry, journal.PartClosed | journal.ArmsClosed)
 
     def _close_arms(self, arms: frozenset[str]) -> None:
         self.closed_arms = arms
@@ -306,15 +373,17 @@ class People:
         self._alike.setdefault(folded(person.key), person.key)
 
     def _begin(self, entry: journal.PhaseBegun) -> None:
+        between = self.assigned_for(entry)
         for book in self.phases.values():
             book.lost |= book.reported is None
-        self.phases[entry.phase] = PhaseBook(plan=entry, closed_arms=self.closed_arms)
+            book.ahead.lost |= book.ahead.reported is None and book.ahead is not between
+        self.phases[entry.phase] = PhaseBook(plan=entry, closed_arms=self.closed_arms, between=between)
         self.stage = journal.StageSeen(stage="running", reason="")
 
     def _note(self, entry: journal.Observed | journal.Missing) -> None:
         """An outcome of a person, or that it will not come."""
         person, name = self.persons[entry.participant], entry.outcome
-        book, value = self.phases[person.phase], entry.reward if isinstance(entry, journal.Observed) else None
+        book, value = self.book_of(person), entry.reward if isinstance(entry, journal.Observed) else None
         book.withdrawn += value is None and person.value(name) is not None
         if name:
             book.noted[name] += name not in person.others
@@ -330,7 +399,7 @@ class People:
         whoever voids somebody then would choose the arm of the next one.
         """
         person = self.persons[entry.participant]
-        book = self.phases[person.phase]
+        book = self.book_of(person)
         assert person.arm is not None
         book.taken[person.arm] -= not book.full
         book.assigned[person.arm] -= 1
@@ -340,7 +409,7 @@ class People:
         self.persons[person.key] = replace(person, voided=entry, voided_at=at)
 
     def _settle(self, after: Person) -> None:
-        before, book = self.persons[after.key], self.phases[after.phase]
+        before, book = self.persons[after.key], self.book_of(after)
         self.persons[after.key] = after
         assert after.arm is not None
         book.missing[after.arm] += after.missing - before.missing
@@ -390,8 +459,9 @@ def as_pattern(key: str, pattern: str) -> str | None:
     return fitted if alike else None
 
 
-def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int]) -> tuple[int, Fraction]:
-    """The arm of the person at a `place` of a phase (from 0), and the probability it had; `left` is not all 0.
+def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead: bool = False) -> tuple[int, Fraction]:
+    """The arm of the person at a `place` of a phase (from 0), and the probability it had; `left` is not all 0. Those
+    who are assigned `ahead` have places of their own.
 
     >>> drawn_arm(b"secret", 1, 0, [0, 3])
     (1, Fraction(1, 1))
@@ -399,7 +469,7 @@ def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int]) -> tuple[
     True
     """
     total = sum(left)
-    hashed = hmac.new(key, f"{phase}:{place}".encode(), hashlib.sha256).digest()
+    hashed = hmac.new(key, f"{phase}:{'ahead:' * ahead}{place}".encode(), hashlib.sha256).digest()
     ticket = int.from_bytes(hashed, "big") % total  # 256 bits: no total of people makes the remainder uneven
     for arm, count in enumerate(left):
         if ticket < count:

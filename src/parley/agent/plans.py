@@ -9,7 +9,7 @@ from parley.covariates import Pairs
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import Count, Model
-from parley.protocol.messages import OutcomeTotals
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.totals import Totals
 
 OVER = ("finished", "cancelled")
@@ -48,6 +48,8 @@ class Delivery:
     left: float | None = None  # of their scatter, what is expected in the next phase
     missing_x: int = 0
     voided: int = 0  # assignments of the phase that should not have been
+    ahead: tuple[int, ...] = ()  # per arm: who is assigned for the next phase
+    between: BetweenTotals | None = None  # of those who were assigned for this one before it
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
@@ -65,6 +67,8 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     frozen: bool
     rho: float | None = None
     closed_arms: tuple[str, ...] = ()  # of one that was withdrawn in this phase, a report may have fewer draws
+    between: tuple[Count, ...] | None = None  # per arm: who was assigned for this phase before it
+    most_ahead: Count = 0  # how many may be assigned for the next one
     answer: tuple[str, ...] | None = None  # what a finished study found for this agent, where agents see it
 
     def __post_init__(self) -> None:
@@ -124,6 +128,8 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             left=delivery.left,
             missing_x=delivery.missing_x or None,
             voided=delivery.voided or None,
+            ahead=delivery.ahead,
+            between=delivery.between,
         )
 
 

@@ -23,6 +23,7 @@ from parley.agent.plans import AgentPlan, Delivery, Withheld
 from parley.errors import InvalidInput, UnknownName, need
 from parley.protocol import Report
 from parley.protocol.codec import SHA256
+from parley.protocol.messages import BetweenTotals
 from parley.protocol.report_checks import MOST_RELEASES
 from parley.system.killpoints import reached
 from parley.totals import Totals
@@ -227,6 +228,7 @@ class Disclosure:
         rewards: Sequence[Sequence[float]],
         outbox: Outbox,
         outcomes: tuple[DrawnOutcome, ...] = (),
+        between: BetweenTotals | None = None,
     ) -> Report:
         """A report as it should have been, for the administrator: of the same people, with some other rewards.
 
@@ -264,6 +266,8 @@ class Disclosure:
             left=earlier.left,
             missing_x=earlier.missing_x or 0,
             voided=earlier.voided or 0,
+            ahead=earlier.ahead,
+            between=between,
         )
         report = self.report(plan, delivery, outbox)
         if report == earlier:

@@ -26,7 +26,7 @@ from parley.agent.privacy import SitePolicy
 from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
-from parley.protocol.messages import OutcomeTotals
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.system.killpoints import reached
@@ -105,11 +105,23 @@ class Site:
         with self._journal.turn():
             yield
 
-    def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
-        """Note what a phase asks; again the same is nothing new."""
+    def begin(
+        self,
+        *,
+        phase: int,
+        plan: str,
+        arms: tuple[str, ...],
+        draws: tuple[int, ...],
+        between: tuple[int, ...] = (),
+        most_ahead: int = 0,
+    ) -> None:
+        """Note what a phase asks; again the same is nothing new. `between`: per arm who was assigned for it before."""
         with self._journal.turn() as write:
-            entry = journal.PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws)
+            entry = journal.PhaseBegun(
+                phase=phase, plan=plan, arms=arms, draws=draws, between=between, most_ahead=most_ahead
+            )
             if self.people.is_new(entry):
+                self.people.assigned_for(entry)
                 write(msgspec.structs.replace(entry, **self._slope()))
 
     def _slope(self) -> dict[str, float | None]:
@@ -122,7 +134,7 @@ class Site:
 
     def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
         """What phases say of the slope, in their order."""
-        return [Pairs.of(*self.people.pairs(phase)) for phase in sorted(phases)]
+        return [Pairs.of(*self.people.pairs(self.people.phases[phase])) for phase in sorted(phases)]
 
     def _left(self, book: PhaseBook) -> float | None:
         """Of the scatter of a phase, what is expected in the next one; None without a slope that is learned."""
@@ -178,6 +190,13 @@ class Site:
                     arm, share = drawn_arm(self._key, book.plan.phase, book.drawn, book.shares)
                     phase, odds, kit = book.plan.phase, str(share), self._kit(book, arm)
                     write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit))
+                elif any(shares := book.ahead_shares()):
+                    self._require_eligible(eligible)
+                    phase, place = book.plan.phase, book.ahead.drawn
+                    arm, share = drawn_arm(self._key, phase, place, shares, ahead=True)
+                    odds, kit = str(share), self._kit(book, arm)
+                    entry = journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, kit=kit)
+                    write(msgspec.structs.replace(entry, ahead=True))
                 else:
                     leading = self._leading(book)
                     kit = "" if leading is None else self._kit(book, leading)
@@ -375,7 +394,7 @@ class Site:
             for key, _, name in checked:
                 if key not in people or people[key].value(name) is None:
                     raise InvalidInput("participant", found=repr(key), allowed="one whose outcome was reported")
-            found = {people[row.participant].phase for row in checked}
+            found = {self.people.reported_in(people[row.participant]) for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
                 shown = ", ".join(f"phase {one}" for one in sorted(found))
                 hint = "Until a phase is reported, note the outcome again"
@@ -397,6 +416,11 @@ class Site:
             book = self.people.phases[phase]
             return book.plan.arms, self._kept(book), self._others(book)
 
+    def corrected_between(self, phase: int) -> BetweenTotals | None:
+        """Of those who were assigned for a reported phase before it, as their outcomes are known now; None: nobody."""
+        with self._journal.turn():
+            return self._between(self.people.phases[phase])
+
     def totals(self) -> Totals:
         """Of the outcomes so far in the phase in progress, or the last."""
         with self._journal.turn():
@@ -406,7 +430,14 @@ class Site:
         """As a source: the phase's totals once everybody assigned is accounted for; until then `NotYet`."""
         if plan.draws is None or plan.plan is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
-        self.begin(phase=plan.phase, plan=plan.plan, arms=plan.arms, draws=plan.draws)
+        self.begin(
+            phase=plan.phase,
+            plan=plan.plan,
+            arms=plan.arms,
+            draws=plan.draws,
+            between=plan.between or (),
+            most_ahead=plan.most_ahead,
+        )
         with self._journal.turn() as write:
             book = self.people.phases[plan.phase]
             needed, awaited = book.to_assign(replace_missing=self._replaces), self.people.awaited(book)
@@ -430,7 +461,20 @@ class Site:
                 left=closed.left,
                 missing_x=closed.missing_x,
                 voided=closed.voided,
+                ahead=closed.ahead,
+                between=closed.between,
             )
+
+    def _between(self, book: PhaseBook) -> BetweenTotals | None:
+        """Of those who were assigned for a phase before it. Of a cell that is too small all are missing."""
+        if book.between is None:
+            return None
+        kept = Totals.of(clipped(self.people.rules.clip, self._large(self.people.pairs(book.between)[0])))
+        counts = zip(book.between.assigned, kept.counts.tolist(), strict=True)
+        return BetweenTotals.of(kept, tuple(assigned - count for assigned, count in counts))
+
+    def _large(self, cells: list[list[float]]) -> list[list[float]]:
+        return [values if len(values) >= self._least else [] for values in cells]
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
         """By arm, as the study counts them: clipped, or adjusted for the covariate."""
@@ -441,7 +485,7 @@ class Site:
 
     def _kept_pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
         """By arm, with the covariates. A cell below the study's minimum, or the site's own, is reported as none."""
-        rewards, xs = self.people.pairs(book.plan.phase)
+        rewards, xs = self.people.pairs(book)
         large = [len(values) >= self._least for values in rewards]
         return (
             [values if kept else [] for values, kept in zip(rewards, large, strict=True)],
@@ -487,7 +531,9 @@ class Site:
                     left=self._left(book),
                     unmasked=self.newly_unmasked,
                     missing_x=self._missing_x(book),
-                    voided=book.voided,
+                    voided=book.voided + book.ahead.voided,
+                    ahead=tuple(book.ahead.assigned) if book.ahead.keys else (),
+                    between=self._between(book),
                 )
             )
             reached("site-phase-closed")
@@ -572,6 +618,9 @@ class Site:
                 "assigned": len(book.keys),
                 "to_assign": book.to_assign(replace_missing=self._replaces),
                 "pending": people.awaited(book),
+                "ahead": len(book.ahead.keys),
+                "takes_ahead": not book.to_assign(replace_missing=self._replaces) and any(book.ahead_shares()),
+                "between": 0 if book.between is None else len(book.between.keys),
                 "observed": len(book.keys) - book.pending - gone,
                 "missing": gone,
                 "withdrawn": book.withdrawn,
@@ -581,7 +630,7 @@ class Site:
                 "closed": book.closed,
                 "closed_arms": [arm for arm, draws in asked if draws and arm in book.closed_arms],
                 "outside": self._others_here,
-                "voided": book.voided,
+                "voided": book.voided + book.ahead.voided,
                 "outcomes": {one.name: len(book.keys) - book.noted[one.name] for one in people.rules.outcomes},
                 "sends_at": at and at.isoformat(),
                 "unmasked": len(people.unmasked),
@@ -644,13 +693,13 @@ class Site:
             raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=key))
         if person.is_gone(outcome) if value is None else person.value(outcome) == value:
             return []
-        book = self.people.phases[person.phase]
+        book, phase = self.people.book_of(person), self.people.reported_in(person)
         if book.over:
             raise NotNow(
                 Translatable(
                     "phase {phase}, in which {key!r} was assigned, is reported: nothing in it changes here any more. "
                     "If it must be corrected, ask {contact}",
-                    phase=person.phase,
+                    phase=phase,
                     key=key,
                     contact=self.contact,
                 )
@@ -658,7 +707,7 @@ class Site:
                 else Translatable(
                     "phase {phase}, in which {key!r} was assigned, was decided without a report from here: nothing "
                     "changes",
-                    phase=person.phase,
+                    phase=phase,
                     key=key,
                 )
             )
@@ -666,7 +715,8 @@ class Site:
             raise NotNow(OVER)
         if value is None:
             return [journal.Missing(participant=key, outcome=outcome)]
-        if outcome == PRIMARY and person.missing and self._replaces and book.drawn > person.marked_at:
+        replaced = self._replaces and not person.ahead and book.drawn > person.marked_at
+        if outcome == PRIMARY and person.missing and replaced:
             raise NotNow(
                 Translatable(
                     "{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is "

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Protocol
@@ -25,8 +25,10 @@ from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.tables import NEVER, Warehouse, arm_in, is_gone, per_unit
 from parley.covariates import Covariate
 from parley.errors import InvalidInput, SourceFailed
-from parley.protocol import Report
+from parley.policies.between import people_ahead
+from parley.protocol import Plan, Report
 from parley.protocol.codec import canonical, read_json
+from parley.protocol.messages import BetweenTotals
 from parley.simulation import phase_outcomes, phase_pairs, phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
@@ -521,7 +523,7 @@ def make_source(
     text: str,
     *,
     seed: int,
-    whole_plan: Callable[[int], tuple[tuple[int, ...], ...]],
+    whole_plan: Callable[[int], Plan],
     taken: Callable[[int], Report | None],
     memory: Outbox,
     counts: bool = False,
@@ -554,7 +556,7 @@ class SimulatedSource:
 
     repeatable = True  # the same seed gives the same rewards
 
-    def __init__(self, study: Study, *, seed: int, whole_plan: Callable[[int], tuple[tuple[int, ...], ...]]) -> None:
+    def __init__(self, study: Study, *, seed: int, whole_plan: Callable[[int], Plan]) -> None:
         self._instance = study.require_truth()
         self._seed, self._whole_plan = seed, whole_plan
 
@@ -563,13 +565,19 @@ class SimulatedSource:
         if plan.arms != problem.arms or plan.agent not in problem.agents:
             raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
         place = problem.agents.index(plan.agent)
-        quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
-        at = {"seed": self._seed, "phase": plan.phase - 1}
+        whole = self._whole_plan(plan.phase)
+        quotas, at = whole.array, {"seed": self._seed, "phase": plan.phase - 1}
+        between = np.array(whole.between, dtype=np.int64) if whole.between else None
         pairs = None if self._instance.covariate is None else phase_pairs(self._instance, counts=quotas, **at)
-        drawn = phase_totals(self._instance, counts=quotas, **at) if pairs is None else pairs.totals
+        drawn = phase_totals(self._instance, counts=quotas, between=between, **at) if pairs is None else pairs.totals
+        early = None if drawn.between is None or not plan.between else drawn.between[:, place]
+        most = np.array(whole.most_ahead or 0, dtype=np.int64)
+        ahead = people_ahead(problem, quotas, most)[:, place] if whole.most_ahead else np.zeros(0, dtype=np.int64)
         further = zip(problem.outcomes, phase_outcomes(self._instance, primary=drawn, **at), strict=True)
         return Delivery(
-            totals=drawn[:, place],
+            totals=replace(drawn[:, place], between=None),
+            ahead=tuple(ahead.tolist()) if ahead.any() else (),
+            between=None if early is None else BetweenTotals.of(early),
             pairs=None if pairs is None else pairs[:, place : place + 1],
             outcomes=tuple(DrawnOutcome(name=one.name, totals=totals[:, place]) for one, totals in further),
         )

@@ -434,7 +434,8 @@ def correct(
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
         disclosure = Disclosure(site.people.rules, site.policy)
         arms, rewards, others = site.corrected_rewards(phase)
-        _write_corrected(partial(disclosure.corrected, outcomes=others), arms, rewards, phase, box, output)
+        corrected = partial(disclosure.corrected, outcomes=others, between=site.corrected_between(phase))
+        _write_corrected(corrected, arms, rewards, phase, box, output)
 
 
 def _write_corrected(
@@ -640,7 +641,7 @@ def agent_command(
                 counts=rules.whole,
                 outcomes=named,
                 covariate=rules.adjustment,
-                whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
+                whole_plan=lambda phase: client.whole_plan(study, phase),
             )
             if rules.adjustment is not None:
                 name = rules.covariate

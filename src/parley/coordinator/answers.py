@@ -445,6 +445,8 @@ class AgentAssignment(Answer):
     frozen: bool
     rho: float | None  # of a private study: sums leave the site with noise
     closed_arms: list[str]  # nobody's candidates; of one that was withdrawn in this phase, fewer draws will do
+    between: list[int] | None  # per arm: people whom this agent assigned before the phase, for it; null: nobody
+    most_ahead: int  # how many it may assign for the next phase once this one has its people
     answer: list[str] | None  # what a finished study found for this agent, where `show_answer` lets it see it
 
 

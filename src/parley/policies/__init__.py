@@ -48,7 +48,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-NOT_OPTIONS = ("problem", "instance", "idle", "unasked")
+NOT_OPTIONS = ("problem", "instance", "idle", "unasked", "within_phase")
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     name: ((int, float) if kind is float else (kind,), IN_WORDS[kind])
     for kind, names in {

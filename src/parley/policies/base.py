@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
+from parley.policies.between import without_share
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.status import ArmStatus, OutcomeStatus
@@ -140,6 +141,7 @@ class Policy(ABC):
     problem: Problem
     idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
     unasked: tuple[int, ...] = ()  # of them, who left: the others were re-weighed, and their own question rests
+    within_phase: bool = False  # updates are of a stratum of a phase that is not over with it
 
     @property
     def values_per_pair(self) -> int:
@@ -204,16 +206,39 @@ class Policy(ABC):
         return state
 
     @final
-    def plan(self, state: State) -> IntArray:
+    def plan(self, state: State, between: IntArray | None = None) -> IntArray:
         """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
 
-        Everybody who needs a plan gets it here, so this is the one place that enforces the minimum and the budget. It
-        is decided before the rewards of the phase; why each guarantee stays is said at each `wanted`.
+        `between (..., arm, agent)` are people who were assigned before the phase and belong to it. Everybody who needs
+        a plan gets it here, so this is the one place that enforces the minimum and the budget. It is decided before the
+        rewards of the phase; why each guarantee stays is said at each `wanted`.
         """
-        quotas = raise_cells(self.wanted(state), self.problem.minimum_cell)
+        least = self.problem.minimum_cell
+        quotas = raise_cells(self.wanted(state), least)
         if self.undrawn:
             quotas = self._without_idle(state, quotas)
-        return quotas if self.largest_size is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
+        left = None if self.largest_size is None else self._left(state)
+        quotas = quotas if left is None else cut_to(quotas, left, least)
+        if between is None:
+            return quotas
+        quotas = without_share(quotas, between, max(least, self.problem.noise.least_draws))
+        return (
+            quotas if left is None else cut_to(quotas, np.maximum(left - between.sum(axis=(-2, -1)), left // 4), least)
+        )
+
+    def most_ahead(self, state: State, quotas: IntArray, between: IntArray | None = None) -> IntArray:
+        """`(..., agent)`: how many people may be assigned for the next phase while this one, with these `quotas`, waits
+        for outcomes: a share of its draws. Nobody in a last round; with a budget half of what this phase leaves.
+        """
+        problem = self.problem
+        most = np.floor(problem.most_between * quotas.sum(axis=-2)).astype(np.int64)
+        if problem.max_rounds is not None:
+            most = np.where((state.phase + 1 >= problem.max_rounds)[..., None], 0, most)
+        if self.largest_size is not None:
+            spent = quotas.sum(axis=(-2, -1)) + (0 if between is None else between.sum(axis=(-2, -1)))
+            left, total = np.maximum(self._left(state) - spent, 0) // 2, np.maximum(most.sum(axis=-1), 1)
+            most = np.where((total > left)[..., None], most * left[..., None] // total[..., None], most)
+        return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
         """`(..., agent)`: who has no answer and waits for draws that nobody will make: its mix weighs an idle agent."""
@@ -263,6 +288,8 @@ class Policy(ABC):
     def exhausted(self, state: State) -> BoolArray:
         """`(...)`: whether the budget of samples or rounds is used up."""
         over = np.zeros(state.phase.shape, dtype=np.bool_)
+        if self.within_phase:
+            return over
         if self.largest_size is not None:
             over |= self._left(state) < self.problem.minimum_cell
         if self.problem.max_rounds is not None:
@@ -359,6 +386,8 @@ class Policy(ABC):
 
     def update(self, state: State, totals: Totals) -> State:
         """The state after a phase; finished replications stay as they are."""
+        if totals.between is not None:
+            return self._update_by_strata(state, *totals.strata)
         if totals.counts.shape != state.counts.shape:
             raise InvalidInput("totals", found=f"shape {totals.counts.shape}", allowed=f"{state.counts.shape}")
         live = ~state.finished[..., None, None]
@@ -407,6 +436,20 @@ class Policy(ABC):
     @once
     def _halfway(self) -> list[IntArray]:
         return halfway(self.problem)
+
+    def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
+        """The state after a phase with people who came before it.
+
+        They are a phase of their own: their counts were fixed before their rewards, and the stakes on them are what was
+        known then. Those on the phase's own draws may know them, who came first. The other order would not do: means of
+        the phase may depend on what came before. Only the phase itself can be the last one, or end the study.
+        """
+        first = self._for_strata.update(state, early)
+        return self.update(replace(first, phase=state.phase, finished=state.finished), own)
+
+    @once
+    def _for_strata(self) -> Self:
+        return replace(self, within_phase=True)
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:

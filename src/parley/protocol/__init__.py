@@ -5,7 +5,7 @@ from parley.protocol.events import EVENTS, GENESIS, Event, Record, kind_of, read
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.protocol.previews import freeze_preview
 from parley.protocol.replaying import apply, create, replay
-from parley.protocol.report_checks import check_adjustment, check_report
+from parley.protocol.report_checks import check_adjustment, check_between, check_report
 from parley.protocol.state_machine import TRANSITIONS, Held, Place, Situation, Stage, admit
 from parley.protocol.trial import Step, Trial
 from parley.protocol.verify import Proof, Stamp, Verification, read_log, verify_log
@@ -34,6 +34,7 @@ __all__ = [
     "admit",
     "apply",
     "check_adjustment",
+    "check_between",
     "check_report",
     "create",
     "freeze_preview",

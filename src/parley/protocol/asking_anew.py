@@ -177,4 +177,4 @@ def _going_on(trial: Trial) -> Plan | None:
     """The next plan of a trial that had stalled; else None."""
     if trial.stage is not Stage.STALLED:
         return None
-    return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen)
+    return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen, trial.ahead)

@@ -213,7 +213,7 @@ def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
     """All draws of decided phases. The state of a re-weighed study may have been decided before the last of them."""
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
-    return int(sum(totals.counts.sum() for totals in phases))
+    return int(sum(totals.everybody.counts.sum() for totals in phases))
 
 
 def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:

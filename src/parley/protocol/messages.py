@@ -193,10 +193,26 @@ class Plan(Message, tag="parley/plan/1"):
     study: str
     phase: Phase
     quotas: Rows
+    between: Annotated[
+        Rows, described("Per arm and agent: who was assigned before this phase for it; reports tell of them apart.")
+    ] = ()
+    most_ahead: Annotated[
+        tuple[Count, ...],
+        described("Per agent: how many may be assigned for the next phase once this one has its people."),
+    ] = ()
 
     def draws(self, agent: int) -> tuple[int, ...]:
         """One agent's column."""
         return tuple(row[agent] for row in self.quotas)
+
+    def between_of(self, agent: int) -> tuple[int, ...]:
+        """Per arm: those of one agent who were assigned before the phase; empty if nobody was."""
+        column = tuple(row[agent] for row in self.between)
+        return column if any(column) else ()
+
+    def most_ahead_of(self, agent: int) -> int:
+        """How many one agent may assign for the next phase."""
+        return self.most_ahead[agent] if self.most_ahead else 0
 
     @once
     def array(self) -> IntArray:
@@ -244,6 +260,30 @@ def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[flo
         sums=np.array(sums),
         squares=np.array(squares) if squares else np.zeros(len(sums)),
     )
+
+
+class BetweenTotals(Model, omit_defaults=True):
+    """What came of the people whom a site had assigned before the phase, for it (docs/between.md); per arm."""
+
+    counts: Counts
+    sums: Sums
+    squares: Sums
+    missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
+
+    @classmethod
+    def of(cls, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
+        """From what an agent observed, `(arm,)`."""
+        return cls(
+            counts=tuple(totals.counts.tolist()),
+            sums=tuple(totals.sums.tolist()),
+            squares=tuple(totals.require_squares().tolist()),
+            missing=missing if any(missing) else (),
+        )
+
+    @property
+    def totals(self) -> Totals:
+        """`(arm,)`."""
+        return _totals(self.counts, self.sums, self.squares)
 
 
 class Report(Message, tag="parley/report/1"):
@@ -297,6 +337,12 @@ class Report(Message, tag="parley/report/1"):
     voided: Annotated[
         Count | None, described("Assignments that the site voided, if any: these people are in no count.")
     ] = None
+    ahead: Annotated[
+        Counts, described("Per arm: people who came after those of this phase and were assigned for the next one.")
+    ] = ()
+    between: Annotated[
+        BetweenTotals | None, described("Of the people whom the report before named as `ahead`, if any.")
+    ] = None
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -326,7 +372,13 @@ class Report(Message, tag="parley/report/1"):
     def totals(self) -> Totals:
         """`(arm,)`, as the numeric rooms have it: squares that were not sent are 0."""
         found = _totals(self.counts, self.sums, self.squares)
-        return found if self.left is None else replace(found, left=np.full(len(self.counts), self.left))
+        left = None if self.left is None else np.full(len(self.counts), self.left)
+        return replace(found, left=left, between=None if self.between is None else self.between.totals)
+
+    @property
+    def people(self) -> int:
+        """How many are counted, with those who came before the phase."""
+        return sum(self.counts) + (0 if self.between is None else sum(self.between.counts))
 
 
 class Receipt(Message, tag="parley/receipt/1"):
@@ -390,6 +442,12 @@ class Decision(Message, tag="parley/decision/1"):
     unmasked: Annotated[
         dict[str, int] | None, described("Agent -> people whose arm was shown there, as its report says; None if none.")
     ] = None
+    between: Annotated[
+        Rows, described("Per arm and agent: who was assigned before the phase and counts in it; empty if nobody.")
+    ] = ()
+    ahead: Annotated[
+        Rows, described("Per arm and agent: who is assigned for the next phase already; empty if nobody.")
+    ] = ()
 
 
 class Correction(Message, tag="parley/correction/1"):

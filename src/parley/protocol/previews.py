@@ -234,7 +234,7 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
     anew = act(trial, arm)
     after, opens = anew.trial, kind == "arm-opened"
     problem, finished = after.study.problem, bool(after.state.finished)
-    drawn = sum(int(totals.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
+    drawn = sum(int(totals.everybody.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
     spends = Translatable(", and the question may spend {0:.3g}: its share among all without arms", problem.delta)
     stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report what they have of it")
     return ArmPreview(
@@ -394,7 +394,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
     places = [problem.agents.index(name) for name in frozen]
     counts = trial.state.counts.astype(np.float64)
     for name, report in trial.reports.items():  # of the phase in progress: they stay
-        counts[:, problem.agents.index(name)] += np.array(report.counts)
+        counts[:, problem.agents.index(name)] += report.totals.everybody.counts
     shares = problem.squared_weights[places]  # (frozen, agent)
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = 1.0 / counts[:, places]  # (arm, frozen)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.problem import IntArray
 from parley.protocol.asking_anew import asked_again, finding_event, thaw
 from parley.protocol.events import (
     AgentFrozen,
@@ -183,6 +184,10 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
+    most = (np.array(one.most_ahead, dtype=np.int64) for one in (recorded, mine))
+    if recorded.between != mine.between or not _same_numbers(*most):
+        allowed = "those of the reports before, and as many as the study lets sites assign"
+        raise InvalidInput(f"plan of phase {mine.phase}", found="other people between phases", allowed=allowed)
     least = study.problem.minimum_cell
     small = np.argwhere((recorded.array != 0) & (recorded.array < least))
     if small.size:
@@ -194,5 +199,9 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
         )
     # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
     asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
-    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
+    if not _same_numbers(asked, expected):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")
+
+
+def _same_numbers(one: IntArray, other: IntArray) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=PLAN_TOLERANCE, atol=1)

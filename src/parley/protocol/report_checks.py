@@ -12,6 +12,7 @@ was sent by mistake is refused.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from parley.covariates import LARGEST_X, LEFT
 from parley.errors import ImpossibleReport
 from parley.outcomes import Outcome
 from parley.problem import Problem
-from parley.protocol.messages import OutcomeTotals, Report, StudyMessage
+from parley.protocol.messages import BetweenTotals, OutcomeTotals, Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import (
     log_evidence_of_overdispersion,
@@ -155,7 +156,38 @@ def _check_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
         _check_cells(where, totals, outcome.noise)
 
 
-def _check_cells(where: str, totals: Report | OutcomeTotals, noise: RewardModel) -> None:
+def check_between(report: Report, between: tuple[int, ...], most: int, noise: RewardModel) -> None:
+    """Raise `ImpossibleReport` unless the report tells of all who were assigned `between` phases for this one, and of
+    at most `most` who are assigned for the next.
+
+    >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
+    >>> from parley.rewards import Gaussian
+    >>> check_between(Report(study="s", phase=1, agent="x", plan="ab", **sums, ahead=(3,)), (), 2, Gaussian())
+    Traceback (most recent call last):
+    parley.errors.ImpossibleReport: ahead: found [3]; allowed: nothing, or a count per arm, together at most 2
+    """
+    arms = len(report.counts)
+    if report.ahead and (len(report.ahead) != arms or sum(report.ahead) > most or not any(report.ahead)):
+        allowed = f"nothing, or a count per arm, together at most {most:,}"
+        raise ImpossibleReport("ahead", found=_some(report.ahead), allowed=allowed)
+    found = report.between
+    if found is None or not between:
+        if bool(between) != (found is not None):
+            allowed = f"totals of the {sum(between):,} people who came before the phase" if between else "nothing"
+            raise ImpossibleReport("between", found="nothing" if found is None else "totals", allowed=allowed)
+        return
+    gone = found.missing or (0,) * arms
+    sizes = [len(found.counts), len(found.sums), len(found.squares), len(gone)]
+    if sizes != [arms] * len(sizes):
+        raise ImpossibleReport("between", found=f"{_some(tuple(sizes))} numbers", allowed=f"{arms} each, one per arm")
+    people = tuple(count + more for count, more in zip(found.counts, gone, strict=True))
+    if people != between or min(gone) < 0:
+        allowed = f"those of the plan, {_some(between)}"
+        raise ImpossibleReport("between.counts", found=f"{_some(people)}, with those missing", allowed=allowed)
+    _check_cells("between.", found, noise)
+
+
+def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noise: RewardModel) -> None:
     """Raise unless the sums of every arm are those of some rewards of the model, with noise in a private study."""
     for arm, cell in enumerate(zip(totals.counts, totals.sums, totals.squares or totals.sums, strict=True)):
         if noise.rho is not None:
@@ -259,6 +291,8 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
     """
     blank = Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
     past = before or blank
+    if phase.between is not None:
+        return added_scatter(replace(phase, between=None), added_scatter(phase.between, before, problem), problem)
     learns = problem is not None and problem.adjustment is not None and problem.adjustment.learns
     known = blank if learns else past
     leaning = skew_product(phase, known.draws, known.sums, known.degrees, known.scatter)

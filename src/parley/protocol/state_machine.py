@@ -65,7 +65,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
-from parley.protocol.report_checks import check_adjustment, check_report
+from parley.protocol.report_checks import check_adjustment, check_between, check_report
 from parley.rewards import Past
 from parley.text.translation import Translatable
 
@@ -190,6 +190,8 @@ class Counted(NamedTuple):
     draws: tuple[int, ...]  # that it asked for
     counts: tuple[int, ...]  # that were decided on
     digest: str  # of the last correction, else of the report that was decided on
+    between: tuple[int, ...] = ()  # as in `Place`
+    ahead: tuple[int, ...] = ()  # whom the report named: the next plan counted on them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +204,8 @@ class Place:
     standing: Report | None = None  # the report that counts, if there is one
     held: Held | None = None  # the one that waits for an administrator; of no account where one counts
     refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
+    between: tuple[int, ...] = ()  # per arm: who was assigned before the phase, for it
+    most_ahead: int = 0  # how many may be assigned for the next one
 
     @property
     def awaited(self) -> bool:
@@ -500,6 +504,10 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
     draws = still_asked(report, counted.draws, problem, counted.counts)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
     check_adjustment(report, problem)
+    if report.ahead != counted.ahead:
+        allowed = f"{list(counted.ahead)}, as before: the next plan counted on them"
+        raise ImpossibleReport("ahead", found=list(report.ahead), allowed=allowed)
+    check_between(report, counted.between, sum(counted.ahead), problem.noise)
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
@@ -511,6 +519,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     draws = still_asked(report, here.place.draws or (), problem)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
     check_adjustment(report, problem)
+    check_between(report, here.place.between, here.place.most_ahead, problem.noise)
 
 
 def still_asked(

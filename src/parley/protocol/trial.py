@@ -10,12 +10,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from parley.errors import InvalidInput
 from parley.policies import Policy, State
+from parley.policies.between import asked_with
 from parley.policies.guardrails import Guardrail, GuardState, guardrails
 from parley.problem import IntArray, share_without
 from parley.protocol.codec import LARGEST_INTEGER, digest
@@ -67,6 +69,7 @@ class Settled(NamedTuple):
 
     plan: Plan
     reports: Mapping[str, str]
+    ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> whom its report named, if anybody
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,10 +226,13 @@ class Trial:
         """What `admit` needs to know; of one agent's place too, if an event is about one."""
         place = None
         if agent in self.study.agents:
-            draws = self.plan.draws(self.study.agents.index(agent))
+            index = self.study.agents.index(agent)
+            draws = self.plan.draws(index)
             place = Place(
                 plan=self.plan.digest,
                 draws=draws if any(draws) else None,
+                between=self.plan.between_of(index),
+                most_ahead=self.plan.most_ahead_of(index),
                 frozen=agent in self.frozen,
                 standing=self.reports.get(agent),
                 held=self.held.get(agent),
@@ -253,7 +259,7 @@ class Trial:
         phase, agent = event.report.phase, event.report.agent
         if self.past is None or phase > len(self.settled) or agent not in self.settled[phase - 1].reports:
             return None
-        plan, reports = self.settled[phase - 1]
+        plan, reports, ahead = self.settled[phase - 1]
         place = self.study.agents.index(agent)
         last = self.corrected(phase, agent)
         return Counted(
@@ -261,6 +267,8 @@ class Trial:
             draws=plan.draws(place),
             counts=tuple(self.past[phase - 1].counts[:, place].tolist()),
             digest=reports[agent] if last is None else last.digest,
+            between=plan.between_of(place),
+            ahead=ahead.get(agent, ()),
         )
 
     def corrected(self, phase: int, agent: str) -> Report | None:
@@ -299,15 +307,27 @@ class Trial:
             missing_x=sum(report.missing_x or 0 for report in self.reports.values()) or None,
             voided=sum(report.voided or 0 for report in self.reports.values()) or None,
             unmasked={name: one.unmasked for name, one in sorted(self.reports.items()) if one.unmasked} or None,
+            between=() if totals.between is None else as_rows(totals.between.counts),
+            ahead=() if self.ahead is None else as_rows(self.ahead),
         )
-        plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
+        plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen, self.ahead)
         return Step(state=after, decision=decision, plan=plan)
+
+    @property
+    def ahead(self) -> IntArray | None:
+        """`(arm, agent)`: who is assigned for the next phase, by the reports of this one; None: nobody."""
+        nobody = (0,) * len(self.study.arms)
+        columns = [getattr(self.reports.get(name), "ahead", ()) or nobody for name in self.study.agents]
+        return np.array(columns, dtype=np.int64).T if any(map(any, columns)) else None
 
     def _missing(self) -> tuple[tuple[int, ...], ...]:
         """`(arm, agent)`: people of whom no outcome will come; empty if nobody reports any."""
-        nobody = (0,) * len(self.study.arms)
-        columns = [getattr(self.reports.get(name), "missing", ()) or nobody for name in self.study.agents]
-        return tuple(zip(*columns, strict=True)) if any(map(any, columns)) else ()
+        found = np.zeros((len(self.study.arms), len(self.study.agents)), dtype=np.int64)
+        for name, report in self.reports.items():
+            place = self.study.agents.index(name)
+            for gone in (report.missing, () if report.between is None else report.between.missing):
+                found[:, place] += gone or 0
+        return as_rows(found) if found.any() else ()
 
     def _of_reports(self, name: str) -> tuple[float | None, ...]:
         """Per agent: how its report was adjusted for a covariate; empty without one."""
@@ -342,7 +362,11 @@ class Trial:
         """The trial after a step that was taken from it."""
         after = admit(self.situation(), step.event)
         past = None if self.past is None else (*self.past, self.totals)
-        mine = Settled(plan=self.plan, reports={name: report.digest for name, report in self.reports.items()})
+        mine = Settled(
+            plan=self.plan,
+            reports={name: report.digest for name, report in self.reports.items()},
+            ahead={name: report.ahead for name, report in self.reports.items() if report.ahead},
+        )
         settled = () if past is None else (*self.settled, mine)
         # As whoever reads both states finds it, to the last bit. With a covariate, whose slope may be another in every
         # phase, nothing is held against the past, and a state's squares are not those of all draws.
@@ -383,20 +407,35 @@ def as_rows(array: IntArray) -> Rows:
     return tuple(map(tuple, array.tolist()))
 
 
-def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan:
-    """The policy's plan, without what it asks of frozen agents."""
-    quotas = policy.plan(state).copy()
+def make_plan(
+    policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
+) -> Plan:
+    """The policy's plan, without what it asks of frozen agents; `ahead (arm, agent)` is who is assigned for it.
+
+    An agent of whom the phase asks nothing does not report, and so not of those whom it assigned for it either.
+    """
+    quotas = policy.plan(state, ahead).copy()
     for name in frozen:
         quotas[:, policy.problem.agents.index(name)] = 0
     _require_countable(state, quotas)
-    return Plan(study=study, phase=phase, quotas=as_rows(quotas))
+    between = None if ahead is None else asked_with(quotas, ahead)
+    assigns = policy.problem.between == "assign"
+    return Plan(
+        study=study,
+        phase=phase,
+        quotas=as_rows(quotas),
+        between=() if between is None or not between.any() else as_rows(between),
+        most_ahead=tuple(policy.most_ahead(state, quotas, between).tolist()) if assigns else (),
+    )
 
 
-def next_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan | None:
+def next_plan(
+    policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
+) -> Plan | None:
     """The same, or None if there is no next phase: all is answered, or those who could be asked are frozen."""
     if state.finished:
         return None
-    plan = make_plan(policy, state, study, phase, frozen)
+    plan = make_plan(policy, state, study, phase, frozen, ahead)
     return plan if plan.array.any() else None
 
 

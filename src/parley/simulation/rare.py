@@ -87,6 +87,9 @@ def ruled_out_probability(
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
+    if policy.problem.between == "assign":
+        allowed = '"outside" or "leading": errors with people who are assigned between phases are counted, never tilted'
+        raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
     if replications < 1:
         raise InvalidInput("replications", found=replications, allowed="at least 1")
     if not instance.best[arm, agent]:

@@ -15,6 +15,7 @@ import numpy as np
 from parley.covariates import Pairs, Slopes
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
+from parley.policies.between import asked_with, people_ahead
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.rewards import Sampler
 from parley.rewards.privacy import with_noise
@@ -64,7 +65,7 @@ class Phase:
     """One phase of a single run."""
 
     number: int  # from 1
-    quotas: IntArray  # (arm, agent): drawn in this phase
+    quotas: IntArray  # (arm, agent): asked for in this phase
     before: State
     after: State
 
@@ -84,11 +85,13 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     """
     _check_fit(policy, instance)
     first, state, number, past = policy, policy.start((1,)), 0, list[Totals]()
-    slopes = _no_slopes(instance, 1)
+    slopes, between = _no_slopes(instance, 1), None
     while not state.finished.all():
-        quotas = policy.plan(state)
+        quotas = policy.plan(state, between)
+        between = None if between is None else asked_with(quotas, between)
+        ahead = _ahead(policy, state, quotas, between)
         if slopes is None:
-            fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy)
+            fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy, between=between)
         else:
             pairs = _draw_pairs(instance, seed, phase=number, counts=quotas, policy=policy)
             fresh, slopes = _adjusted(instance, pairs, slopes, seed=seed, block=0, phase=number)
@@ -98,7 +101,15 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
         past.append(fresh)
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
-        state = after
+        state, between = after, ahead
+
+
+def _ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | None) -> IntArray | None:
+    """`(..., arm, agent)`: whom sites assign for the next phase while this one waits for outcomes; None: nobody."""
+    problem = policy.problem
+    if problem.between != "assign":
+        return None
+    return people_ahead(problem, quotas, policy.most_ahead(state, quotas, between))
 
 
 def _asked_in(
@@ -235,26 +246,30 @@ class _Batch:
             kept.append(after.take(places))
         return Totals.concatenated(totals), Slopes.concatenated(kept)
 
-    def rewards(self, phase: int, members: IntArray, quotas: IntArray) -> Totals:
+    def rewards(self, phase: int, members: IntArray, quotas: IntArray, between: IntArray | None = None) -> Totals:
         """The draws of the remaining replications, each at its own place in its block's stream."""
-        counts, sums, squares = np.empty_like(quotas), np.empty(quotas.shape), np.empty(quotas.shape)
+        parts = []
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
             places = members[some] % self.block
-            padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
-            padded[places] = quotas[some]
+
+            def padded(draws: IntArray, places: IntArray = places, some: slice = some) -> IntArray:
+                whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
+                whole[places] = draws[some]
+                return whole
+
             drawn = _draw(
                 self.truths[truth],
                 self.environment,
                 self.seed + truth,
                 block=block,
                 phase=phase,
-                counts=padded,
+                counts=padded(quotas),
                 policy=self.policy,
+                between=None if between is None else padded(between),
             )
-            sums[some], squares[some] = drawn.sums[places], drawn.require_squares()[places]
-            counts[some] = drawn.counts[places]
-        return Totals(counts=counts, sums=sums, squares=squares)
+            parts.append(drawn[places])
+        return Totals.concatenated(parts)
 
     def of_truths(self, members: IntArray) -> Iterator[tuple[Tally, IntArray, slice]]:
         """For every truth with some of these replications: its tally, their numbers in it, and where they are."""
@@ -298,12 +313,16 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
         instance.require_distinct()
 
 
-def phase_totals(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Totals:
+def phase_totals(
+    instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
+) -> Totals:
     """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves.
 
-    These are the rewards at the sites: the noise of private reports is not in them.
+    `between` are the people who came before the phase and belong to it. These are the rewards at the sites: the noise
+    of private reports is not in them.
     """
-    return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False)[0]
+    early = None if between is None else between[None]
+    return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False, between=early)[0]
 
 
 def phase_pairs(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Pairs:
@@ -337,12 +356,15 @@ def _adjusted(
     return _reported(instance, totals, seed, block, phase), after
 
 
-def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray) -> IntArray:
+EARLY = 8  # the stream of people between phases; the next one says who of them drops out
+
+
+def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray, stream: int = 1) -> IntArray:
     """Counts without dropouts, if the policy accepts other counts than planned; otherwise they are replaced."""
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is None or not settings.dropout or settings.site_counts == "exact":
         return counts
-    chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
+    chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, stream)))
     return chance.binomial(counts, 1 - settings.dropout)
 
 
@@ -367,12 +389,21 @@ def _draw(
     counts: IntArray,
     policy: Policy | None = None,
     reported: bool = True,
+    between: IntArray | None = None,
 ) -> Totals:
-    """The rewards of a block in a phase; what is `reported` has the noise of private reports."""
+    """The rewards of a block in a phase; what is `reported` has the noise of private reports.
+
+    People `between` phases have the means of the phase before: they came while its outcomes were awaited.
+    """
     counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
     generator = _stream(seed, block, phase)
     drawn = make_environment(instance, environment, shifts)(generator, counts)
+    if between is not None:
+        then = drifted(instance, len(counts), seed=seed, block=block, phase=max(phase - 1, 0))
+        chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, EARLY)))
+        kept = _kept(policy, seed, block, phase, between, EARLY + 1)
+        drawn = replace(drawn, between=make_environment(instance, environment, then)(chance, kept))
     return _reported(instance, drawn, seed, block, phase) if reported else drawn
 
 
@@ -391,41 +422,49 @@ def _run(
     first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
     keeps = bool(truth.opens or truth.withdraws)
     slopes = _no_slopes(truth, len(members))
+    between: IntArray | None = None
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
-        """Record the replications that ended, by themselves or stopped."""
+        """Record the replications that ended, by themselves or stopped. Whom sites had assigned for another phase are
+        draws too.
+        """
         final, which = state.take(ended), members[ended]
         if keeps:  # a fold may be finished before its last phase, whose draws were made all the same
-            counts = np.sum([totals.counts[ended] for totals in past], axis=0)
+            counts = np.sum([totals.everybody.counts[ended] for totals in past], axis=0)
             final = replace(final, counts=counts, phase=np.full(final.phase.shape, phase))
         statuses = policy.statuses(final)
         if stopped:
             unfinished = np.isin(statuses, [OutcomeStatus.OPEN.value, OutcomeStatus.SETTLED.value])
             statuses = np.where(unfinished, OutcomeStatus.EXHAUSTED.value, statuses)
+        if between is not None:
+            final = replace(final, counts=final.counts + between[ended])
         for tally, own, some in batch.of_truths(which):
             tally.enter(own, final.take(some), statuses[some], phase)
         progress(len(which))
 
     while members.size:
-        quotas = policy.plan(state)
+        quotas = policy.plan(state, between)
+        between = None if between is None else asked_with(quotas, between)
         over = np.zeros(len(members), dtype=np.bool_)
         if max_samples is not None:
-            over = (state.counts + quotas).sum(axis=(-2, -1)) > max_samples
+            over = (state.counts + quotas + (0 if between is None else between)).sum(axis=(-2, -1)) > max_samples
         if over.any():
             enter(over, stopped=True)
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
+            between = None if between is None else between[~over]
             slopes = None if slopes is None else slopes.take(~over)
             past = [totals[~over] for totals in past]
             if not members.size:
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
+        ahead = _ahead(policy, state, quotas, between)
         if slopes is None:
-            fresh = batch.rewards(phase, members, quotas)
+            fresh = batch.rewards(phase, members, quotas, between)
         else:
             fresh, slopes = batch.pairs(phase, members, quotas, slopes)
         policy, state = _asked_in(first, truth, phase + 1, (policy, state), past)
-        state = policy.update(state, fresh)
+        state, between = policy.update(state, fresh), ahead
         watch(members, phase, fresh, state)
         if keeps:
             past.append(fresh)
@@ -433,5 +472,6 @@ def _run(
         if done.any():
             enter(done, stopped=False)
             members, state = members[~done], state.take(~done)
+            between = None if between is None else between[~done]
             slopes = None if slopes is None else slopes.take(~done)
             past = [totals[~done] for totals in past]

@@ -220,6 +220,9 @@ class SiteStatus(Model):
     missing: int
     withdrawn: Annotated[int, described("Marks as missing of people whose outcome was in.")]
     late: Annotated[int, described("Marks as missing after all places were given out.")]
+    ahead: Annotated[int, described("People who are assigned for the next phase.")]
+    takes_ahead: Annotated[bool, described("Whether whoever comes now is assigned for the next phase.")]
+    between: Annotated[int, described("People who were assigned for this phase before it.")]
     reserve: Annotated[int, described("People who replace somebody of their arm who may yet be missing.")]
     reported: bool
     closed: Annotated[str, described("Why nobody more is assigned, where the site closed its part.")]

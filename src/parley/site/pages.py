@@ -256,13 +256,12 @@ class Pages:
         if len(self._strata.sites) == 1:
             return []
         found = ((site.stratum, site.status()) for site in self._strata.sites)
-        return [{"name": name, "awaited": one["pending"], "needed": one["to_assign"] > 0} for name, one in found]
+        return [{"name": name, "awaited": one["pending"], "needed": _takes(one)} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         """A page of those awaited (overdue first), of all of this phase, or of all whose key has what is sought."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
-        book = people.current
-        of_phase = [people.persons[key] for key in book.keys] if book and not book.over else []
+        of_phase = people.in_progress
         awaited = [person for person in of_phase if people.awaits(person)]
         if people.rules.outcomes:  # else the first who came is due first
             awaited.sort(key=self._first_due)
@@ -309,7 +308,7 @@ class Pages:
 
     def _line(self, person: Person) -> dict[str, Any]:
         people = self._site.people
-        book = people.phases[person.phase]
+        book = people.book_of(person)
         awaited = people.awaits(person)
         fields = [self._field(person, one, one.name in awaited) for one in _outcomes(people.rules)]
         hidden = person.arm is None or people.rules.masked or people.rules.kits
@@ -462,6 +461,11 @@ def grace(site: Site) -> datetime | None:
 def _typed(text: str) -> float:
     """A number as the reader writes it."""
     return typed_number(text, thousands="." if get_decimal_symbol(_locale()) == "," else ",")
+
+
+def _takes(standing: Mapping[str, Any]) -> bool:
+    """Whether who comes now is assigned: for this phase, or for the next one."""
+    return standing["to_assign"] > 0 or bool(standing["takes_ahead"])
 
 
 def _whole(text: str) -> int:

@@ -112,13 +112,14 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
     decided = phases.decided(transaction, row.id)
     if int(state.phase) < decided:  # the present question was answered before the last phase
         counts = np.sum(
-            [phases.totals_of(transaction, row, study, phase).counts for phase in range(1, decided + 1)], axis=0
+            [phases.totals_of(transaction, row, study, phase).everybody.counts for phase in range(1, decided + 1)],
+            axis=0,
         )
     if row.phase <= decided:
         return np.asarray(counts)
     taken = phases.reports_of(transaction, row.id, row.phase, names)
     parts = [taken[name].report.totals if name in taken else None for name in study.agents]
-    return np.asarray(counts + Totals.columns(parts, len(study.arms)).counts)
+    return np.asarray(counts + Totals.columns(parts, len(study.arms)).everybody.counts)
 
 
 def _standing(
@@ -461,19 +462,22 @@ def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[
     flow = {name: np.zeros((len(study.arms), len(study.agents)), dtype=np.int64) for name in names}
     for phase in range(1, row.phase + 1):
         plan = phases.plan_of(transaction, row.id, phase)
-        flow["planned"] += 0 if plan is None else plan.array
+        flow["planned"] += 0 if plan is None else plan.array + np.array(plan.between or 0)
     for decision in decisions:
-        flow["counted"] += np.array(decision.counts)
+        flow["counted"] += np.array(decision.counts) + np.array(decision.between or 0)
         flow["missing"] += np.array(decision.missing or 0)
     if row.phase > len(decisions):
         for name, taken in phases.reports_of(transaction, row.id, row.phase).items():
             place = study.agents.index(name)
-            flow["undecided"][:, place] += taken.report.counts
+            early = taken.report.between
+            flow["undecided"][:, place] += taken.report.totals.everybody.counts
             flow["missing"][:, place] += taken.report.missing or 0
+            flow["missing"][:, place] += 0 if early is None else early.missing or 0
     corrections = [one.event.report for one in phases.corrections(transaction, row.id)]
     for (phase, name), report in {(one.phase, one.agent): one for one in corrections}.items():  # the last one of each
         before = phases.standing(transaction, row.id, phase, name)
-        parts = ((getattr(one.totals, part) for one in (before, report)) for part in ("counts", "sums", "squares"))
-        changed = np.any([one != other for one, other in parts], axis=0)
-        flow["corrected"][:, study.agents.index(name)] += np.where(changed, before.counts, 0)
+        for then, now in zip(before.totals.strata, report.totals.strata, strict=True):
+            parts = ((getattr(one, part) for one in (then, now)) for part in ("counts", "sums", "squares"))
+            changed = np.any([one != other for one, other in parts], axis=0)
+            flow["corrected"][:, study.agents.index(name)] += np.where(changed, then.counts, 0)
     return flow

@@ -191,6 +191,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
         raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", agent, study))
     place = phases.look_up(transaction, row, agent)
     frozen = place is not None and place.frozen is not None
+    early = phases.between(transaction, row, row.phase, agent)
     return row, answers.AgentAssignment(
         study=study,
         agent=agent,
@@ -204,6 +205,8 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
         frozen=frozen,
         rho=message.problem.rho,
         closed_arms=list(message.problem.dormant),
+        between=list(early.between) or None,
+        most_ahead=early.most_ahead,
         answer=_answer(transaction, row, agent) if message.problem.show_answer else None,
     )
 

@@ -4,12 +4,12 @@ and the policy's state between them.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam, func, select
 
 from parley.coordinator.answers import TakenReport
-from parley.coordinator.record import ledger
+from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states
@@ -95,17 +95,38 @@ def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | Non
     found = look_up(transaction, row, agent)
     if found is None:
         return None
-    return _place(found, None if found.reported is None else standing(transaction, row.id, row.phase, agent))
+    report = None if found.reported is None else standing(transaction, row.id, row.phase, agent)
+    return _place(found, report, between(transaction, row, row.phase, agent))
+
+
+class Between(NamedTuple):
+    """People of an agent who come between phases."""
+
+    between: tuple[int, ...] = ()  # per arm: who was assigned before a phase, for it
+    most_ahead: int = 0  # how many may be assigned for the next one
+
+
+def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Between:
+    """What the plan of a phase says of them; most studies send them away, and the plan is not read."""
+    study = studies.message(transaction, row)
+    if study.problem.between != "assign" or agent not in study.agents:
+        return Between()
+    plan, place = plan_of(transaction, row.id, phase), study.agents.index(agent)
+    return Between() if plan is None else Between(plan.between_of(place), plan.most_ahead_of(place))
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
     """An agent's place in the phase in progress, if no report stands in it."""
     found = look_up(transaction, row, agent)
-    return None if found is None or found.reported is not None else _place(found, None)
+    if found is None or found.reported is not None:
+        return None
+    return _place(found, None, between(transaction, row, row.phase, agent))
 
 
-def _place(found: Row[*tuple[Any, ...]], report: Report | None) -> Place:
+def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) -> Place:
     return Place(
+        between=early.between,
+        most_ahead=early.most_ahead,
         plan=found.plan_digest,
         draws=None if found.draws is None else tuple(read_json(found.draws)),
         frozen=found.frozen is not None,
@@ -114,9 +135,9 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None) -> Place:
     )
 
 
-def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Counted | None:
+def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
     """What an agent reported in a decided phase, with the last correction of it; None if there is nothing."""
-    found = phase_row(transaction, study, phase)
+    study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
     report = standing(transaction, study, phase, agent)
@@ -127,6 +148,8 @@ def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Cou
         draws=draws_of_many(transaction, study, phase, [agent])[agent],
         counts=report.counts,
         digest=same[-1] if same else report.digest,
+        between=between(transaction, row, phase, agent).between,
+        ahead=report.ahead,
     )
 
 

@@ -219,7 +219,7 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
     if isinstance(event, events.ReportCorrected):
-        found = phases.counted(transaction, row.id, event.report.phase, event.report.agent)
+        found = phases.counted(transaction, row, event.report.phase, event.report.agent)
         return replace(here, counted=found)
     if row.stage is not Stage.RUNNING or not isinstance(event, events.ReportAccepted | events.ReportQuarantined):
         return here
@@ -454,10 +454,10 @@ def _drawn(event: Event, before: Situation) -> int:
     """By how much the samples of the accepted reports grow."""
     match event:
         case events.ReportAccepted(report=report):
-            return sum(report.counts)
+            return report.people
         case events.ReportAmended(report=report):
             standing = before.place.standing if before.place else None
-            return sum(report.counts) - (sum(standing.counts) if standing else 0)
+            return report.people - (standing.people if standing else 0)
         case _:
             return 0
 

@@ -32,6 +32,7 @@ from parley.protocol import (
     StudyMessage,
     Trial,
     check_adjustment,
+    check_between,
     check_report,
     require_readable,
 )
@@ -114,6 +115,8 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         problem = study.problem
         check_report(report, draws, problem.noise, problem if study.flexible else None, problem.outcomes)
         check_adjustment(report, problem)
+        early = phases.between(transaction, row, report.phase, report.agent)
+        check_between(report, early.between, early.most_ahead, problem.noise)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)
@@ -182,7 +185,9 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         then = replace(trial, reports=found)
         recorded.append(then.totals)
         outcomes.append(then.outcome_totals)
-        settled.append(Settled(plan=plan, reports={agent: one.receipt.report for agent, one in taken.items()}))
+        digests = {agent: one.receipt.report for agent, one in taken.items()}
+        ahead = {agent: report.ahead for agent, report in found.items() if report.ahead}
+        settled.append(Settled(plan=plan, reports=digests, ahead=ahead))
     corrected = tuple(one.event for one in phases.corrections(transaction, row.id))
     return replace(
         trial,

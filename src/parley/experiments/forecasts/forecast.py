@@ -23,6 +23,7 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
+from parley.policies.between import asked_with, people_ahead
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.rewards.privacy import with_noise
 from parley.text.formatting import plural
@@ -116,9 +117,9 @@ def simulate_rest(
     ends = isinstance(problem.horizon, int)  # by itself, however long it takes
     cap = math.inf if ends else LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
-    days = np.zeros(continuations)
+    days, between = np.zeros(continuations), None
     while not running.finished.all() and monotonic() - begun < seconds:
-        quotas = policy.plan(running).copy()
+        quotas = policy.plan(running, between).copy()
         quotas[:, :, idle] = 0
         over = (running.counts.sum(axis=(-2, -1)) > cap) | (running.phase - state.phase >= MOST_ROUNDS)
         quotas[over] = 0
@@ -126,7 +127,11 @@ def simulate_rest(
             break
         if problem.rate is not None:
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
-        running = policy.update(running, with_noise(draw(generator, quotas), generator, problem.noise))
+        fresh = with_noise(draw(generator, quotas), generator, problem.noise)
+        early = None if between is None else draw(generator, asked_with(quotas, between))
+        assigns = problem.between == "assign"
+        ahead = people_ahead(problem, quotas, policy.most_ahead(running, quotas, between)) if assigns else None
+        running, between = policy.update(running, replace(fresh, between=early)), ahead
     return Forecast(
         study_costs=StudyCosts(
             samples=running.counts.sum(axis=(-2, -1)),

@@ -59,6 +59,7 @@ class EvidenceRacing(Elimination):
         "rho",
         "dormant",
         "covariate",
+        "between",
     }
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
@@ -372,6 +373,7 @@ class EvidenceRacing(Elimination):
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
         same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
+        same_shape &= totals.between is None  # or it comes back here stratum by stratum
         return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def phase(self, state: Wealth, fresh: Totals) -> Phase:

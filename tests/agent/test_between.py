@@ -1,0 +1,202 @@
+"""A site while outcomes are awaited: whoever comes is assigned for the next phase, and reported apart."""
+
+from collections import Counter
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from scipy.stats import chisquare
+from tests.agent.test_site_page import Desk
+from tests.agent.test_worker import plan
+
+from parley.agent.journal import RulesSeen
+from parley.agent.plans import NotYet
+from parley.agent.privacy import Disclosure, SitePolicy
+from parley.agent.site import Site
+from parley.errors import NotNow, WrongPlan
+from parley.protocol.messages import BetweenTotals
+
+ASSIGNS = RulesSeen(between="assign", flexible=True)
+ARMS = ("x", "y")
+
+
+def begun(folder, *, draws=(4, 2), most=3, rules=ASSIGNS, **options):
+    site = Site(folder, study="s", agent="a", key=b"k" * 32, rules=rules, **options)
+    site.begin(phase=1, plan="b" * 64, arms=ARMS, draws=draws, most_ahead=most)
+    return site
+
+
+def filled(site, count, first=0):
+    return [site.assign(f"p-{number}") for number in range(first, first + count)]
+
+
+def noted(site, numbers, value=1.0):
+    for number in numbers:
+        site.outcome(f"p-{number}", value)
+
+
+def first_phase(draws=(4, 2), most=3):
+    return plan(draws=draws, most_ahead=most)
+
+
+def second_phase(between, draws=(1, 1), most=0):
+    return plan(phase=2, plan="c" * 64, draws=draws, between=between, most_ahead=most)
+
+
+def test_who_comes_while_outcomes_are_awaited_gets_an_arm_of_the_plan_in_progress_up_to_the_most(tmp_path):
+    with begun(tmp_path) as site:
+        given = filled(site, 10)
+        assert [one.counted for one in given] == [True] * 9 + [False], "six of the phase, three ahead, then outside"
+        assert site.assign("p-7").arm == given[7].arm, "for ever the same"
+        found = site.status()
+        assert (found["assigned"], found["ahead"], found["takes_ahead"], found["outside"]) == (6, 3, False, 1)
+        assert found["pending"] == 6, "those of the next phase are not waited for in this one"
+
+
+def test_nobody_is_ahead_where_the_study_sends_them_away(tmp_path):
+    with begun(tmp_path, most=0, rules=RulesSeen(flexible=True)) as site:
+        assert [one.counted for one in filled(site, 7)] == [True] * 6 + [False]
+
+
+def test_arms_ahead_are_drawn_in_the_proportions_of_the_plan_without_replacement(tmp_path):
+    seen = Counter()
+    for number in range(300):
+        with Site(tmp_path / str(number), study="s", agent="a", key=number.to_bytes(32, "big"), rules=ASSIGNS) as site:
+            site.begin(phase=1, plan="b" * 64, arms=ARMS, draws=(2, 1), most_ahead=1)
+            seen[filled(site, 4)[-1].arm] += 1
+    assert chisquare([seen["x"], seen["y"]], [200, 100]).pvalue > 1e-4
+    with begun(tmp_path / "all", most=6) as site:
+        assert Counter(one.arm for one in filled(site, 12)[6:]) == {"x": 4, "y": 2}
+
+
+def test_they_are_reported_apart_with_the_next_phase_and_enter_nothing_before_it(tmp_path):
+    with begun(tmp_path) as site:
+        given = filled(site, 9)
+        noted(site, [6], 77.0)  # an early outcome, of the next phase
+        noted(site, range(6))
+        told = site(first_phase())
+        by_arm = Counter(one.arm for one in given[6:])
+        assert told.ahead == (by_arm["x"], by_arm["y"])
+        assert told.totals.sums.tolist() == [4.0, 2.0], "nothing of those who came between"
+        assert told.between is None
+        assert filled(site, 1, 9)[0].counted is False, "the report told how many there are: nobody is added"
+        asked = second_phase(told.ahead)
+        with pytest.raises(NotYet, match="2 people to assign, 2 outcomes to come"):
+            site(asked)
+        filled(site, 2, 20)
+        noted(site, [20, 21, 7], 2.0)
+        site.missing("p-8")
+        delivered = site(asked)
+        assert delivered.totals.counts.tolist() == [1, 1]
+        early = delivered.between
+        assert sum(early.counts) + sum(early.missing) == 3
+        assert tuple(c + m for c, m in zip(early.counts, early.missing, strict=True)) == told.ahead
+        assert sum(early.sums) == 79.0
+        with pytest.raises(NotNow, match="phase 2, in which 'p-7' was assigned, is reported"):
+            site.outcome("p-7", 3.0)
+        report = Disclosure(site.people.rules).report(asked, delivered, None)
+        assert report.between == early
+        assert site(asked).between == early, "the same again"
+
+
+def test_another_process_reads_the_same_from_the_journal(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 9)
+        noted(site, range(9))
+        told = site(first_phase()).ahead
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
+        status = site.status()
+    with Site(tmp_path, study="s", agent="a") as site:
+        assert site.status() == status
+        filled(site, 2, 20)
+        noted(site, [20, 21])
+        assert sum(site(second_phase(told)).between.counts) == 3
+
+
+def test_a_plan_that_counts_on_others_is_refused(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 9)
+        noted(site, range(6))
+        told = site(first_phase()).ahead
+        with pytest.raises(WrongPlan, match=r"counts on .* people who were assigned for it, and this site told of"):
+            site(second_phase((told[0] + 1, told[1])))
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
+
+
+def test_those_of_a_phase_without_their_report_are_not_counted(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 9)
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1))  # the study went on without this site
+        with pytest.raises(NotNow, match="was decided without a report from here"):
+            site.outcome("p-8", 1.0)
+        filled(site, 2, 20)
+        noted(site, [20, 21])
+        assert site(plan(phase=2, plan="c" * 64, draws=(1, 1))).between is None
+
+
+def test_an_entry_of_the_next_phase_does_not_restart_the_grace_of_this_one(tmp_path):
+    desk = Desk(
+        tmp_path, rules=RulesSeen(between="assign", flexible=True, grace_hours=24.0), draws=(1, 1), most_ahead=1
+    )
+    filled(desk.site, 2)
+    noted(desk.site, range(2))
+    sends = desk.site.sends_at
+    desk.now += timedelta(hours=3)
+    filled(desk.site, 1, 2)
+    noted(desk.site, [2])
+    assert desk.site.sends_at == sends
+    desk.site.outcome("p-0", 0.5)
+    assert desk.site.sends_at > sends
+
+
+def test_a_withdrawn_arm_is_given_to_nobody_ahead_and_small_cells_are_missing(tmp_path):
+    with begun(tmp_path, most=6, policy=SitePolicy(smallest_cell=3)) as site:
+        filled(site, 6)
+        site.close_arms(("y",))
+        ahead = filled(site, 4, 6)
+        assert [one.arm for one in ahead] == ["x"] * 4
+        assert not filled(site, 1, 10)[0].counted, "no place of an open arm is left"
+        noted(site, range(6))
+        told = site(first_phase(most=6)).ahead
+        assert told == (4, 0)
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(4, 0), between=told)
+        filled(site, 4, 20)
+        noted(site, [*range(20, 24), 6, 7])
+        site.missing("p-8")
+        site.missing("p-9")
+        early = site(second_phase(told, draws=(4, 0))).between
+        assert early == BetweenTotals(counts=(0, 0), sums=(0.0, 0.0), squares=(0.0, 0.0), missing=(4, 0))
+
+
+def test_an_outcome_of_them_is_corrected_in_the_report_of_their_phase(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 9)
+        noted(site, range(9))
+        told = site(first_phase()).ahead
+        asked = second_phase(told)
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
+        filled(site, 2, 20)
+        noted(site, [20, 21])
+        disclosure = Disclosure(site.people.rules)
+        first = disclosure.report(asked, site(asked), None)
+        assert site.correct([("p-7", 0.0)]) == 2
+        arms, rewards, _ = site.corrected_rewards(2)
+        again = disclosure.corrected(arms, first, rewards, None, between=site.corrected_between(2))
+        assert sum(first.between.sums) - sum(again.between.sums) == 1.0
+        assert (again.sums, again.ahead, again.between.counts) == (first.sums, first.ahead, first.between.counts)
+
+
+def test_a_chain_of_phases_each_with_its_own(tmp_path):
+    with begun(tmp_path, draws=(2, 2), most=2) as site:
+        asked, told, start = first_phase((2, 2), 2), [], 0
+        for phase in range(2, 6):
+            filled(site, 6, start)
+            noted(site, range(start + 6)) if phase == 2 else noted(site, range(start - 2, start + 4))
+            delivered = site(asked)
+            told.append(delivered.ahead)
+            assert (sum(delivered.between.counts) if phase > 2 else 2) == 2
+            asked = plan(phase=phase, plan=str(phase) * 64, draws=(2, 2), between=delivered.ahead, most_ahead=2)
+            site.begin(phase=phase, plan=asked.plan, arms=ARMS, draws=(2, 2), between=delivered.ahead, most_ahead=2)
+            start += 6
+        assert all(sum(one) == 2 for one in told)
+        assert all(a.phase < b.phase for a, b in pairwise(list(site.people.persons.values())[::6]))

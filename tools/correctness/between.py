@@ -1,0 +1,118 @@
+"""People who are assigned between phases: errors, days saved, and samples that it costs.
+
+`python -m tools.correctness between` (make between) rewrites the figures of docs/between.md. Errors are counted where
+two arms tie for the best: how often the first is ruled out. Beside the rule stands the one that looks like it, which
+counts people between phases as the next phase's first draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+
+from parley.policies import EvidenceRacing, State, make_policy
+from parley.problem import Drift, Instance, Problem
+from parley.rewards import make_model
+from parley.simulation import simulate
+from parley.study import load_study
+from parley.totals import Totals
+
+PAGE = DOCS / "between.md"
+DELTA = 0.05
+HAIR = 1e-9  # by which the first arm is the best: a tie, whose right answer is known
+TREND = 0.5  # standard deviations by which all arms rise from phase to phase
+DELAYS = (14, 30, 90)
+SHARES = (0.25, 0.5, 1.0)
+DAYS_RUNS = 1_000
+WEIGHTS = ((0.7, 0.4), (0.3, 0.6))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled(EvidenceRacing):
+    """Counts people between phases as the next phase's first draws, which is wrong."""
+
+    def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
+        return self.update(state, early + own)
+
+
+# By name: the reward model, two arms that tie at this level and others below, the scale, and settings.
+TIES = {
+    "known scale, 2 arms": ({"scale": 1.0}, (0.0, 0.0), 1, {"price": [[1.0], [4.0]]}),
+    "known scale, 3 arms": ({"scale": 1.0}, (0.0, 0.0, -0.3), 1, {}),
+    "known scale, 3 arms, 2 sites": ({"scale": 1.0}, (0.0, 0.0, -0.3), 2, {}),
+    "unknown scale, 3 arms": ({"scale": "unknown"}, (0.0, 0.0, -0.3), 1, {}),
+    "yes or no, 2 arms": ({"kind": "binary"}, (0.3, 0.3), 1, {"price": [[1.0], [4.0]]}),
+    "a tolerance of 0.1, 3 arms": ({"scale": 1.0}, (0.0, -0.1, -0.4), 1, {"tolerance": 0.1}),
+}
+
+
+def tie(name: str, trend: float) -> Instance:
+    """Of `TIES`, whose first arm alone is right."""
+    noise, levels, sites, settings = TIES[name]
+    problem = Problem(
+        arms=len(levels),
+        weights=WEIGHTS if sites == 2 else [[1.0]],
+        delta=DELTA,
+        noise=make_model(**noise),
+        between="assign",
+        most_between=1.0,
+        max_rounds=6,
+        answers="each",
+        **settings,
+    )
+    means = np.outer(levels, np.ones(sites))
+    means[0] += HAIR
+    spread = float(np.sqrt(problem.noise.true_variances(means, 1.0)).max()) if "kind" in noise else 1.0
+    return Instance(problem=problem, means=means, scale=1.0 if "scale" in noise else None, drift=_trend(trend * spread))
+
+
+def _trend(step: float) -> Drift | None:
+    return Drift(given=(step, -step) * 3) if step else None
+
+
+def errors(task: tuple[str, float, bool, int]) -> float:
+    """The share of studies that rule the first arm out."""
+    name, trend, pooled, runs = task
+    instance = tie(name, trend)
+    policy = (Pooled if pooled else EvidenceRacing)(problem=instance.problem)
+    return simulate(policy, instance, replications=runs, seed=SEED).error_rate
+
+
+def hospitals(task: tuple[int, float | None]) -> tuple[float, float, float, float]:
+    """Four hospitals whose outcomes come after a delay: samples, rounds, days, share of wrong studies."""
+    delay, share = task
+    truth = load_study(DOCS.parent / "examples" / "four-hospitals.toml").require_truth()
+    assigns = {} if share is None else {"between": "assign", "most_between": share}
+    instance = replace(truth, problem=truth.problem.with_(delay=float(delay), **assigns))
+    found = simulate(make_policy("evidence", instance.problem), instance, replications=DAYS_RUNS, seed=SEED)
+    assert found.days is not None
+    return float(found.costs.mean()), float(found.rounds.mean()), float(found.days.mean()), found.error_rate
+
+
+def between(runs: int, workers: int) -> bool:
+    """Both tables of the page. Whether the rule errs as promised."""
+    tasks = [(name, trend, pooled, runs) for name in TIES for trend in (0.0, TREND) for pooled in (False, True)]
+    wrong = dict(in_parallel(errors, tasks, workers))
+    columns = ("at a tie", "no trend", "a trend", "pooled, no trend", "pooled, a trend")
+    rows = [
+        (name, *(f"{wrong[name, trend, pooled, runs]:.4f}" for pooled in (False, True) for trend in (0.0, TREND)))
+        for name in TIES
+    ]
+    fill(PAGE, "errors", table(columns, rows))
+    tried = [(delay, share) for delay in DELAYS for share in (None, *SHARES)]
+    found = dict(in_parallel(hospitals, tried, workers))
+    columns = ("delay", "`between`", "samples", "rounds", "days", "days saved", "more samples", "wrong")
+    lines = []
+    for delay, share in tried:
+        (samples, rounds, days, lost), usual = found[delay, share], found[delay, None]
+        named = "`outside`" if share is None else f"`assign`, at most {share:g}"
+        saved = "" if share is None else f"{100 * (1 - days / usual[2]):.0f} %"
+        more = "" if share is None else f"{100 * (samples / usual[0] - 1):.0f} %"
+        lines.append(
+            (f"{delay} days", named, f"{samples:,.0f}", f"{rounds:.2f}", f"{days:.0f}", saved, more, f"{lost:.3f}")
+        )
+    fill(PAGE, "days", table(columns, lines))
+    chance = 3 * np.sqrt(DELTA * (1 - DELTA) / runs)
+    return all(share <= DELTA + chance for (_, _, pooled, _), share in wrong.items() if not pooled)
