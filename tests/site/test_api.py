@@ -168,3 +168,37 @@ def test_answers_have_the_form_that_the_document_says(line):
                 operation.validate_response(schemathesis.Response.from_any(answer))
                 checked += 1
     assert checked == 22
+
+
+def test_a_page_tells_people_of_every_operation_and_every_shape(line):
+    line.headers.pop("Authorization")
+    page, document = line.get("/v1/docs").text, line.get("/v1/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            assert f"<code>{method.upper()} {path}</code>" in page
+            assert f'<h2 id="{told["operationId"]}">' in page
+    for name, shape in document["components"]["schemas"].items():
+        assert f'<h3 id="{name}">' in page
+        assert all(f"<code>{field}</code>" in page for field in shape["properties"])
+    assert "The stratum, by the study&#39;s name for it" in page
+
+
+def test_the_contract_of_an_allocation(line, site):
+    """What data systems rely on: 201 once, then 200 with the same allocation, whatever was lost on the way."""
+    subject = {"participant": "S-001"}
+    first = line.post("/v1/assignments", json=subject)
+    assert first.status_code == 201
+    assert first.json().keys() == {"participant", "phase", "arm", "counted", "again"}
+    for _ in range(3):
+        again = line.post("/v1/assignments", json=subject)
+        assert (again.status_code, again.json()) == (200, first.json() | {"again": True})
+    assert len(site.people.persons) == 1
+    for wrong, detail in (
+        ({"participant": "S-002", "stratum": "old"}, "stratum: found 'old'; allowed: Lyon"),
+        ({"participant": "S-002", "covariate": 50}, "covariate: found 50.0; allowed: nothing"),
+        ({"subject": "S-002"}, "subject"),
+    ):
+        refused = line.post("/v1/assignments", json=wrong)
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
+        assert detail in refused.json()["detail"]
+    assert len(site.people.persons) == 1

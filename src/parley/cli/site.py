@@ -321,6 +321,47 @@ def unmask(opened: _OpenSite, key: str, by: str, reason: str, emergency: bool, a
     opened.settle()
 
 
+_field_option = click.option(
+    "--field",
+    "fields",
+    type=(str, str),
+    multiple=True,
+    metavar="OUTCOME FIELD",
+    help="The field that holds an outcome (reward, or a further one) where it has another name.",
+)
+
+
+@site_command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@_field_option
+@click.option("--missing", multiple=True, metavar="CODE", help="A code of the project for a value that will not come.")
+@_with_site
+def import_outcomes(
+    opened: _OpenSite, file: str, fields: tuple[tuple[str, str], ...], missing: tuple[str, ...]
+) -> None:
+    """Note the outcomes in FILE, a CSV as REDCap exports it: all of them, or none if one is wrong.
+
+    The first column is the record's id. Empty cells and columns of REDCap's own are ignored.
+    """
+    from parley.agent.redcap import outcomes_in, take
+
+    found = outcomes_in(Path(file).read_bytes(), file, opened.strata, dict(fields), missing)
+    say(f"{plural(take(found, file, opened.strata), 'outcome')} noted.")
+    opened.settle()
+
+
+@site_command.command("export")
+@click.argument("file", type=click.Path(dir_okay=False))
+@_field_option
+@_with_site
+def export_allocations(opened: _OpenSite, file: str, fields: tuple[tuple[str, str], ...]) -> None:
+    """Write everybody who came to FILE, a CSV that REDCap imports: stratum, arm or kit, date, outcomes."""
+    from parley.agent.redcap import allocations_out
+
+    write_whole(Path(file), allocations_out(opened.strata, dict(fields)), mode=SECRET)
+    say(f"Written to {file}.")
+
+
 _outcome_option = click.option("--of", "named", default="", help="A further outcome of the study; default: the reward.")
 
 

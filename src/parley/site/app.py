@@ -464,6 +464,7 @@ def create_app(
             *map(route, table),
             page("/", pages.page),
             page("/enter", pages.enter),
+            page("/v1/docs", pages.api),
             Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
             Mount("/own", StaticFiles(directory=HERE / "static")),
         ],

@@ -100,6 +100,11 @@ class Pages:
             fields = await self._access.form(request)
             return await anyio.to_thread.run_sync(self._asked(fields)._answer, request, fields)
 
+    async def api(self, request: Request) -> Response:
+        """The OpenAPI document for people: what programs may call, in English."""
+        with self._reading(request):
+            return self._show(request, "api.html", document=request.app.state.openapi())
+
     def refused(self, request: Request, status: int, error: Exception) -> Response:
         with self._reading(request):
             return self._show(request, "refused.html", status=status, detail=translated(error.args[0]))

@@ -1,0 +1,113 @@
+"""Tables in the form of a REDCap export: outcomes in, allocations out.
+
+The first column is the record's id, whatever the project calls it. Columns of REDCap's own, such as the event and the
+data access group, are ignored; a record may have a row for every event, and an empty cell says nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from parley.agent.outcomes import PRIMARY
+from parley.agent.site import YES_OR_NO, Entered
+from parley.agent.strata import Strata
+from parley.errors import InvalidInput
+from parley.validation.tables import Row, Table, number_in, read_table, wrong_cell
+
+RECORD, GROUP = "record_id", "redcap_data_access_group"
+WORDS = {"yes": 1.0, "no": 0.0}
+ALLOCATED = ("stratum", "allocation", "allocation_date", "in_study", "voided")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A value of a table, and where it stands."""
+
+    line: int
+    field: str
+    entered: Entered
+
+
+def fields_of(strata: Strata, named: Mapping[str, str]) -> dict[str, str]:
+    """Outcome -> the field that holds it: as it is `named`, or else as the study calls it, the reward `reward`."""
+    known = [PRIMARY, *(one.name for one in strata.rules.outcomes)]
+    for name in named:
+        if (name if name != "reward" else PRIMARY) not in known:
+            allowed = ", ".join(one or "reward" for one in known)
+            raise InvalidInput("--field", found=repr(name), allowed=allowed)
+    return {one: named.get(one or "reward", one or "reward") for one in known}
+
+
+def outcomes_in(
+    data: bytes, source: str, strata: Strata, named: Mapping[str, str], missing: Collection[str] = ()
+) -> list[Found]:
+    """Every outcome that a table has; cells with a code of the `missing` say that none will come."""
+    fields = fields_of(strata, named)
+    table = read_table(data, source, needed=())
+    shown = {outcome: field.lower() for outcome, field in fields.items() if field.lower() in table.columns}
+    if not shown or not table.columns:
+        allowed = f"a record's id in the first column, and one of {', '.join(fields.values())}"
+        raise wrong_cell(source, 1, "", f"the columns {', '.join(table.columns)}"[:200], allowed)
+    yes_no = {PRIMARY: strata.rules.values == YES_OR_NO}
+    yes_no |= {one.name: one.values == YES_OR_NO for one in strata.rules.outcomes}
+    found: list[Found] = []
+    seen: dict[tuple[str, str], int] = {}
+    for row in table.rows:
+        key = row.values[table.columns[0]]
+        for outcome, field in shown.items():
+            if not row.values.get(field):
+                continue
+            if (key, outcome) in seen:
+                allowed = f"one value of a record, in one event; it is in line {seen[key, outcome]}"
+                raise wrong_cell(source, row.line, field, f"another value of {key!r}", allowed)
+            seen[key, outcome] = row.line
+            value = None if row.values[field] in missing else _value(table, row, field, yes_no=yes_no[outcome])
+            found.append(Found(line=row.line, field=field, entered=Entered(key, value, outcome)))
+    return found
+
+
+def _value(table: Table, row: Row, field: str, *, yes_no: bool) -> float:
+    word = WORDS.get(row.values[field].lower()) if yes_no else None
+    return number_in(table, row, field) if word is None else word
+
+
+def take(found: Iterable[Found], source: str, strata: Strata) -> int:
+    """Note all of them, or none if one is wrong; returns how many."""
+    rows = list(found)
+    for row, wrong in zip(rows, strata.record([one.entered for one in rows]), strict=True):
+        if isinstance(wrong, InvalidInput):
+            raise wrong_cell(source, row.line, row.field, str(wrong.found), wrong.allowed)
+        if wrong is not None:
+            raise wrong_cell(source, row.line, row.field, repr(row.entered.participant), str(wrong))
+    return len(rows)
+
+
+def allocations_out(strata: Strata, named: Mapping[str, str]) -> str:
+    """Everybody who came, by record: site, stratum, arm or kit, and what is known of them."""
+    fields = fields_of(strata, named)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([RECORD, GROUP, *ALLOCATED, *fields.values()])
+    with strata.turn():
+        for site in strata.sites:
+            for person in site.people.persons.values():
+                arm = "" if person.arm is None else site.people.phases[person.phase].plan.arms[person.arm]
+                cells = [person.key, strata.place, site.rules.stratum, person.kit if site.rules.kits else arm]
+                cells += [f"{person.at:%Y-%m-%d}" if person.at else "", "1" if person.counted else "0"]
+                cells.append("1" if person.voided else "0")
+                values = (person.value(outcome) for outcome in fields)
+                writer.writerow(map(_safe, [*cells, *("" if one is None else f"{one!r}" for one in values)]))
+    return text.getvalue()
+
+
+def _safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers stay."""
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}" if cell.startswith(FORMULA) else cell
+    return cell
