@@ -345,3 +345,23 @@ def test_the_first_phase_is_evidence():
     counts = np.full((2, 1), 10_000)
     state = policy.update(policy.start(), Totals(counts=counts, sums=counts * [[1.0], [0.0]]))
     assert state.active[:, 0].tolist() == [True, False]
+
+
+LIMITS = ({}, {"max_rounds": 3}, {"max_samples": 900}, {"max_rounds": 3, "max_samples": 900})
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=lambda limits: "-".join(limits) or "none")
+@pytest.mark.parametrize("rate", [0.25, 0.03])
+def test_a_live_study_goes_the_way_of_a_batch_to_its_last_look(limits, rate):
+    """A live study has no leading axis. Its last look has bets that are normal beside some that are exact."""
+    instance = sites(0.0, NORMAL, rate, 0.05, **limits)
+    policy, generator = make_policy("evidence", instance.problem), np.random.default_rng(3)
+    alone, batch = policy.start(), policy.start((1,))
+    while not alone.finished:
+        quotas = policy.plan(alone)
+        np.testing.assert_array_equal(quotas, policy.plan(batch)[0])
+        sums = generator.binomial(quotas, instance.means).astype(np.float64)
+        alone = policy.update(alone, Totals(counts=quotas, sums=sums))
+        batch = policy.update(batch, Totals(counts=quotas[None], sums=sums[None]))
+        np.testing.assert_array_equal(alone.log_pairs, batch.log_pairs[0])
+    assert batch.finished.all()

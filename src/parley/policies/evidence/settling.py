@@ -60,7 +60,7 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
         level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
     )
     won = model.payoff(bets)
-    over = phase.last[tuple(replication)]
+    over = np.broadcast_to(phase.last[tuple(replication)], missing.shape)
     final = over if contrasts.closes is None else over | contrasts.closes[betting]
     if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
         won = np.where(final, all_in, won)
