@@ -1,6 +1,6 @@
 """How well the next arm of a site can be guessed by somebody who saw all before it and knows that the plan is equal.
 
-`python -m tools.correctness concealment` prints the table of docs/site.md. The observer guesses the likeliest arm, by
+`python -m tools.correctness concealment` prints the table of docs/appendix. The observer guesses the likeliest arm, by
 Bayes' rule: the best that anybody can do without the site's key.
 """
 
@@ -10,14 +10,14 @@ from collections import defaultdict
 from math import lgamma
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.common import APPENDIX, SEED, table
 
 from parley.agent import journal
 from parley.agent.people import People, drawn_arm
 from parley.site.pages import about
 
 SIZES = tuple(range(2, 7))  # people of an arm in a block of random size
-PAGE = DOCS / "site.md"
+PAGE = APPENDIX / "site.md"
 SURE = 1 - 1e-12
 MARKS = ("<!-- concealment -->", "<!-- /concealment -->")
 Guess = tuple[float, float]  # the share of people whose arm is certain, and of those whose arm is guessed right

@@ -1,6 +1,6 @@
 """Other counts than planned at near-ties: sites that deliver what they can, and some that choose by the rewards.
 
-`python -m tools.correctness flexible` runs every cell and rewrites the table in docs/site.md.
+`python -m tools.correctness flexible` runs every cell and rewrites the table in docs/appendix/site.md.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.common import APPENDIX, SEED, table
 from tools.correctness.near_ties import Cell, allowance
 
 from parley.policies import make_policy
@@ -122,7 +122,7 @@ CELLS = (
     ("wcpe", Cell(arms=2, agents=1), 20_000),
 )
 MOST_SINGLE = 200  # replications of whoever looks at single outcomes
-PAGE = DOCS / "site.md"
+PAGE = APPENDIX / "site.md"
 MARKS = ("<!-- flexible -->", "<!-- /flexible -->")
 
 
