@@ -133,7 +133,7 @@ tables: setup    ## tables of people: errors on skewed money and many zeros, int
 drift: setup     ## errors when means move between phases (an hour); rewrites part of docs/appendix/drift.md
 	$(BIN)/python -m tools.correctness drift
 
-between: setup   ## people assigned between phases: errors, days saved, samples (20 minutes); rewrites part of docs/between.md
+between: setup   ## people assigned between phases: errors, days saved, samples (20 minutes); rewrites part of docs/appendix/between.md
 	$(BIN)/python -m tools.correctness between
 
 forecasts: setup ## how often the forecast of a study in progress holds (minutes); rewrites part of docs/dashboard.md

@@ -632,7 +632,8 @@ class StudySettings:
     between: str = setting(
         "outside", (str,), choice("outside", "leading", "assign"),
         'a person who comes to a site when its phase needs no one else stays `"outside"` of the study, gets the '
-        '`"leading"` arm of the plan without being counted, or is [`"assign"`ed for the next phase](between.md)',
+        '`"leading"` arm of the plan without being counted, or is [`"assign"`ed for the next '
+        "phase](changes.md#people-who-come-between-phases)",
         default='`"outside"`', section="sites", sentence="people who come between phases: {value}",
         affects_decisions=True, always_supported=("leading",),
     )

@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/appendix")
     moving.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     moving.add_argument("--only", choices=("policies", "ties"))
-    waiting = work.add_parser("between", help="people assigned between phases: errors, days saved; docs/between.md")
+    waiting = work.add_parser("between", help="people assigned between phases: errors, days saved; docs/appendix")
     waiting.add_argument("--replications", type=int, default=20_000, help="of every tie")
     late = work.add_parser("arms", help="late arms, and errors when arms come and go; rewrites part of docs/appendix")
     late.add_argument("--replications", type=int, default=5000, help="of every tie")

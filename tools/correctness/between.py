@@ -1,6 +1,6 @@
 """People who are assigned between phases: errors, days saved, and samples that it costs.
 
-`python -m tools.correctness between` (make between) rewrites the figures of docs/between.md. Errors are counted where
+`python -m tools.correctness between` (make between) rewrites the figures of docs/appendix. Errors are counted where
 two arms tie for the best: how often the first is ruled out. Beside the rule stands the one that looks like it, which
 counts people between phases as the next phase's first draws.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
 
 from parley.policies import EvidenceRacing, State, make_policy
 from parley.problem import Drift, Instance, Problem
@@ -19,7 +19,7 @@ from parley.simulation import simulate
 from parley.study import load_study
 from parley.totals import Totals
 
-PAGE = DOCS / "between.md"
+PAGE = APPENDIX / "between.md"
 DELTA = 0.05
 HAIR = 1e-9  # by which the first arm is the best: a tie, whose right answer is known
 TREND = 0.5  # standard deviations by which all arms rise from phase to phase

@@ -1,6 +1,6 @@
 """People who come while outcomes of a phase are awaited: assigned for the next phase, by the plan in progress.
 
-docs/between.md has the proof that they may be counted, and what they save.
+docs/changes.md has the proof that they may be counted, and what they save.
 """
 
 import numpy as np

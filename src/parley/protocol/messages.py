@@ -263,7 +263,7 @@ def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[flo
 
 
 class BetweenTotals(Model, omit_defaults=True):
-    """What came of the people whom a site had assigned before the phase, for it (docs/between.md); per arm."""
+    """What came of the people whom a site had assigned before the phase, for it (docs/changes.md); per arm."""
 
     counts: Counts
     sums: Sums
