@@ -131,6 +131,46 @@ def test_totals_of_a_phase(tmp_path):
         make(source)(plan())
 
 
+def drawn(delivery):
+    return {one.name: (one.totals.counts.tolist(), one.totals.sums.tolist(), one.missing) for one in delivery.outcomes}
+
+
+def test_totals_of_further_outcomes(tmp_path):
+    """Each with its own counts and missing ones, which together are those of the phase."""
+    write_sqlite(tmp_path, ROWS)
+    url = f"sqlite:///{tmp_path / 'house.db'}"
+    cells = "'x' AS arm, 2 AS count, 1 AS sum, 1 AS squares, {} AS harm_count, 1 AS harm_sum, 1 AS harm_squares, "
+    cells += "1 AS harm_missing, 2 AS vas_count, 6.5 AS vas_sum, 22.25 AS vas_squares, 0 AS vas_missing"
+    other = "UNION ALL SELECT 'y', 1, 0, 0, 1, 1, 1, 0, 1, 3, 9, NULL"
+    outcomes = {"harm": "harm", "Pain": "vas"}
+    found = make(configured(tmp_path, url, f"SELECT {cells.format(1)} {other}"), outcomes=outcomes)(plan())
+    assert drawn(found) == {"harm": ([1, 1], [1.0, 1.0], (1, 0)), "Pain": ([2, 1], [6.5, 3.0], (0, 0))}
+    assert [one.missing for one in plan().report(found).outcomes] == [(1, 0), ()]
+    with pytest.raises(InvalidInput, match="harm_count and harm_missing of x: found 2 and 1; allowed: together 2"):
+        make(configured(tmp_path, url, f"SELECT {cells.format(2)} {other}"), outcomes=outcomes)(plan())
+    few = configured(tmp_path, url, "SELECT 'x' AS arm, 2 AS count, 1 AS sum, 1 AS squares")
+    with pytest.raises(InvalidInput, match="column harm_count: found the columns arm, count, sum, squares"):
+        make(few, outcomes=outcomes)(plan())
+
+
+def test_further_outcomes_from_a_query_and_a_parquet_file(tmp_path):
+    """As from CSV: an empty cell is waited for, a word says that nothing will come."""
+    columns = {"arm": ["x", "y", "x"], "reward": [1.0, 0.0, 0.0], "harm": ["0", "1", "missing"], "VAS": [2.5, 3.0, 4.0]}
+    outcomes = {"harm": "harm", "Pain": "vas"}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    with duckdb.connect(tmp_path / "house.duckdb") as database:
+        database.execute(
+            f"CREATE TABLE rows AS SELECT row_number() OVER () AS id, * FROM '{tmp_path / 'rows.parquet'}'"
+        )
+    query = configured(tmp_path, f"duckdb:///{tmp_path / 'house.duckdb'}", "SELECT * FROM rows ORDER BY id")
+    for source in (f"parquet:{tmp_path / 'rows.parquet'}", query):
+        found = make(source, outcomes=outcomes)(plan())
+        assert drawn(found) == {"harm": ([1, 1], [0.0, 1.0], (1, 0)), "Pain": ([2, 1], [6.5, 3.0], ())}
+    pq.write_table(pa.table(columns | {"VAS": [2.5, None, 4.0]}), tmp_path / "rows.parquet")
+    with pytest.raises(NotYet, match="has no vas yet"):
+        make(f"parquet:{tmp_path / 'rows.parquet'}", outcomes=outcomes)(plan())
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -117,7 +117,7 @@ def attacked(size, _seed):
 
 def killed_sites(size, seed):
     with sqlite() as address:
-        return site.run(address, Path(address).parent / "box", kills=size, seed=seed)
+        return site.run(address, Path(address).parent / "box", kills=size, seed=seed, outcomes=site.OUTCOMES)
 
 
 def broken(_size, _seed):
