@@ -10,7 +10,7 @@ import sys
 
 from benchmarks.common import ROOT
 
-BENCHMARKS = ("solver", "simulation", "evidence", "models", "analysis", "engines", "coordinator", "dashboard")
+BENCHMARKS = ("solver", "simulation", "evidence", "models", "analysis", "engines", "coordinator", "dashboard", "site")
 PAGE = ROOT / "docs" / "appendix" / "benchmarks.md"
 HEAD = """# Benchmarks
 

@@ -644,11 +644,12 @@ class StudySettings:
         section="sites", sentence="at most {value:.3g} of a phase's draws are assigned for the next one",
         needs="between",
     )
-    grace_hours: float = setting(
-        0.0, NUMBER, within(0.0, 720.0),
+    grace_hours: float | None = setting(
+        None, NUMBER, or_none(within(0.0, 720.0)),
         "hours from the last entry of a complete phase until a site reports it, so that typing errors can be "
         "[corrected](site.md#before-a-phase-is-reported)",
-        section="sites", sentence="a site reports a complete phase {value:g} hours after its last entry",
+        default="24 where `sampling.rate` says that people come one by one, else 0", section="sites",
+        sentence="a site reports a complete phase {value:g} hours after its last entry",
     )
     contact: str = setting(
         "", (str,), text(200),

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.test_site_page import GRACE, MEASURED, RULES, desk, listed  # noqa: F401
 
-from parley.site.pages import HERE, words_of_tables
+from parley.site.pages import HERE
+from parley.site.tables import words_of_tables
 from parley.text.translation import LANGUAGES
 
 FRENCH, GERMAN, SPANISH = ({"Accept-Language": tag} for tag in ("fr-CH, en;q=0.5", "de", "es-MX"))
@@ -103,12 +104,12 @@ def test_a_table_may_have_the_words_of_any_of_our_pages(desk):  # noqa: F811
     for number in range(4):
         open_.site.assign(f"p-{number}")
     open_.browser.headers |= GERMAN
-    wrong = open_.post(do="table", table="Teilnehmer;Ergebnis\np-0;vielleicht\np-7;ja\n")
+    wrong = open_.post(do="take", table="Teilnehmer;Ergebnis\np-0;vielleicht\np-7;ja\n")
     assert "Aus der Tabelle wurde nichts übernommen: 2 Zeilen sind fehlerhaft." in wrong
     assert "Eingegeben: &#39;vielleicht&#39;. Zulässig: ja (1) oder nein (0)." in wrong
     assert "eine Kennung, die hier zugeteilt wurde" in wrong
-    assert "Spalte" in open_.post(422, do="table", table="a;b\n1;2\n")
-    done = open_.post(do="table", table="TEILNEHMER;Ergebnis\np-0;Ja\np-1;nein\np-2;fehlend\np-3;sí\n")
+    assert "Spalte" in open_.post(422, do="take", table="a;b\n1;2\n")
+    done = open_.post(do="take", table="TEILNEHMER;Ergebnis\np-0;Ja\np-1;nein\np-2;fehlend\np-3;sí\n")
     assert "3 Ergebnisse eingetragen. 1 als fehlend vermerkt." in done
     assert [open_.site.people[f"p-{number}"].reward for number in range(4)] == [1.0, 0.0, None, 1.0]
     assert words_of_tables("yes", "no")["no"] == "no", "in Spanish too"

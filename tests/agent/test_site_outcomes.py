@@ -199,15 +199,15 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
 def test_a_table_has_a_column_for_each_outcome(desk):
     for number in range(1, 5):
         desk.site.assign(f"p-{number}")
-    taken = desk.post(do="table", table="Participant;HARM;Outcome;pain\np-1;yes;1;2,5\np-2;missing;;\np-3;;;\n")
+    taken = desk.post(do="take", table="Participant;HARM;Outcome;pain\np-1;yes;1;2,5\np-2;missing;;\np-3;;;\n")
     assert "4 outcomes entered... " not in taken
     assert "The table was taken. 3 outcomes entered. 1 marked as missing. 1 row ignored" in taken
     people = desk.site.people
     assert (people["p-1"].reward, people["p-1"].others) == (1.0, {"harm": 1.0, "Pain": 2.5})
     assert people["p-2"].others == {"harm": None}
-    taken = desk.post(do="table", table="participant,pain\np-4,3\n")
+    taken = desk.post(do="take", table="participant,pain\np-4,3\n")
     assert "1 outcome entered" in taken, "some of the outcomes now, the others later"
-    wrong = desk.post(do="table", table="participant,harm,pain\np-4,0.5,3\np-9,1,1\np-3,no,11\np-3,no,1\n")
+    wrong = desk.post(do="take", table="participant,harm,pain\np-4,0.5,3\np-9,1,1\np-3,no,11\np-3,no,1\n")
     assert "3 rows are wrong" not in wrong
     for words in (
         "harm: Found: 0.5. Allowed: 0 or 1.",
@@ -217,7 +217,7 @@ def test_a_table_has_a_column_for_each_outcome(desk):
     ):
         assert wrong.count(words) == 1, words
     assert people["p-4"].others == {"Pain": 3.0}, "nothing of it was taken"
-    none = desk.post(422, do="table", table="participant,weight\np-4,3\n")
+    none = desk.post(422, do="take", table="participant,weight\np-4,3\n")
     assert "Allowed: also one of outcome, harm, Pain." in none
 
 

@@ -331,13 +331,13 @@ def test_a_table_says_at_the_top_what_was_taken_missing_and_ignored_or_that_noth
     for number in range(5):
         open_.site.assign(f"p-{number}")
     text = "Participant;Reward\np-0;Yes\np-1;no\np-2;missing\np-3;\np-9;1\np-1;0\n"
-    page = open_.post(do="table", table=text)
+    page = open_.post(do="take", table=text)
     top = page.partition('id="assign-title"')[0]
     assert "Nothing of the table was taken: 2 rows are wrong." in top
     assert "once; it is in line 3" in top
     assert "p-9;1" in page, "what was pasted is there to be mended"
     assert open_.site.status()["observed"] == 0
-    page = open_.post(do="table", table=text.replace("p-9;1\np-1;0\n", ""))
+    page = open_.post(do="take", table=text.replace("p-9;1\np-1;0\n", ""))
     top = page.partition('id="assign-title"')[0]
     said = "2 outcomes entered. 1 marked as missing. 1 row ignored, since nothing is said in it (line 5). 2 are still"
     assert said in top
@@ -367,6 +367,14 @@ def test_a_finished_study_tells_a_site_its_answer_only_if_it_says_so(house, tmp_
     with Outbox(tmp_path, study="trial", agent="agent 1") as outbox:
         Worker(client, outbox, Decided(), sleep=lambda _: None, patience=0.0).run()
     assert client.plan("trial", "agent 1").answer == (("arm 1",) if shown else None)
+
+
+@pytest.mark.parametrize(
+    ("stated", "hours"),
+    [({}, 0.0), ({"rate": 3.0}, 24.0), ({"rate": 3.0, "grace_hours": 0.0}, 0.0), ({"grace_hours": 6.0}, 6.0)],
+)
+def test_where_people_come_one_by_one_a_complete_phase_waits_a_day_unless_the_study_says_otherwise(stated, hours):
+    assert rules_of(study_message(agents=2, arms=2, **stated), "agent 1").grace_hours == hours
 
 
 def test_what_a_study_says_to_its_sites_reaches_each_of_them():

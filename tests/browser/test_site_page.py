@@ -98,20 +98,22 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     while ward.status()["to_assign"]:
         came += 1
         first.setdefault(ward.assign(f"p-{came}")["arm"], came)
-    page.get_by_text("Upload a CSV file").click()
+    page.get_by_text("Upload a table").click()
     rows = [f"p-{number};{number % 2}" for number in range(1, came + 1)]
     page.get_by_label("or paste it here").fill("\n".join(["Participant;Reward", *rows[:-1], "p-99999;1", "p-1;0"]))
-    page.get_by_role("button", name="Check and take").click()
+    page.get_by_role("button", name="Check it").click()
     wrong = page.get_by_role("region", name="Wrong rows")
     expect(wrong).to_contain_text(f"{came + 1}")
     expect(wrong).to_contain_text("one who was assigned here")
     expect(wrong).to_contain_text("once; it is in line 2")
-    assert ward.status()["observed"] == 0
     file = ward.folder / "outcomes.csv"
     file.write_bytes("\ufeffPARTICIPANT;Reward\r\n".encode() + "\r\n".join(rows).encode())
     page.get_by_label(re.compile("Choose a file")).set_input_files(file)
-    expect(page.get_by_label("or paste it here")).to_have_value(re.compile("^PARTICIPANT"))
-    page.get_by_role("button", name="Check and take").click()
+    page.get_by_label("or paste it here").fill("")
+    page.get_by_role("button", name="Check it").click()
+    expect(page.get_by_role("heading", name="What the table would do")).to_be_visible()
+    assert ward.status()["observed"] == 0, "nothing is written before somebody says so"
+    page.get_by_role("button", name="Enter all of it").click()
     expect(page.get_by_role("status").first).to_contain_text(f"The table was taken. {came} outcomes entered. 0 marked")
     ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
     page.goto("/")
@@ -203,9 +205,9 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
             name = f"site-{look}-{'phone' if size is PHONE else 'tablet'}.png"
             page.screenshot(path=Path(folder) / name, full_page=True)
         page.emulate_media(color_scheme="dark")
-    page.get_by_text("Upload a CSV file").click()
+    page.get_by_text("Upload a table").click()
     page.get_by_label("or paste it here").fill("participant,reward\nnobody,1\n")
-    page.get_by_role("button", name="Check and take").click()
+    page.get_by_role("button", name="Check it").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing of the table was taken: 1 row is wrong")
     assert _serious(Axe(), page) == []
 

@@ -24,7 +24,7 @@ KEYS = {
     "agents": ["Lyon", "Lille"],
     "weights": {"kind": "personalized", "alpha": 0.5},
     "sampling": {"rate": [3.0, 2.0], "delay": [20.0, 10.0]},
-    "sites": {"between": "assign"},
+    "sites": {"between": "assign", "grace_hours": 0},
     "truth": {"means": [[0.6, 0.5], [0.3, 0.3], [0.1, 0.2]], "drift": [0.3, 0.3, 0.3]},
 }
 CASES = {

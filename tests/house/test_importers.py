@@ -30,6 +30,7 @@ REASONS = {
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
     "parley.service.forecasts": "the operations that simulate, apart from the process that serves them",
     "parley.site.pages": "the pages of a site, apart from its API",
+    "parley.site.workbooks": "files that strangers made, bounded and read apart from what their rows mean",
 }
 
 

@@ -75,7 +75,7 @@ TRIED = (
     {"do": "release", "phase": "7"},
     {"do": "close", "reason": "kq"},
     {"do": "kq"},
-    *({"do": "table", "table": text} for text in TABLES),
+    *({"do": do, "table": text} for text in TABLES for do in ("table", "take")),
 )
 
 

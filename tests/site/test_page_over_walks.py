@@ -73,7 +73,7 @@ class SiteWalk(Walk):
 def test_the_page_over_a_walk(house, tmp_path, kind):  # noqa: F811
     names = (SITE, "Four places <b>", *OTHERS, "placebo", "low", "high", "later", "look", "looked", "enough")
     for seed, audience in enumerate(AUDIENCES):
-        study = message(kind, audience, "" if seed == 1 else "[sites]\nshow_answer = true\n")
+        study = message(kind, audience, f"[sites]\ngrace_hours = 0\nshow_answer = {str(seed != 1).lower()}\n")
         walk = SiteWalk(house, study, seed, f"site-{kind.replace(' ', '-')}-{seed}", tmp_path / str(seed))
         stages = set()
         for step in range(STEPS + 1):

@@ -103,9 +103,9 @@ def test_a_table_of_all_strata_is_taken_whole_or_not_at_all(line, sites):
     for name in NAMES:
         assigned(line, participant=name, stratum=name)
     wrong = "participant;reward\nyoung;1\nold & frail;7\n"
-    assert "nobody" not in line.post("/", data={"do": "table", "table": wrong}).text
+    assert "nobody" not in line.post("/", data={"do": "take", "table": wrong}).text
     assert [site.status()["observed"] for site in sites] == [0, 0]
-    line.post("/", data={"do": "table", "table": wrong.replace("7", "0")})
+    line.post("/", data={"do": "take", "table": wrong.replace("7", "0")})
     assert [site.status()["observed"] for site in sites] == [1, 1]
 
 

@@ -17,6 +17,7 @@ from parley.agent.site import Site
 from parley.agent.worker import Coordinator, Worker
 from parley.errors import ParleyError
 from parley.outcomes import Outcome
+from parley.problem import Problem
 from parley.protocol import Receipt, Report, StudyMessage
 
 
@@ -56,7 +57,7 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         audience=problem.audience,
         title=study.name,
         delay=float(problem.delay[study.agents.index(agent)]) if agent in study.agents else 0.0,
-        grace_hours=problem.grace_hours,
+        grace_hours=grace_of(problem),
         contact=problem.contact,
         key_pattern=problem.key_pattern,
         kits=problem.kits,
@@ -69,6 +70,18 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
         eligibility=problem.eligibility,
         outcomes=tuple(map(_rules_of_outcome, problem.outcomes)),
     )
+
+
+USUAL_GRACE = 24.0  # hours: whoever mistypes sees it the next morning
+
+
+def grace_of(problem: Problem) -> float:
+    """Hours from the last entry of a complete phase to its report. Without a word of the study: a day where people come
+    one by one, so many a day, and nothing where outcomes come at once.
+    """
+    if problem.grace_hours is not None:
+        return problem.grace_hours
+    return 0.0 if problem.rate is None else USUAL_GRACE
 
 
 def _rules_of_outcome(outcome: Outcome) -> OutcomeRules:

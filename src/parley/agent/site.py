@@ -293,7 +293,7 @@ class Site:
                 return
             if not person.counted:
                 raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
-            book = self.people.phases[person.phase]
+            book = self.people.book_of(person)
             if book.over:
                 raise NotNow(Translatable("phase {phase} is over: nothing in it is voided", phase=person.phase))
             if person.reward is not None or person.missing or person.others:

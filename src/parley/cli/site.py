@@ -506,6 +506,15 @@ def _write_corrected(
     )
 
 
+@site_command.command("export")
+@_with_site
+def export_people(opened: _OpenSite) -> None:
+    """Print everybody here as CSV; without arms where the site is masked."""
+    with needs("site", "parley site export"):
+        from parley.site.tables import exported
+    click.echo(exported(opened.strata), nl=False)
+
+
 @site_command.command()
 @json_option
 @_with_site

@@ -6,8 +6,8 @@ what another site sent is refused (`web.guard`). A client that guesses codes is 
 """
 
 import hmac
+import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,12 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
 EVERYBODY = ""  # as an address
 ELSEWHERE = Translatable("sent from elsewhere, not from this page")
+
+
+class Form(dict[str, str]):
+    """The fields of a form, and the file that was chosen in it, if any."""
+
+    file: bytes = b""
 
 
 class Refused(Exception):
@@ -92,12 +98,16 @@ class Access:
         self._welcome.add(address)
         return True
 
-    async def form(self, request: Request) -> Mapping[str, str]:
+    async def form(self, request: Request) -> Form:
         """The fields of a form that our page sent. Without a code, too: a browser on this machine is trusted then."""
         if sent_from_elsewhere(request, unsaid=True):
             raise Refused(403, ELSEWHERE)
         words = Translatable("a form of this page has at most {most} fields", most=MOST_FIELDS)
-        return form_fields(await self.body(request), Refused(400, words))
+        body, too_many = await self.body(request), Refused(400, words)
+        kind, _, boundary = request.headers.get("content-type", "").partition("boundary=")
+        if kind.startswith("multipart/form-data") and boundary:
+            return _parts(bytes(body), boundary.strip('"'), too_many)
+        return Form(form_fields(body, too_many))
 
     async def json(self, request: Request) -> dict[str, Any]:
         """The object that a request to the API sends. No form of another site can send this type."""
@@ -110,6 +120,28 @@ class Access:
 
     async def body(self, request: Request) -> bytearray:
         return await read_body(request, MOST, _too_large)
+
+
+NAMED = re.compile(rb'[; ]name="([^"]*)"')
+
+
+def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
+    """The parts of a form as browsers send it: fields, and a file."""
+    form = Form()
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"))[1:-1]
+    if len(parts) > MOST_FIELDS:
+        raise too_many
+    for part in parts:
+        head, _, content = part.partition(b"\r\n\r\n")
+        name = NAMED.search(head)
+        if name is None:
+            continue
+        if b"filename=" in head:
+            form.file = content
+        else:
+            # A text area sends the line ends of its own platform.
+            form[name[1].decode("utf-8", "replace")] = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return form
 
 
 def _too_large(most: int) -> Refused:

@@ -465,6 +465,7 @@ def create_app(
             page("/", pages.page),
             page("/enter", pages.enter),
             page("/v1/docs", pages.api),
+            Route("/export.csv", guarded(pages.export, pages.refused), methods=["GET"]),
             Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
             Mount("/own", StaticFiles(directory=HERE / "static")),
         ],

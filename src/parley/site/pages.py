@@ -1,10 +1,8 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Self
@@ -12,23 +10,32 @@ from typing import Any, Self
 import anyio.to_thread
 from babel import Locale
 from babel.dates import format_date, format_time, format_timedelta
-from babel.numbers import get_decimal_symbol
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from parley.agent.journal import RulesSeen
 from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Entered, Site, checked_key
+from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key
 from parley.agent.strata import Strata
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS, too_many_voids
-from parley.site.access import Access
+from parley.site.access import Access, Form
+from parley.site.tables import (
+    COLUMNS,
+    all_outcomes,
+    error_text,
+    exported,
+    locale,
+    take_table,
+    typed_value,
+    uploaded_text,
+    value_of,
+    words_for,
+)
 from parley.text.translation import (
-    AUDIENCES,
     LANGUAGES,
     Translatable,
     figure,
@@ -38,7 +45,6 @@ from parley.text.translation import (
     reading,
     translated,
 )
-from parley.validation.tables import Row, Table, number_in, read_table, typed_number
 
 HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
@@ -105,6 +111,15 @@ class Pages:
         with self._reading(request):
             return self._show(request, "api.html", document=request.app.state.openapi())
 
+    async def export(self, request: Request) -> Response:
+        """Everybody here as a table that can be uploaded again; without arms where the site is masked."""
+        if not self._access.knows(request):
+            return RedirectResponse("/enter", status_code=303)
+        with self._reading(request):
+            text = await anyio.to_thread.run_sync(exported, self._strata)
+        headers = {"Content-Disposition": 'attachment; filename="people.csv"'}
+        return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
+
     def refused(self, request: Request, status: int, error: Exception) -> Response:
         with self._reading(request):
             return self._show(request, "refused.html", status=status, detail=translated(error.args[0]))
@@ -153,19 +168,13 @@ class Pages:
                     key,
                     fields.get("stratum", ""),
                     somebody_else="somebody_else" in fields,
-                    covariate=_typed(typed) if typed and "without_covariate" not in fields else None,
+                    covariate=typed_value(typed) if typed and "without_covariate" not in fields else None,
                     without_covariate="without_covariate" in fields,
                     eligible=self._eligible(fields),
                 )
                 return {"given": given}
             case "outcome":
-                text, named = fields.get("reward", "").strip(), fields.get("outcome", PRIMARY)
-                if text == GONE:
-                    self._site.missing(key, named)
-                else:
-                    self._site.outcome(key, self._value(text, named), named)
-                line = self._line(self._site.people[checked_key(key)])
-                return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
+                return self._note(key, fields.get("reward", "").strip(), fields.get("outcome", PRIMARY))
             case "void":
                 self._site.void(key, reason=fields.get("reason", ""), who=fields.get("who", ""))
                 return {"done": gettext("The assignment of %(key)s is voided.", key=checked_key(key))}
@@ -179,9 +188,12 @@ class Pages:
                 return {"done": self._end(what, fields)}
             case "find":
                 return {}
-            case "table":
-                taken = take_table(self._strata, fields.get("table", ""))
-                return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
+            case "table" | "take":
+                text = fields.get("table", "")
+                if isinstance(fields, Form) and fields.file:
+                    text = uploaded_text(self._strata, fields.file)
+                taken = take_table(self._strata, text, take=what == "take")
+                return {"taken": taken} | ({"at": "table", "typed": {"table": text}} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
     def _end(self, what: str, fields: Mapping[str, str]) -> str:
@@ -198,15 +210,24 @@ class Pages:
         self._site.finish(reason)
         return gettext("No more people are assigned in this phase.")
 
+    def _note(self, key: str, text: str, named: str) -> dict[str, Any]:
+        """Note an outcome of a person, or that it will not come."""
+        if text == GONE:
+            self._site.missing(key, named)
+        else:
+            self._site.outcome(key, self._value(text, named), named)
+        line = self._line(self._site.people[checked_key(key)])
+        return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
+
     def _eligible(self, fields: Mapping[str, str]) -> bool:
         """Whether every question of eligibility was answered yes."""
         return all(f"eligible-{number}" in fields for number in range(len(self._site.people.rules.eligibility)))
 
     def _value(self, text: str, named: str) -> float:
         """What was typed for an outcome: a number, or a word for yes or no."""
-        asked = {one.name: one for one in _outcomes(self._site.people.rules)}
+        asked = {one.name: one for one in all_outcomes(self._site.people.rules)}
         one = asked.get(named)
-        return _typed(text) if one is None else value_of(text, one, _typed)
+        return typed_value(text) if one is None else value_of(text, one, typed_value)
 
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
@@ -228,7 +249,7 @@ class Pages:
             title=people.rules.title or site.study,
             yes_no=people.rules.values == YES_OR_NO,
             columns=[gettext(one) for one in COLUMNS] + [one.name for one in people.rules.outcomes],
-            examples=[words_for(one)[0] if one.values == YES_OR_NO else "1" for one in _outcomes(people.rules)],
+            examples=[words_for(one)[0] if one.values == YES_OR_NO else "1" for one in all_outcomes(people.rules)],
             example_key=example_of(people.rules.key_pattern),
             strata=self._listed_strata(),
             here=self._stratum,
@@ -315,7 +336,7 @@ class Pages:
         people = self._site.people
         book = people.book_of(person)
         awaited = people.awaits(person)
-        fields = [self._field(person, one, one.name in awaited) for one in _outcomes(people.rules)]
+        fields = [self._field(person, one, one.name in awaited) for one in all_outcomes(people.rules)]
         hidden = person.arm is None or people.rules.masked or people.rules.kits
         return {
             "person": person,
@@ -370,41 +391,6 @@ class Pages:
         return HTMLResponse(text, status_code=status)
 
 
-def _outcomes(rules: RulesSeen) -> list[OutcomeRules]:
-    """Every outcome that the page asks for, the reward first; it has no name."""
-    primary = OutcomeRules(
-        name=PRIMARY,
-        question=rules.question or (gettext("Primary reward") if rules.outcomes else ""),
-        answers=rules.words,
-        low=rules.low,
-        high=rules.high,
-        values=rules.values,
-        whole=rules.whole,
-    )
-    return [primary, *rules.outcomes]
-
-
-def words_for(rules: OutcomeRules) -> tuple[str, ...]:
-    """What 1 and 0 are called: as the study says, else yes and no."""
-    return rules.answers or (gettext("yes"), gettext("no"))
-
-
-def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> float:
-    """What a person wrote for an outcome: a number, or one of the words for 1 and 0."""
-    if rules.values != YES_OR_NO:
-        return number(text)
-    meant = words_of_tables("yes", "no").get(text.lower())
-    for value, word, usual in ((1.0, rules.answers[:1], "yes"), (0.0, rules.answers[1:], "no")):
-        if text.casefold() in [one.casefold() for one in word] or meant == usual:
-            return value
-    try:
-        return number(text)
-    except InvalidInput:
-        yes, no = words_for(rules)
-        allowed = Translatable("{yes} (1) or {no} (0)", yes=yes, no=no)
-        raise InvalidInput(rules.name or "reward", found=repr(text)[:60], allowed=allowed) from None
-
-
 def example_of(pattern: str) -> str:
     """A key that fits a pattern.
 
@@ -425,47 +411,25 @@ def contact_words(silence: float | None) -> str:
         return gettext("no contact yet")
     if silence < 2 * PATIENCE:
         return gettext("last contact just now")
-    ago = format_timedelta(-timedelta(seconds=silence), add_direction=True, threshold=1.5, locale=_locale())
+    ago = format_timedelta(-timedelta(seconds=silence), add_direction=True, threshold=1.5, locale=locale())
     return gettext("last contact %(ago)s", ago=ago)
 
 
 def day(at: datetime) -> str:
     """A date in the calendar of this machine, which stands at the site."""
-    return format_date(at.astimezone().date(), "long", locale=_locale())
+    return format_date(at.astimezone().date(), "long", locale=locale())
 
 
 def moment(at: datetime) -> str:
     """A time of this machine's clock."""
     local = at.astimezone()
-    return f"{day(at)}, {format_time(local, 'short', locale=_locale())} {local:%Z}"
-
-
-def _locale() -> str:
-    """Of whoever reads: the English of a country that writes the day before the month."""
-    return "en_GB" if language() == "en" else language()
-
-
-def error_text(error: ParleyError, *, place: bool = True) -> str:
-    """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
-    if not isinstance(error, InvalidInput):
-        return translated(error.args[0])
-    found = translated(error.found) if isinstance(error.found, str) else str(error.found)
-    allowed = translated(error.allowed)
-    words = gettext("Found: %(found)s. Allowed: %(allowed)s.", found=found, allowed=allowed)
-    hint = translated(error.hint) if error.hint else ""
-    where = f"{translated(error.key)}. " if place and ", " in error.key else ""
-    return f"{where}{words} {hint}".strip()
+    return f"{day(at)}, {format_time(local, 'short', locale=locale())} {local:%Z}"
 
 
 def grace(site: Site) -> datetime | None:
     """Until when a complete phase can still be changed; None where it is not complete, or reported at once."""
     at = site.sends_at
     return at if at is not None and at > site.clock() else None
-
-
-def _typed(text: str) -> float:
-    """A number as the reader writes it."""
-    return typed_number(text, thousands="." if get_decimal_symbol(_locale()) == "," else ",")
 
 
 def _takes(standing: Mapping[str, Any]) -> bool:
@@ -484,100 +448,3 @@ def about(asked: int) -> int:
     (20, 10, 210)
     """
     return max(10, 10 * round(asked / 10))
-
-
-TABLE = Translatable("table")
-COLUMNS = (Translatable("draw"), Translatable("reward"))
-
-
-@cache
-def words_of_tables(*messages: str) -> dict[str, str]:
-    """Some messages as each audience says them in each language, in small letters -> the message.
-
-    >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
-    ('reward', 'yes')
-    """
-    found = {message: message for message in messages}
-    for audience in AUDIENCES:
-        for spoken in LANGUAGES:
-            with reading(audience, spoken):
-                found |= {gettext(message).lower(): message for message in messages}
-    return found
-
-
-@dataclass(kw_only=True)
-class Taken:
-    """What became of the rows of a table. If one is wrong, none was taken."""
-
-    outcomes: int = 0
-    missing: int = 0
-    ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
-    wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
-
-    def refuse(self, line: int, words: str) -> None:
-        """Note what is wrong in a line, once: of a person it may be the same for every outcome."""
-        if (line, words) not in self.wrong:
-            self.wrong.append((line, words))
-
-
-def take_table(site: Site | Strata, text: str, source: str = TABLE) -> Taken:
-    """Take the rows of a table, all or none.
-
-    The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that
-    will not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be `no` and `yes`. In a study
-    with further outcomes each has a column of its name, and a table has at least one of all of them.
-    """
-    rules = site.rules
-    named = {one.name.lower(): one for one in rules.outcomes}
-    table = read_table(
-        text.encode("utf-8", "replace"),
-        source,
-        needed=COLUMNS[:1] if rules.outcomes else COLUMNS,
-        called={said: meant for said, meant in words_of_tables(*COLUMNS).items() if said not in named},
-    )
-    columns = {str(COLUMNS[1]): _outcomes(rules)[0]} | named
-    shown = [name for name in columns if name in table.columns]
-    table.require_one_of([COLUMNS[1], *(one.name for one in rules.outcomes)])
-    taken, seen = Taken(), dict[str, int]()
-    rows: list[tuple[int, OutcomeRules, Entered]] = []
-    for row in table.rows:
-        key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
-        if not said:
-            taken.ignored.append(row.line)
-        elif key in seen:
-            found, once = (
-                Translatable("{key!r} again", key=key),
-                Translatable("once; it is in line {line}", line=seen[key]),
-            )
-            taken.refuse(row.line, error_text(InvalidInput("participant", found=found, allowed=once), place=False))
-        else:
-            seen[key] = row.line
-            for name in said:
-                try:
-                    value = _cell(table, row, name, columns[name])
-                    rows.append((row.line, columns[name], Entered(key, value, columns[name].name)))
-                except InvalidInput as error:
-                    taken.refuse(row.line, _about(columns[name], error))
-    answers = site.record([entered for *_, entered in rows], take=not taken.wrong)
-    for (line, one, _), refused in zip(rows, answers, strict=True):
-        if refused is not None:
-            taken.refuse(line, _about(one, refused))
-    taken.wrong.sort()
-    if not taken.wrong:
-        taken.missing = sum(entered.value is None for *_, entered in rows)
-        taken.outcomes = len(rows) - taken.missing
-    return taken
-
-
-def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
-    """What a cell says: a number, a word for one, or None where none will come."""
-    text = row.values[column]
-    meant = (words_of_tables(GONE) | {"na": GONE, "n/a": GONE}).get(text.lower())
-    return None if meant == GONE else value_of(text, rules, lambda _: number_in(table, row, column))
-
-
-def _about(rules: OutcomeRules, error: ParleyError) -> str:
-    """What is wrong in a row, after the name of a further outcome that it is about."""
-    words = error_text(error, place=False)
-    about_value = isinstance(error, InvalidInput) and error.key != "participant"
-    return f"{rules.name}: {words}" if rules.name and about_value else words

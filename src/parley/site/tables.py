@@ -1,0 +1,263 @@
+"""Outcomes from a table that somebody uploads: what every row would do, in the reader's words, and doing it.
+
+The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that will
+not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be words. In a study with further
+outcomes each has a column of its name, and a table has at least one of all of them.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from babel.numbers import get_decimal_symbol
+
+from parley.agent.journal import RulesSeen
+from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
+from parley.agent.people import Person
+from parley.agent.site import YES_OR_NO, Entered, Site, checked_key
+from parley.agent.strata import Strata
+from parley.errors import InvalidInput, ParleyError
+from parley.site.workbooks import text_of
+from parley.text.translation import (
+    AUDIENCES,
+    LANGUAGES,
+    Translatable,
+    figure,
+    gettext,
+    language,
+    reading,
+    translated,
+)
+from parley.validation.tables import Row, Table, number_in, read_table, typed_number
+
+
+def locale() -> str:
+    """Of whoever reads: the English of a country that writes the day before the month."""
+    return "en_GB" if language() == "en" else language()
+
+
+def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
+    """Every outcome that the page asks for, the reward first; it has no name."""
+    primary = OutcomeRules(
+        name=PRIMARY,
+        question=rules.question or (gettext("Primary reward") if rules.outcomes else ""),
+        answers=rules.words,
+        low=rules.low,
+        high=rules.high,
+        values=rules.values,
+        whole=rules.whole,
+    )
+    return [primary, *rules.outcomes]
+
+
+def words_for(rules: OutcomeRules) -> tuple[str, ...]:
+    """What 1 and 0 are called: as the study says, else yes and no."""
+    return rules.answers or (gettext("yes"), gettext("no"))
+
+
+def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> float:
+    """What a person wrote for an outcome: a number, or one of the words for 1 and 0."""
+    if rules.values != YES_OR_NO:
+        return number(text)
+    meant = words_of_tables("yes", "no").get(text.lower())
+    for value, word, usual in ((1.0, rules.answers[:1], "yes"), (0.0, rules.answers[1:], "no")):
+        if text.casefold() in [one.casefold() for one in word] or meant == usual:
+            return value
+    try:
+        return number(text)
+    except InvalidInput:
+        yes, no = words_for(rules)
+        allowed = Translatable("{yes} (1) or {no} (0)", yes=yes, no=no)
+        raise InvalidInput(rules.name or "reward", found=repr(text)[:60], allowed=allowed) from None
+
+
+def error_text(error: ParleyError, *, place: bool = True) -> str:
+    """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
+    if not isinstance(error, InvalidInput):
+        return translated(error.args[0])
+    found = translated(error.found) if isinstance(error.found, str) else str(error.found)
+    allowed = translated(error.allowed)
+    words = gettext("Found: %(found)s. Allowed: %(allowed)s.", found=found, allowed=allowed)
+    hint = translated(error.hint) if error.hint else ""
+    where = f"{translated(error.key)}. " if place and ", " in error.key else ""
+    return f"{where}{words} {hint}".strip()
+
+
+def typed_value(text: str) -> float:
+    """A number as the reader writes it."""
+    return typed_number(text, thousands="." if get_decimal_symbol(locale()) == "," else ",")
+
+
+TABLE = Translatable("table")
+COLUMNS = (Translatable("draw"), Translatable("reward"))
+
+
+@cache
+def words_of_tables(*messages: str) -> dict[str, str]:
+    """Some messages as each audience says them in each language, in small letters -> the message.
+
+    >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
+    ('reward', 'yes')
+    """
+    found = {message: message for message in messages}
+    for audience in AUDIENCES:
+        for spoken in LANGUAGES:
+            with reading(audience, spoken):
+                found |= {gettext(message).lower(): message for message in messages}
+    return found
+
+
+class Change(NamedTuple):
+    """What a row of a table does to an outcome: in which line, of whom, what it says then, and what it said before."""
+
+    line: int
+    key: str
+    label: str
+    after: str
+    before: str
+
+
+@dataclass(kw_only=True)
+class Taken:
+    """What became of the rows of a table, or would. If one is wrong, none is taken."""
+
+    text: str
+    done: bool = False
+    outcomes: int = 0
+    missing: int = 0
+    same: int = 0  # that are known already
+    changes: list[Change] = field(default_factory=list)  # those first that replace something
+    ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
+
+    def refuse(self, line: int, words: str) -> None:
+        """Note what is wrong in a line, once: of a person it may be the same for every outcome."""
+        if (line, words) not in self.wrong:
+            self.wrong.append((line, words))
+
+
+def columns_in(rules: RulesSeen) -> dict[str, str]:
+    """What a column may be called, in small letters -> what it is."""
+    named = {one.name.lower(): one.name.lower() for one in rules.outcomes}
+    return words_of_tables(*COLUMNS) | named
+
+
+def uploaded_text(site: Site | Strata, data: bytes) -> str:
+    """The text of the table in a file."""
+    columns = columns_in(site.rules)
+    names = [gettext(one) for one in COLUMNS] + [one.name for one in site.rules.outcomes]
+    return text_of(data, lambda name: name.lower() in columns, names)
+
+
+def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: bool = True) -> Taken:
+    """Take the rows of a table, all or none; or only say what they would do."""
+    rules = site.rules
+    named = {one.name.lower(): one for one in rules.outcomes}
+    table = read_table(
+        text.encode("utf-8", "replace"),
+        source,
+        needed=COLUMNS[:1] if rules.outcomes else COLUMNS,
+        called={said: meant for said, meant in words_of_tables(*COLUMNS).items() if said not in named},
+    )
+    columns = {str(COLUMNS[1]): all_outcomes(rules)[0]} | named
+    shown = [name for name in columns if name in table.columns]
+    table.require_one_of([COLUMNS[1], *(one.name for one in rules.outcomes)])
+    taken, seen = Taken(text=text), dict[str, int]()
+    rows: list[tuple[int, OutcomeRules, Entered]] = []
+    for row in table.rows:
+        key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
+        if not said:
+            taken.ignored.append(row.line)
+        elif key in seen:
+            found, once = (
+                Translatable("{key!r} again", key=key),
+                Translatable("once; it is in line {line}", line=seen[key]),
+            )
+            taken.refuse(row.line, error_text(InvalidInput("participant", found=found, allowed=once), place=False))
+        else:
+            seen[key] = row.line
+            for name in said:
+                try:
+                    value = _cell(table, row, name, columns[name])
+                    rows.append((row.line, columns[name], Entered(key, value, columns[name].name)))
+                except InvalidInput as error:
+                    taken.refuse(row.line, _about(columns[name], error))
+    before = {person.key: person for one in _sites(site) for person in one.people.persons.values()}
+    answers = site.record([entered for *_, entered in rows], take=take and not taken.wrong)
+    for (line, one, _), refused in zip(rows, answers, strict=True):
+        if refused is not None:
+            taken.refuse(line, _about(one, refused))
+    taken.wrong.sort()
+    if not taken.wrong:
+        taken.done = take
+        for line, one, entered in rows:
+            taken.missing += entered.value is None
+            _note_change(taken, line, one, entered, before[checked_key(entered.participant)])
+        taken.outcomes = len(rows) - taken.missing
+        taken.changes.sort(key=lambda change: not change.before)
+    return taken
+
+
+def exported(site: Site | Strata) -> str:
+    """Everybody of a site, a line each: what is noted, and of a site that is not masked also the arm."""
+    rules, out = site.rules, io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    masked = rules.masked or rules.kits
+    unmasked = [] if masked else [gettext("Arm")]
+    about = [gettext("Phase"), gettext("Stratum"), gettext("Assigned"), gettext("Status"), *unmasked]
+    writer.writerow([gettext(COLUMNS[0]), *about, gettext(COLUMNS[1]), *(one.name for one in rules.outcomes)])
+    for one in _sites(site):
+        for person in one.people.persons.values():
+            arms = one.people.book_of(person).plan.arms
+            arm = [] if masked else ["" if person.arm is None else arms[person.arm]]
+            status = gettext("voided") if person.voided else "" if person.counted else gettext("outside of the study")
+            day = person.at.astimezone().date().isoformat() if person.at else ""
+            values = [_exported(person, rule) for rule in all_outcomes(rules)]
+            writer.writerow([person.key, person.phase, one.stratum, day, status, *arm, *values])
+    return out.getvalue()
+
+
+def _exported(person: Person, rules: OutcomeRules) -> str:
+    """What is known of an outcome, as an upload has it."""
+    if person.is_gone(rules.name):
+        return GONE
+    value = person.value(rules.name)
+    return "" if value is None else f"{value:.15g}"
+
+
+def _sites(site: Site | Strata) -> Sequence[Site]:
+    return site.sites if isinstance(site, Strata) else (site,)
+
+
+def _note_change(taken: Taken, line: int, rules: OutcomeRules, entered: Entered, person: Person) -> None:
+    known = person.is_gone(rules.name) or person.value(rules.name) is not None
+    old = said_value(rules, person.value(rules.name)) if known else ""
+    new = said_value(rules, entered.value)
+    if old == new:
+        taken.same += 1
+    else:
+        taken.changes.append(Change(line, person.key, rules.words, new, old))
+
+
+def said_value(rules: OutcomeRules, value: float | None) -> str:
+    """A value in the reader's words."""
+    if value is None:
+        return gettext("none will come")
+    return words_for(rules)[0 if value else 1] if rules.values == YES_OR_NO else figure(value)
+
+
+def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
+    """What a cell says: a number, a word for one, or None where none will come."""
+    text = row.values[column]
+    meant = (words_of_tables(GONE) | {"na": GONE, "n/a": GONE}).get(text.lower())
+    return None if meant == GONE else value_of(text, rules, lambda _: number_in(table, row, column))
+
+
+def _about(rules: OutcomeRules, error: ParleyError) -> str:
+    """What is wrong in a row, after the name of a further outcome that it is about."""
+    words = error_text(error, place=False)
+    about_value = isinstance(error, InvalidInput) and error.key != "participant"
+    return f"{rules.name}: {words}" if rules.name and about_value else words

@@ -1,0 +1,155 @@
+"""A file that somebody uploads, as the text of a table: CSV and TSV as they are, and of an Excel workbook (.xlsx) the
+sheet that has the columns.
+
+A workbook is a zip archive that somebody else made: its size is bounded before and after it is unpacked, and so are
+rows and columns. What a table cannot say (a formula, a date, merged cells) is refused by the cell, never guessed.
+"""
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from datetime import date, time
+from typing import Any
+from xml.etree import ElementTree
+
+import openpyxl
+
+from parley.errors import InvalidInput
+from parley.text.translation import Translatable
+from parley.validation.tables import EXCEL, OLD_EXCEL, cell_text
+
+MOST_UNPACKED = 64 * 1024 * 1024
+MOST_PARTS, MOST_ROWS, MOST_COLUMNS = 1_000, 20_000, 200
+KINDS = Translatable("a table: .xlsx, .csv or .tsv")
+FILE = Translatable("file")
+BOOK, SHEETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
+RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z0-9:]{1,40})"')
+Known = Callable[[str], bool]  # whether a column of this name is one that is asked for
+
+
+def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
+    """The text of an uploaded table; `columns` are named where a workbook has none that is `known`."""
+    if data.startswith(EXCEL):
+        return _workbook(data, known, columns)
+    if data.startswith(OLD_EXCEL):
+        raise _wrong(Translatable("an Excel file of the old kind (.xls)"), KINDS)
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data:
+        raise _wrong(Translatable("a file that is no table"), KINDS)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")  # what Excel writes as CSV in Western Europe
+
+
+def _wrong(found: str, allowed: str) -> InvalidInput:
+    return InvalidInput(FILE, found=found, allowed=allowed)
+
+
+def _workbook(data: bytes, known: Known, columns: Sequence[str]) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_parts(archive)
+            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, keep_links=False)
+            try:
+                sheet, rows = _sheet(book, known, columns)
+            finally:
+                book.close()
+            _check_merged(archive, sheet)
+            return _text(rows, known)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        # Whatever a broken archive makes of the reader: it is one that cannot be read.
+        raise _wrong(Translatable("a workbook that cannot be read"), KINDS) from error
+
+
+def _check_parts(archive: zipfile.ZipFile) -> None:
+    """Bound what unpacking makes. An archive that states less than it has is refused when it is read."""
+    parts = archive.infolist()
+    if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_UNPACKED:
+        found = Translatable("a workbook that becomes too large when it is unpacked")
+        allowed = Translatable("at most {most} MB; save the sheet as CSV", most=MOST_UNPACKED // 1024**2)
+        raise _wrong(found, allowed)
+    if BOOK not in archive.namelist():
+        raise _wrong(Translatable("an archive that is no Excel workbook"), KINDS)
+    for part in parts:
+        with archive.open(part) as file:
+            if b"<!DOCTYPE" in file.read(4096):  # no program writes one; it can make a small file expand without end
+                raise _wrong(Translatable("a workbook that cannot be read"), KINDS)
+
+
+def _sheet(book: Any, known: Known, columns: Sequence[str]) -> tuple[str, list[list[Any]]]:
+    """The sheet whose first line names what is asked for, and its cells."""
+    found: dict[str, list[list[Any]]] = {}
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # what a file states of its size need not be true
+        rows = [list(row) for row in sheet.iter_rows(max_row=MOST_ROWS + 1, max_col=MOST_COLUMNS)]
+        header = next(filter(None, ([cell_text(cell.value) for cell in row] for row in rows if _said(row))), [])
+        if any(map(known, header)):
+            found[sheet.title] = rows
+    if len(found) != 1:
+        names = ", ".join(found or book.sheetnames)[:200]
+        several = Translatable("several sheets with these columns: {names}", names=names)
+        none = Translatable("the sheets {names}", names=names)
+        allowed = Translatable("one sheet whose first line has the columns {columns}", columns=", ".join(columns))
+        raise _wrong(several if found else none, allowed)
+    title, rows = found.popitem()
+    if len(rows) > MOST_ROWS:
+        raise _wrong(
+            Translatable("more than {most} lines", most=MOST_ROWS), Translatable("up to {most} lines", most=MOST_ROWS)
+        )
+    return title, rows
+
+
+def _said(row: Sequence[Any]) -> bool:
+    return any(cell.value not in (None, "") for cell in row)
+
+
+def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
+    """Refuse merged cells: of each only the first has a value, and the rows of the others would say nothing."""
+    relations = {one.get("Id"): one.get("Target", "") for one in ElementTree.fromstring(archive.read(SHEETS))}
+    for one in ElementTree.fromstring(archive.read(BOOK)).iter():
+        if one.tag.endswith("}sheet") and one.get("name") == title:
+            target = relations.get(one.get(RELATION), "").removeprefix("/").removeprefix("xl/")
+            merged = MERGED.search(archive.read(f"xl/{target}"))
+            if merged:
+                place = merged[1].decode()
+                found = Translatable("merged cells, {place}", place=place)
+                raise _wrong(found, Translatable("a value in every cell: unmerge them"))
+
+
+def _text(rows: list[list[Any]], known: Known) -> str:
+    """The columns that are asked for; a line of the text for every line of the sheet."""
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+    kept: list[int] | None = None
+    for row in rows:
+        if kept is None and _said(row):
+            kept = [place for place, cell in enumerate(row) if known(cell_text(cell.value))]
+        writer.writerow([_value(row[place]) if place < len(row) else "" for place in kept or ()])
+    return out.getvalue()
+
+
+def _value(cell: Any) -> str:
+    """A cell as a CSV file would have it; what such a file could not say is refused."""
+    value = cell.value
+    if value is None:
+        return ""
+    found = None
+    if cell.data_type == "f":
+        found = Translatable("a formula in cell {place}", place=cell.coordinate)
+    elif cell.data_type == "e":
+        found = Translatable("an error in cell {place}", place=cell.coordinate)
+    elif isinstance(value, date | time):
+        found = Translatable("a date in cell {place}", place=cell.coordinate)
+    if found is not None:
+        raise _wrong(found, Translatable("text or a number: copy the column, and paste it as values"))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return cell_text(value)
