@@ -76,11 +76,6 @@ def obrien_fleming_spending(level: float) -> Spending:
     return lambda share: float(2 * ndtr(ndtri(level / 2) / math.sqrt(share)))
 
 
-def pocock_spending(level: float) -> Spending:
-    """level log(1 + (e - 1) t)."""
-    return lambda share: level * math.log(1 + (math.e - 1) * share)
-
-
 def spent_boundaries(shares: tuple[float, ...], spending: Spending) -> FloatArray:
     """`(look,)`: one-sided critical values at these shares of the information; each look spends what is new by then.
 
