@@ -79,7 +79,7 @@ def test_they_are_reported_apart_with_the_next_phase_and_enter_nothing_before_it
         assert told.ahead == (by_arm["x"], by_arm["y"])
         assert told.totals.sums.tolist() == [4.0, 2.0], "nothing of those who came between"
         assert told.between is None
-        assert filled(site, 1, 9)[0].counted is False, "the report told how many there are: nobody is added"
+        assert filled(site, 1, 9)[0].counted is False
         asked = second_phase(told.ahead)
         with pytest.raises(NotYet, match="2 people to assign, 2 outcomes to come"):
             site(asked)
@@ -97,6 +97,15 @@ def test_they_are_reported_apart_with_the_next_phase_and_enter_nothing_before_it
         report = Disclosure(site.people.rules).report(asked, delivered, None)
         assert report.between == early
         assert site(asked).between == early, "the same again"
+
+
+def test_once_the_report_told_how_many_there_are_nobody_is_added(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 7)
+        noted(site, range(6))
+        assert sum(site(first_phase()).ahead) == 1
+        assert filled(site, 1, 9)[0].counted is False
+        assert site.status()["takes_ahead"] is False
 
 
 def test_another_process_reads_the_same_from_the_journal(tmp_path):

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.kills
 
 @pytest.mark.parametrize(
     "study",
-    [{}, {"outcomes": OUTCOMES}, {"covariate": True}],
-    ids=["the reward alone", "two outcomes more", "adjusted for a covariate"],
+    [{}, {"outcomes": OUTCOMES}, {"covariate": True}, {"between": "assign"}],
+    ids=["the reward alone", "two outcomes more", "adjusted for a covariate", "people between phases"],
 )
 def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, study):
     db = str(tmp_path / "parley.db")
@@ -26,6 +26,7 @@ def test_killed_at_every_named_point_it_loses_and_doubles_nothing(tmp_path, stud
     assert found["acknowledged"] > 30
     assert found["voided"] > 0
     assert {name: found[name] for name in FLAWS} == dict.fromkeys(FLAWS, 0)
+    assert bool(found["between"]) == ("between" in study)
 
 
 def test_a_site_killed_in_its_grace_waits_on_and_one_killed_after_send_now_sends_it(house, tmp_path):  # noqa: F811

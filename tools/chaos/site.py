@@ -25,7 +25,7 @@ from parley.agent.people import People
 from parley.coordinator.record import open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.covariates import adjusted_rewards
-from parley.protocol.messages import OutcomeTotals
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.totals import Totals
 
 POINTS = (
@@ -62,9 +62,9 @@ class Ledger:
 class Crowd:
     """People who come and are heard of again; every answer is held against the one before."""
 
-    def __init__(self, url, chance, ledger, *, exact, outcomes=(), covariate=False):
+    def __init__(self, url, chance, ledger, *, exact, outcomes=(), covariate=False, phases=0):
         self.url, self.chance, self.ledger, self.exact, self.number = url, chance, ledger, exact, 0
-        self.covariate = covariate
+        self.covariate, self.phases = covariate, phases  # how many begin before it ends
         self.outcomes = ("", *outcomes)
         self.unheard = []  # who came when nobody answered: asked for again, as one would
         self.voiding = []  # whose void nobody answered: said again
@@ -116,7 +116,8 @@ class Crowd:
 
     def _needed(self):
         try:
-            return self.line.get("/v1/status").json()["to_assign"] > 0
+            standing = self.line.get("/v1/status").json()
+            return standing["to_assign"] > 0 or standing["takes_ahead"]
         except httpx2.TransportError:
             return False
 
@@ -208,7 +209,7 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["mismatched"] += book.reported.voided != len(gone)
         flaws["lost"] += exact and list(book.reported.counts) != list(book.plan.draws)
         report = house.admin.report(study, phase, agent)
-        rewards, xs = people.pairs(phase)
+        rewards, xs = people.pairs(book)
         theta, x0 = book.plan.theta, book.plan.x0
         totals = Totals.of(rewards if theta is None else adjusted_rewards(rewards, xs, theta, x0))
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
@@ -220,12 +221,21 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["mismatched"] += report is not None and (report.counts, report.sums, report.outcomes) != (
             book.reported.counts, book.reported.sums, book.reported.outcomes,
         )  # fmt: skip
+        flaws["mismatched"] += book.reported.ahead != (tuple(book.ahead.assigned) if book.ahead.keys else ())
+        early = None
+        if book.between is not None:
+            kept = Totals.of(people.pairs(book.between)[0])
+            early = BetweenTotals.of(kept, tuple(book.between.missing))
+            flaws["lost"] += sum(kept.counts) + sum(book.between.missing) != len(book.between.keys)
+        flaws["mismatched"] += book.reported.between != early
+        flaws["mismatched"] += report is not None and (report.ahead, report.between) != (book.reported.ahead, early)
         for one in book.reported.outcomes:
             drawn = DrawnOutcome.of(one.name, people.others(phase, one.name))
             flaws["mismatched"] += OutcomeTotals.of(one.name, drawn.totals, drawn.missing) != one
     found = verify_stored(house.storage, study)
     flaws["broken_chains"] += found is None or not found.sound
-    return flaws, sum(book.reported is not None for book in people.phases.values())
+    reported = [book for book in people.phases.values() if book.reported is not None]
+    return flaws, len(reported), sum(len(book.between.keys) for book in reported if book.between)
 
 
 # Two further outcomes, of which one is a guardrail.
@@ -236,9 +246,19 @@ OUTCOMES = (
 AGE = {"covariate": "age", "covariate_range": (20.0, 80.0)}
 
 
-def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), outcomes=(), covariate=False):
+def run(
+    db,
+    folder,
+    *,
+    kills,
+    seed,
+    places=(*POINTS, "at random", "at random"),
+    outcomes=(),
+    covariate=False,
+    between="outside",
+):
     """Kill the service `kills` times; returns counts, flaws among them. `outcomes` are those of the study file; with a
-    `covariate` rewards are adjusted for people's ages, by a slope that the site learns.
+    `covariate` rewards are adjusted for people's ages, by a slope that the site learns. `between` is the setting.
     """
     chance = random.Random(seed)
     storage = open_storage(db)
@@ -251,7 +271,7 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), 
             exact = {"site_counts": "exact"} if number % 2 else {}
             message = study_message(
                 agents=1, arms=3, policy="evidence", noise={"kind": "bounded", "low": 0.0, "high": 1.0},
-                largest_gap=4.0, outcomes=outcomes, **exact, **(AGE if covariate else {}),
+                largest_gap=4.0, outcomes=outcomes, between=between, **exact, **(AGE if covariate else {}),
             )  # fmt: skip
             study, agent, ledger = f"site-{number}", "agent 1", Ledger()
             house.create(message, study)
@@ -261,24 +281,25 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random"), 
             }  # fmt: skip
             crowd = Crowd(
                 f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact), outcomes=names,
-                covariate=covariate,
+                covariate=covariate, phases=3 if between == "assign" else 0,
             )  # fmt: skip
             most = min(A_STUDY, kills - sum(by_place.values()))
             for _ in range(most):
                 by_place[_one_life(launcher, order, crowd, chance, places)] += 1
             _last_life(launcher, order, crowd)
             crowd.close()
-            flaws, phases = examine(house, folder, study, agent, ledger, exact=bool(exact))
+            flaws, phases, ahead = examine(house, folder, study, agent, ledger, exact=bool(exact))
             total += flaws
             total["acknowledged"] += ledger.answers
             total["people"] += len(ledger.arms)
             total["voided"] += len(ledger.voided)
             total["phases_reported"] += phases
+            total["between"] += ahead
     finally:
         launcher.close()
         house.close()
         storage.close()
-    counts = ("acknowledged", "people", "voided", "phases_reported")
+    counts = ("acknowledged", "people", "voided", "phases_reported", "between")
     return {
         "kills": sum(by_place.values()),
         "kills_by_place": dict(sorted(by_place.items())),
@@ -335,11 +356,16 @@ def _last_life(launcher, order, crowd):
                 continue
             heard = crowd.ledger.said.keys() | crowd.ledger.refused
             waiting = [slot for slot in crowd.slots() if slot not in heard]
-            if waiting:
+            if crowd.phases and standing["takes_ahead"]:
+                crowd.number += 1
+                crowd.assign(f"p-{crowd.number:05}")
+            elif waiting:
                 crowd.outcome(*waiting[0])
                 until = time.monotonic() + PATIENCE
                 if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
                     crowd.ledger.refused.add(waiting[0])
+            elif standing["phase"] < crowd.phases and standing["coordinator"] == "connected":
+                crowd.act()
             elif standing["coordinator"] == "connected" and not (
                 standing["to_assign"] == 0 and not standing["reported"]
             ):

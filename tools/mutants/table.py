@@ -676,7 +676,7 @@ MUTANTS = [
         ("a report may leave out who came between phases", "protocol/state_machine.py", "    check_between(report, here.place.between, here.place.most_ahead, problem.noise)", "    pass",
          "tests/protocol/test_between.py::test_impossible_reports_are_refused_in_a_sentence"),
         ("a site adds people after it told how many there are", "agent/people.py", "if self.over or self.closed or len(self.ahead.keys)", "if self.closed or len(self.ahead.keys)",
-         "tests/agent/test_between.py::test_they_are_reported_apart_with_the_next_phase_and_enter_nothing_before_it"),
+         "tests/agent/test_between.py::test_once_the_report_told_how_many_there_are_nobody_is_added"),
         ("an entry of the next phase restarts this one's grace", "agent/people.py", "return self.book_of(self.persons[key]) is not self.current.ahead", "return True",
          "tests/agent/test_between.py::test_an_entry_of_the_next_phase_does_not_restart_the_grace_of_this_one"),
     ),
