@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     moving.add_argument("--only", choices=("policies", "ties"))
     waiting = work.add_parser("between", help="people assigned between phases: errors, days saved; docs/appendix")
     waiting.add_argument("--replications", type=int, default=20_000, help="of every tie")
+    waiting.add_argument("--only", choices=("forced",))
     late = work.add_parser("arms", help="late arms, and errors when arms come and go; rewrites part of docs/appendix")
     late.add_argument("--replications", type=int, default=5000, help="of every tie")
     short = work.add_parser("savings", help="samples against W-CPE")
@@ -161,7 +162,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "guardrails": lambda: guardrails(runs, workers),
         "skewed": lambda: skewed(runs, workers),
         "analyses": lambda: analyses(runs, workers),
-        "between": lambda: between(runs, workers),
+        "between": lambda: between(runs, workers, arguments.only),
         "drift": lambda: drift(runs, workers, arguments.only),
         "arms": lambda: arms(runs, workers),
         "rewards": lambda: rewards(runs, workers),

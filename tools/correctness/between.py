@@ -26,6 +26,7 @@ TREND = 0.5  # standard deviations by which all arms rise from phase to phase
 DELAYS = (14, 30, 90)
 SHARES = (0.25, 0.5, 1.0)
 DAYS_RUNS = 1_000
+COLUMNS = ("at a tie", "no trend", "a trend", "pooled, no trend", "pooled, a trend")
 WEIGHTS = ((0.7, 0.4), (0.3, 0.6))
 
 
@@ -80,6 +81,23 @@ def errors(task: tuple[str, float, bool, int]) -> float:
     return simulate(policy, instance, replications=runs, seed=SEED).error_rate
 
 
+def forced(trend: float, *, pooled: bool, runs: int) -> float:
+    """The same where the arms have 2 : 1 of the people between phases and 1 : 2 of those after them."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=DELTA, between="assign")
+    policy, generator = EvidenceRacing(problem=problem), np.random.default_rng(SEED)
+
+    def drawn(counts: tuple[int, ...], mean: float) -> Totals:
+        cells = np.broadcast_to(np.array(counts)[:, None], (runs, 2, 1))
+        sums = mean * cells + np.sqrt(cells) * generator.normal(size=cells.shape)
+        return Totals(counts=cells, sums=sums, squares=cells * (1 + mean**2))
+
+    first = tuple(policy.plan(policy.start())[:, 0].tolist())
+    state = policy.update(policy.start((runs,)), drawn(first, 0.0))
+    early, late = drawn((800, 400), 0.0), drawn((400, 800), trend)
+    after = policy.update(state, early + late if pooled else replace(late, between=early))
+    return float((~after.active[:, 0, 0]).mean())
+
+
 def hospitals(task: tuple[int, float | None]) -> tuple[float, float, float, float]:
     """Four hospitals whose outcomes come after a delay: samples, rounds, days, share of wrong studies."""
     delay, share = task
@@ -91,16 +109,19 @@ def hospitals(task: tuple[int, float | None]) -> tuple[float, float, float, floa
     return float(found.costs.mean()), float(found.rounds.mean()), float(found.days.mean()), found.error_rate
 
 
-def between(runs: int, workers: int) -> bool:
-    """Both tables of the page. Whether the rule errs as promised."""
+def between(runs: int, workers: int, only: str | None = None) -> bool:
+    """The tables of the page. Whether the rule errs as promised."""
+    shown = [f"{forced(trend, pooled=pooled, runs=runs):.4f}" for pooled in (False, True) for trend in (0.0, TREND)]
+    fill(PAGE, "forced", table(COLUMNS, [("known scale, 2 : 1, then 1 : 2", *shown)]))
+    if only == "forced":
+        return True
     tasks = [(name, trend, pooled, runs) for name in TIES for trend in (0.0, TREND) for pooled in (False, True)]
     wrong = dict(in_parallel(errors, tasks, workers))
-    columns = ("at a tie", "no trend", "a trend", "pooled, no trend", "pooled, a trend")
     rows = [
         (name, *(f"{wrong[name, trend, pooled, runs]:.4f}" for pooled in (False, True) for trend in (0.0, TREND)))
         for name in TIES
     ]
-    fill(PAGE, "errors", table(columns, rows))
+    fill(PAGE, "errors", table(COLUMNS, rows))
     tried = [(delay, share) for delay in DELAYS for share in (None, *SHARES)]
     found = dict(in_parallel(hospitals, tried, workers))
     columns = ("delay", "`between`", "samples", "rounds", "days", "days saved", "more samples", "wrong")
