@@ -410,7 +410,7 @@ MUTANTS = [
          ADJUSTED + "test_what_does_not_fit_is_refused_with_a_sentence"),
         ("a report need not say how it is adjusted", "protocol/report_checks.py", "if theta is None or not math.isfinite(theta):", "if theta is None:\n        return\n    if False:",
          "tests/protocol/test_covariates.py::test_a_report_says_how_it_is_adjusted_within_what_the_study_allows"),
-        ("phases are sized by outcomes that are not adjusted", "rewards/adjusted.py", "left = 1.0 if fresh.left is None else fresh.left", "left = 1.0",
+        ("phases are sized by outcomes that are not adjusted", "rewards/adjusted.py", "1.0 if fresh.left is None else fresh.left", "1.0",
          "tests/protocol/test_covariates.py::test_a_site_that_expects_less_scatter_is_asked_for_fewer_draws"),
     ),
     *_of(
