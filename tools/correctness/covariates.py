@@ -25,7 +25,7 @@ from parley.study import parse_study
 
 PAGE, RESULTS = DOCS / "covariates.md", DOCS / "covariates.json"
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
-STUDIES = 4000
+STUDIES = 1000
 # What the study knows: nothing but the name; the slope, by history; the correlation too.
 WAYS: dict[str, Callable[[float], dict[str, Any]]] = {
     "nothing: theta is learned": lambda _: {},
