@@ -78,6 +78,29 @@ def test_errors_are_looked_for_where_they_can_happen():
     assert {many for one, many in truths if "beyond" in one.name} == {3 * planner().replications}
 
 
+def test_the_last_site_is_against_all_others_and_no_question_is():
+    """A question has no rewards of its own that could differ."""
+    study = load_study("examples/country.toml")
+    *_, (own, _), (apart, _) = error_truths(planner(), study.instance)
+    assert apart.name.startswith("Lyon against all others")
+    assert own.instances(study.problem)[0].means[:, :3].argmax(axis=0).tolist() == [0, 1, 2]
+    assert apart.instances(study.problem)[0].means[:, :3].argmax(axis=0).tolist() == [2, 2, 0]
+
+
+@pytest.mark.simulations
+def test_a_dossier_has_questions_where_something_is_asked_and_sites_where_something_is_drawn():
+    text = dossier_markdown(make_dossier(planner(5), load_study("examples/country.toml"), [0.5]), "parley plan x")
+    assert "and for 1 further question (country)" in text
+    assert "M = 3 agents, and Q = 4 questions m" in text
+    tables = {part.split("\n")[0]: part for part in re.split(r"^\*\*Table \d+\.\*\* ", text, flags=re.MULTILINE)[1:]}
+    heads = {name: next(line for line in part.split("\n") if line.startswith("| ")) for name, part in tables.items()}
+    asked = {name for name, head in heads.items() if "| country |" in head}
+    drawn = {name for name, head in heads.items() if "| Lyon |" in head} - asked
+    assert {name.split(" at ")[0] for name in drawn} >= {"Draws of the first phase", "True means"}
+    assert any("not the best by its own" in name for name in drawn)
+    assert any("mixed by the weights" in name for name in asked)
+
+
 @pytest.mark.simulations
 def test_answers_that_are_not_best_at_home_or_not_the_control_are_counted():
     problem = Problem(arms=3, weights=np.full((2, 2), 0.5), tolerance=0.5, control="arm 1")

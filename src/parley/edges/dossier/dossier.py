@@ -299,7 +299,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
     """Truths in which an error can happen, around the middle of a truth, and how many studies of each.
 
     Each arm in turn is the best, and all others are just beyond the tolerance; the control is the best, and all others
-    are within it; every agent has its own best arm; and the last agent is against all others.
+    are within it; every site has its own best arm; and the last site is against all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
@@ -315,7 +315,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
     def first(arm: int) -> tuple[Any, ...]:
         return ((arm + np.arange(problem.top)) % problem.arm_count,)
 
-    beyond, agents = BEYOND * tolerance, np.arange(problem.agent_count)
+    beyond, sites = BEYOND * tolerance, np.flatnonzero(problem.draws)
     if tolerance:
         for arm, name in enumerate(problem.arms[:MOST_BEST]):
             best(f"{name} best by {beyond:g}, just beyond the tolerance", first(arm), beyond, many)
@@ -326,11 +326,11 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
         for share in WITHIN:
             by, name = share * tolerance, f"{problem.control} best by {share * tolerance:g}, within the tolerance"
             best(name, first(problem.arms.index(problem.control)), by, planner.replications)
-    if problem.agent_count > 1 and problem.top == 1:
+    if len(sites) > 1 and problem.top == 1:
         each = many if tolerance else planner.replications
-        best(OWN_BEST.format(gap), (agents % problem.arm_count, agents), gap, each)
-        apart = np.where(agents == agents[-1], 0, problem.arm_count - 1)
-        best(AGAINST.format(problem.agents[-1], gap), (apart, agents), gap, each)
+        best(OWN_BEST.format(gap), (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
+        apart = np.where(sites == sites[-1], 0, problem.arm_count - 1)
+        best(AGAINST.format(problem.sites[-1], gap), (apart, sites), gap, each)
     return made
 
 
