@@ -10,7 +10,9 @@ import sys
 
 from benchmarks.common import ROOT
 
-BENCHMARKS = ("solver", "simulation", "evidence", "models", "analysis", "engines", "coordinator", "dashboard", "site")
+BENCHMARKS = (
+    "solver", "simulation", "evidence", "questions", "models", "analysis", "engines", "coordinator", "dashboard", "site",
+)  # fmt: skip
 PAGE = ROOT / "docs" / "appendix" / "benchmarks.md"
 HEAD = """# Benchmarks
 

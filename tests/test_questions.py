@@ -8,6 +8,7 @@ import pytest
 from parley.bounds import lower_bounds
 from parley.errors import InvalidInput, UnknownName
 from parley.policies import make_policy
+from parley.policies.evidence.plan import is_closed
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.simulation import phases, simulate
@@ -178,3 +179,27 @@ def test_at_a_tie_of_one_question_alone_errors_stay_below_delta():
     found = parse_study(known(truth={"means": means.tolist()}, max_samples=20_000))
     outcome = simulate(make_policy("evidence", found.problem), found.instance, replications=400, seed=0)
     assert outcome.error_rate <= 0.1
+
+
+def test_joint_answers_and_closed_studies_count_distinct_questions():
+    """A copy of another's question costs nothing; a new one has a share of delta, or is part of the joint answer."""
+    copy = {"name": "as Lille", "weights": {"Lille": 1.0}}
+    for more, count in (([], 3), ([copy], 3), ([copy, COUNTRY], 4)):
+        each = make_policy("evidence", parse_study(known(questions=more, answers="each")).problem)
+        closed = make_policy("evidence", parse_study(known(questions=more, tolerance=0.1, max_rounds=4)).problem)
+        assert not each.together
+        assert is_closed(closed.problem)
+        assert each.line == closed.line == pytest.approx(np.log(count / 0.1))
+        assert make_policy("evidence", parse_study(known(questions=more)).problem).line == pytest.approx(
+            np.log(1 / 0.1)
+        )
+    alone = known(questions=[COUNTRY, COUNTRY | {"name": "again"}], sites={"asks": False})
+    assert not make_policy("evidence", parse_study(alone).problem).together, "one question has no joint answer"
+
+
+@pytest.mark.parametrize("more", [{}, {"tolerance": 0.1, "max_rounds": 4}])
+def test_joint_and_closed_studies_answer_the_question(more):
+    found = parse_study(known(**more))
+    outcome = simulate(make_policy("evidence", found.problem), found.instance, replications=40, seed=2)
+    assert outcome.error_rate <= 0.1
+    assert np.isin(outcome.statuses, ["decided", "accepted"]).all()

@@ -1,6 +1,7 @@
 """Weight matrices, and the [weights] section of the study file.
 
-`weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1.
+`weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1. The builders here make a row and a
+column for every site, which is drawn and asks; `parley.questions` adds the columns of questions that are only asked.
 """
 
 from __future__ import annotations
