@@ -73,6 +73,7 @@ def test_harm_is_on_the_side_that_is_worse(changes, bound, above, words):
 def test_a_board_says_what_each_arm_is_in_every_mix():
     (board,) = guardrail_boards(findings(outcome(), outcome(name="pain", role="secondary", margin=None, arms=[])))
     assert board["arms"] == ["placebo", "A", "B", "C"]
+    assert board["summary"].startswith("stopped: C (in the mix of "), "told without scrolling, on a phone too"
     name, (control, a, b, c) = board["rows"][1]
     assert (name, control) == ("Paris", None)
     assert [(cell.status, cell.sign) for cell in (a, b, c)] == [

@@ -88,7 +88,7 @@ def _board(one: Found) -> dict[str, Any]:
     assert harm is not None
     known = [arm[kind] for agent in one["agents"] for arm in agent["arms"] if arm[kind] is not None]
     ends = [cell[end] for cell in known for end in ENDS if cell[end] is not None]
-    stands = {row["arm"]: row for row in one["arms"]}
+    stands, standing = {row["arm"]: row for row in one["arms"]}, [_standing(row) for row in one["arms"]]
 
     def cell(arm: Found) -> GuardedCell | None:
         """None of the control, with which the others are compared."""
@@ -105,7 +105,8 @@ def _board(one: Found) -> dict[str, Any]:
         "delta": one["delta"],
         "arms": [arm["arm"] for arm in one["agents"][0]["arms"]] if one["agents"] else [],
         "rows": [(agent["agent"], [cell(arm) for arm in agent["arms"]]) for agent in one["agents"]],
-        "stands": [_standing(row) for row in one["arms"]],
+        "stands": standing,
+        "summary": standing_words(standing),
     }
 
 
