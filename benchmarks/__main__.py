@@ -11,8 +11,17 @@ import sys
 from benchmarks.common import ROOT
 
 BENCHMARKS = (
-    "solver", "simulation", "evidence", "questions", "models", "analysis", "engines", "coordinator", "dashboard", "site",
-)  # fmt: skip
+    "solver",
+    "simulation",
+    "evidence",
+    "questions",
+    "models",
+    "analysis",
+    "engines",
+    "coordinator",
+    "dashboard",
+    "site",
+)
 PAGE = ROOT / "docs" / "appendix" / "benchmarks.md"
 HEAD = """# Benchmarks
 
