@@ -1,4 +1,6 @@
-"""Site services as forks (`forks.py`); an order: {"server", "token", "study", "agent", "folder", "port", "kill_at"}."""
+"""Site services as forks (`forks.py`); an order: {"server", "study", "folder", "port", "kill_at"}, and "strata"
+(agent -> token), or "token" and "agent".
+"""
 
 from tools.chaos.forks import loop
 
@@ -10,9 +12,12 @@ from parley.system import killpoints
 
 def run(order):
     killpoints.arm(order["kill_at"])
-    client = Client(order["server"], order["token"])
-    site = site_of(order["folder"], client, study=order["study"], agent=order["agent"])
-    serve([SiteRuntime(site, client, order["folder"])], SiteSettings(port=order["port"]), lambda _: None)
+    runtimes = []
+    for agent, token in (order.get("strata") or {order.get("agent"): order.get("token")}).items():
+        client = Client(order["server"], token)
+        site = site_of(order["folder"], client, study=order["study"], agent=agent)
+        runtimes.append(SiteRuntime(site, client, order["folder"]))
+    serve(runtimes, SiteSettings(port=order["port"]), lambda _: None)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... guardrails` (make guardrails), `... forecasts` (make forecasts), `... theorem` (make theorem), `... arms`,
 `... drift` (make drift), `... stated`,
-`... normal-drift`, `... powers`, `... closed` (make closed), `... covariates`
+`... normal-drift`, `... strata`, `... powers`, `... closed` (make closed), `... covariates`
 (make covariates), `... between` (make between), `... skewed` and `... analyses` (make tables),
 `... questions` (make questions).
 
@@ -44,6 +44,7 @@ from tools.correctness.questions import questions
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
 from tools.correctness.stated import stated
+from tools.correctness.strata import strata
 from tools.correctness.tables import analyses, skewed
 from tools.correctness.theorem import theorem
 from tools.correctness.together import together
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     sites.add_argument("--share", type=float, default=1.0, help="of the full size")
     ahead = work.add_parser("forecasts", help="how often the forecast of a study in progress holds")
     ahead.add_argument("--replications", type=int, default=200, help="studies of every kind")
+    work.add_parser("strata", help="balance and concealment in the strata of a site, and of its kits")
     guesses = work.add_parser("concealment", help="how well the next arm of a site can be guessed")
     guesses.add_argument("--replications", type=int, default=400, help="phases of every row")
     lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
@@ -150,6 +152,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "questions": lambda: questions(runs, workers, anew=arguments.anew),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
+        "strata": strata,
         "forecasts": lambda: forecasts(runs, workers),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),

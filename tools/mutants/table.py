@@ -679,5 +679,13 @@ MUTANTS = [
          "tests/agent/test_between.py::test_once_the_report_told_how_many_there_are_nobody_is_added"),
         ("an entry of the next phase restarts this one's grace", "agent/people.py", "return self.book_of(self.persons[key]) is not self.current.ahead", "return True",
          "tests/agent/test_between.py::test_an_entry_of_the_next_phase_does_not_restart_the_grace_of_this_one"),
+        ("a kit is given twice", "agent/kits.py", "if inside == arm and number not in given]", "if inside == arm]",
+         "tests/site/test_kits.py::test_people_get_numbers_of_their_arm_and_no_number_is_given_twice"),
+        ("strata do not know of each other's kits", "agent/strata.py", "            site.shelf = self.shelf", "            pass",
+         "tests/site/test_kits.py::test_people_get_numbers_of_their_arm_and_no_number_is_given_twice"),
+        ("a person is enrolled in two strata", "agent/strata.py", "            site = self.of(key)", "            site = None",
+         "tests/site/test_strata.py::test_to_ask_again_gives_the_same_whoever_names_the_stratum_and_nobody_changes_it"),
+        ("the API of a masked study tells the arm", "agent/site.py", "arm=None if self.rules.kits else arm_name", "arm=arm_name",
+         "tests/site/test_kits.py::test_the_page_and_the_api_show_no_arm_until_an_emergency_is_one_click"),
     ),
 ]  # fmt: skip
