@@ -113,7 +113,7 @@ def _ten_times(words: str, noise: dict[str, Any], covariate: dict[str, Any], **m
     yield Cell(words=f"{words}, 100 against 20 draws", noise=noise, covariate=covariate, **uneven)
 
 
-ROUGH = {"exact": False, "runs": 0.05}
+ROUGH = {"exact": False, "runs": 0.04}
 SKEWED = {"law": "lognormal"}
 CELLS = (
     Cell(words="range, theta learned", noise=RANGE, covariate=CLIPPED),
