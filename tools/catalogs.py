@@ -17,6 +17,7 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
+from parley.dashboard.render import SPOKEN
 from parley.protocol import EVENTS
 from parley.protocol.certificate import ADJUSTED, WITHDRAWN
 from parley.protocol.report_checks import CLOSING_REASONS, VOIDS, WARNED
@@ -38,6 +39,8 @@ NOT_SAID = {
 KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
 # Files whose messages are on the page of a site, and so in every language.
 OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base.html")
+# And those of the dashboard's pages that are in every language.
+SPOKEN_FILES = ("dashboard/render.py", "dashboard/pages/access.py", *(f"dashboard/templates/{one}" for one in SPOKEN))
 
 
 # Rows of tables that are shown to people, marked by being there.
@@ -88,7 +91,9 @@ def belongs(name: str, message: Message) -> bool:
     if not audience or audience not in AUDIENCES:
         language, audience = name, ""
     spoken = not audience or any(not_said(audience, form) for form in forms(message))
-    return spoken and (not language or any(place.startswith(OF_SITES) for place, _ in message.locations))
+    return spoken and (
+        not language or any(place.startswith((*OF_SITES, *SPOKEN_FILES)) for place, _ in message.locations)
+    )
 
 
 def names() -> list[str]:

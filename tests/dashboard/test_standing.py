@@ -21,7 +21,9 @@ def study(*, stage="running", rates=True, missing=(), reported=(), frozen=(), ag
 
 
 def awaited(agent, *, recruited=None, observed=None, held=None):
-    return SimpleNamespace(agent=agent, since=OPENED, recruited=recruited, observed=observed, held=held, objection=None)
+    return SimpleNamespace(
+        agent=agent, since=OPENED, recruited=recruited, observed=observed, held=held, objection=None, unmasked=None
+    )
 
 
 def board(statuses=(("open", "open"), ("open", "open")), *, ends=("open", "open"), blinded=False, **more):

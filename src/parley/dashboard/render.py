@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,14 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, translated
 
 HERE = Path(__file__).parent
+# Pages that are in every language of ours; the others are in English. `base.html` is part of each.
+SPOKEN = ("sign_in.html", "studies.html")
+ROLE_WORDS = {
+    "administrator": Translatable("administrator"),
+    "auditor": Translatable("auditor"),
+    "analyst": Translatable("analyst"),
+    "viewer": Translatable("viewer"),
+}
 MOST_SHOWN = 2_000  # numbers and the like of one record
 TOO_LARGE = "This record is too large for a page. The export of the log has it whole."
 
@@ -54,8 +62,7 @@ def _moment(show: str, words: Callable[[str], str]) -> Callable[[str], Markup]:
 
 
 def _stage(stage: str) -> Markup:
-    sign, word, meaning = STAGES[stage]
-    meaning = translation.gettext(meaning)
+    sign, word, meaning = STAGES[stage][0], *map(translated, STAGES[stage][1:])
     return Markup('<span class="stage {}" title="{}"><span class="sign" aria-hidden="true">{}</span> {}</span>').format(
         stage, meaning, sign, word
     )
@@ -145,7 +152,13 @@ def environment(*folders: Path) -> Environment:
         "part": lambda text: quote(str(text), safe=""),
     }
     made.tests["withdrawn"] = lambda guarantee: says(guarantee, WITHDRAWN)
-    made.globals |= {"query": _query, "version": __version__, "name_of": principal, "STAGES": STAGES}
+    made.globals |= {
+        "query": _query,
+        "version": __version__,
+        "name_of": principal,
+        "STAGES": STAGES,
+        "ROLE_WORDS": ROLE_WORDS,
+    }
     made.globals |= {"ranged": ranged, "unit_of": unit_of}
     return made
 
@@ -193,12 +206,16 @@ def _forgotten() -> Iterator[None]:
 
 # stage -> sign, word, what it means; the sign stands beside the colour, never colour alone
 STAGES: dict[str, tuple[str, str, str]] = {
-    "running": ("●", "Running", "Reports come in."),
-    "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
-    "paused": ("‖", "Paused", "No report is taken until it is resumed."),
-    "stalled": ("▲", "Stalled", "Not decided, and what is missing cannot be supplied."),
-    "finished": ("✓", "Finished", Translatable("Every agent has its answer, or the budget or the horizon came first.")),
-    "cancelled": ("■", "Cancelled", Translatable("Stopped before every agent had its answer.")),
+    "running": ("●", Translatable("Running"), Translatable("Reports come in.")),
+    "closing": ("◐", Translatable("Deciding"), Translatable("Every report is in; the decision is being computed.")),
+    "paused": ("‖", Translatable("Paused"), Translatable("No report is taken until it is resumed.")),
+    "stalled": ("▲", Translatable("Stalled"), Translatable("Not decided, and what is missing cannot be supplied.")),
+    "finished": (
+        "✓",
+        Translatable("Finished"),
+        Translatable("Every question has its answer, or the budget or the horizon came first."),
+    ),
+    "cancelled": ("■", Translatable("Cancelled"), Translatable("Stopped before every question had its answer.")),
 }
 
 
@@ -253,7 +270,14 @@ def ago(text: str, now: datetime | None = None) -> str:
     '1 minute ago'
     """
     seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds()
-    return "less than a minute ago" if seconds < 60 else f"{duration(seconds)} ago"
+    if seconds < 60:
+        return translation.gettext("less than a minute ago")
+    if translation.language() == "en":
+        return f"{duration(seconds)} ago"
+    from babel.dates import format_timedelta
+
+    passed = timedelta(seconds=-seconds)
+    return format_timedelta(passed, threshold=2.0, add_direction=True, locale=translation.language())
 
 
 def clock(text: str) -> str:
@@ -263,7 +287,11 @@ def clock(text: str) -> str:
     '3 January 2026, 08:09 UTC'
     """
     moment = datetime.fromisoformat(text)
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    if translation.language() == "en":
+        return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    from babel.dates import format_datetime
+
+    return f"{format_datetime(moment, 'd MMMM y, HH:mm', locale=translation.language())} UTC"
 
 
 def stamp(text: str) -> str:

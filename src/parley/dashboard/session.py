@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import anyio.to_thread
+from babel import Locale
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -21,14 +22,17 @@ from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, context
 from parley.coordinator.http.guard import COSTLY, Asked, Operation, cost_of, settled, too_large
 from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
-from parley.dashboard.render import render
+from parley.dashboard.render import SPOKEN, render
 from parley.protocol.codec import Model
-from parley.text.translation import reading
+from parley.text.translation import LANGUAGES, language_of, reading
 from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere, shielded
 
 T = TypeVar("T")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
+CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
+A_YEAR = 365 * 86_400
+LANGUAGE_NAMES = {code: (Locale(code).get_display_name(code) or code).capitalize() for code in LANGUAGES}
 STUDY_FIELDS = 200  # of the form for a new study, which asks for every key of the file
 STUDY = "/studies/{study}"  # the address of a study's first page, below which its others are
 ADMINISTRATORS = frozenset({"administrator"})
@@ -88,8 +92,11 @@ class Page:
         tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
         known["links"] = [link for link in self.request.app.state.links if self.may(*link.roles)]
 
+        if template in SPOKEN:
+            known |= {"language": spoken_language(self.request), "spoken_languages": LANGUAGE_NAMES}
+
         def drawn() -> bytes:
-            with reading(values.get("audience", "bandit")):
+            with reading(values.get("audience", "bandit"), known.get("language", "en")):
                 return render(template, **known, tabs=tabs, **values, **made()).encode()
 
         if self.who is None:  # nothing of a study
@@ -128,6 +135,20 @@ class Page:
 
 
 Handler = Callable[[Page], Awaitable[Response]]
+
+
+def spoken_language(request: Request) -> str:
+    """The language that the reader chose in this browser, or that the browser asks for."""
+    chosen = request.cookies.get(CHOSEN, "")
+    return chosen if chosen in LANGUAGES else language_of(request.headers.get("accept-language", ""))
+
+
+def _choose_language(request: Request) -> Response:
+    """The same page in another language, from now on."""
+    response = RedirectResponse(request.url.path, status_code=303)
+    if (chosen := request.query_params["language"]) in LANGUAGES:
+        response.set_cookie(CHOSEN, chosen, max_age=A_YEAR, httponly=True, samesite="strict", secure=_secure(request))
+    return response
 
 
 def _secure(request: Request) -> bool:
@@ -196,6 +217,8 @@ def page(
     """
 
     async def endpoint(request: Request) -> Response:
+        if request.method == "GET" and "language" in request.query_params:
+            return shielded(_choose_language(request))
         try:
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
         except Exception as error:  # the same words as the API has for it

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from parley.text.status import ArmStatus
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, figure, language
 
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -28,7 +28,9 @@ def number(value: float | None) -> str:
     >>> number(1234567), number(2117.4), number(None)
     ('1,234,567', '2,117', '–')
     """
-    return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{round(value):,}" if language() == "en" else figure(round(value))
 
 
 def printable(text: str) -> str:

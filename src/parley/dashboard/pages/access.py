@@ -11,6 +11,7 @@ from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, Page, page, session_cookie
 from parley.dashboard.sign_in import provider_of
+from parley.text.translation import Translatable
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
@@ -102,9 +103,9 @@ async def sign_in(shown: Page) -> Response:
             raise
         known = refusal.status == 403
         problem = (
-            "This token is for sending reports: it does not open these pages."
+            Translatable("This token is for sending reports: it does not open these pages.")
             if known
-            else "This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed."
+            else Translatable("This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed.")
         )
         return await sign_in_form(shown, following, problem=problem, code=refusal.status)
     return entered(shown, RedirectResponse(following, status_code=303), made.session)

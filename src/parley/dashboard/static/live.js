@@ -100,7 +100,7 @@
 
   function heard(event) {
     wait = 1000;
-    say("on", "Live");
+    say("on", badge ? badge.dataset.on : "");
     if (String(JSON.parse(event.data).version) !== known) refresh();
   }
 
@@ -109,7 +109,7 @@
     source.addEventListener("study", heard);
     source.addEventListener("studies", heard);
     source.onerror = () => {
-      say("off", "Reconnecting…");
+      say("off", badge ? badge.dataset.off : "");
       if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
       source.close();
       setTimeout(async () => {
@@ -121,7 +121,7 @@
   }
 
   if (body.dataset.stream) {
-    say("off", "Connecting…");
+    say("off", badge ? badge.dataset.first : "");
     listen();
     addEventListener("pagehide", () => source.close());
     addEventListener("pageshow", (event) => { if (event.persisted) { listen(); refresh(); } });
