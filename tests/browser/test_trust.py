@@ -45,7 +45,8 @@ def test_names_and_reasons_are_only_text(visit, server):
             """() => ({
                 hacked: 'hacked' in window,
                 images: document.querySelectorAll('img, iframe, object, embed').length,
-                scripts: [...document.scripts].filter(s => !s.src.endsWith('/static/live.js')).length,
+                scripts: [...document.scripts].filter(
+                    s => !s.src.endsWith('/static/live.js') && !s.src.endsWith('/static/form.js')).length,
                 handlers: [...document.querySelectorAll('*')].filter(e =>
                     [...e.attributes].some(a => a.name.startsWith('on') || /^javascript:/i.test(a.value) &&
                         ['href', 'src', 'action'].includes(a.name))).length,
