@@ -351,11 +351,19 @@ def import_outcomes(
 
 
 @site_command.command("export")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", required=False, type=click.Path(dir_okay=False))
 @_field_option
 @_with_site
-def export_allocations(opened: _OpenSite, file: str, fields: tuple[tuple[str, str], ...]) -> None:
-    """Write everybody who came to FILE, a CSV that REDCap imports: stratum, arm or kit, date, outcomes."""
+def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, str], ...]) -> None:
+    """Print everybody here as CSV; without arms where the site is masked.
+
+    With a FILE, write a CSV that REDCap imports instead: stratum, arm or kit, date, outcomes.
+    """
+    if file is None:
+        with needs("site", "parley site export"):
+            from parley.site.tables import exported
+        click.echo(exported(opened.strata), nl=False)
+        return
     from parley.agent.redcap import allocations_out
 
     write_whole(Path(file), allocations_out(opened.strata, dict(fields)), mode=SECRET)
@@ -504,15 +512,6 @@ def _write_corrected(
         f"Hand it to the study's administrator: parley admin correct {box.study} --agent {shlex.quote(box.agent)} "
         f"--phase {phase} --file {output} --reason WHY"
     )
-
-
-@site_command.command("export")
-@_with_site
-def export_people(opened: _OpenSite) -> None:
-    """Print everybody here as CSV; without arms where the site is masked."""
-    with needs("site", "parley site export"):
-        from parley.site.tables import exported
-    click.echo(exported(opened.strata), nl=False)
 
 
 @site_command.command()
