@@ -168,6 +168,16 @@ def early(desk):
     enrolled(desk, 11)
 
 
+def held_early(desk):
+    """The report of that phase waits: it tells of both."""
+    early(desk)
+    for number in range(7, 11):
+        desk.site.outcome(f"Kq-{number}", 1.0)
+    between = desk.site.people.current.plan.between
+    asked = plan(phase=2, plan="c" * 64, draws=(1, 1), between=between, most_ahead=2)
+    desk.runtime._outbox.keep(Disclosure(desk.rules).report(asked, desk.site(asked), None))
+
+
 def moved_on(desk):
     some(desk)
     desk.site.begin(phase=2, plan="c" * 64, arms=("x", "y"), draws=(40, 0))
@@ -224,6 +234,7 @@ STATES = {
     "all assigned": State(reach=enrolled),
     "outside on the leading arm": State(reach=enrolled, options={"rules": replace(RULES, between="leading")}),
     "for the next phase": State(reach=ahead, options={"rules": ASSIGNS, "most_ahead": 4}),
+    "before this phase, held": State(reach=held_early, options={"rules": ASSIGNS, "most_ahead": 4, "policy": HOLD}),
     "before this phase": State(reach=early, options={"rules": ASSIGNS, "most_ahead": 4}),
     "complete": State(reach=complete, options={"rules": GRACE}, acts=({"do": "send", "phase": "1"},)),
     "reported": State(reach=reported),
