@@ -146,7 +146,8 @@ def stated_step(count: int, halvings: int = 0) -> int:
     >>> stated_step(5), stated_step(2), stated_step(1), stated_step(7, 1)
     (2, 0, 0, 2)
     """
-    return (count - 1) // 2**halvings // 2 * 2**halvings
+    between = 1 << halvings
+    return (count - 1) // between // 2 * between
 
 
 def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any], int]:
@@ -182,7 +183,7 @@ def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[
 
 def _with_finer(count: int, halvings: int) -> int:
     """How many steps there are with all finer ones."""
-    if (total := (count - 1) * 2**halvings + 1) > MOST_STEPS:
+    if (total := (count - 1) * (1 << halvings) + 1) > MOST_STEPS:
         found = f"{halvings}, which makes {total} of {count} steps"
         raise InvalidInput("weights.refine", found=found, allowed=f"up to {MOST_STEPS} steps with the finer ones")
     return total

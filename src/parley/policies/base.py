@@ -427,8 +427,8 @@ class Policy(ABC):
 
     def _before_neighbours(self, state: State) -> BoolArray:
         """`(..., agent)`: finer questions with a neighbour that has no answer yet."""
-        undecided = state.active.sum(axis=-2) > self.problem.top
-        waits = np.zeros_like(undecided)
+        undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
+        waits = np.zeros(undecided.shape, dtype=np.bool_)
         for places, one, other in (level.T for level in self._halfway):
             waits[..., places] = undecided[..., one] | undecided[..., other]
         return waits
