@@ -82,8 +82,8 @@ def forest_chart(
     what = gettext("mixed mean") if to is None else gettext("difference to %(arm)s", arm=clipped(to, 24))
     what += gettext(", in points") if points else ""
     if within:
-        tolerance = gettext("%(points)s points", points=f"{100 * within:g}") if rates else real(within)
-        what += gettext("; shaded: within %(tolerance)s", tolerance=tolerance)
+        room = gettext("%(points)s points", points=f"{100 * within:g}") if rates else real(within)
+        what += gettext("; shaded: within %(tolerance)s", tolerance=room)
     what += gettext("; shaded: harm") if harm else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
