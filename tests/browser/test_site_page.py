@@ -2,13 +2,23 @@
 
 import os
 import re
+import threading
+import time
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
+from msgspec.structs import replace
 from playwright.sync_api import expect
+from tests.agent.test_site_page import RULES, Desk
 from tests.browser.live import Server
 from tests.browser.test_accessible import Axe, _serious
 from tests.browser.ward import Ward
+from tools.chaos.harness import free_port
+
+from parley.agent.outcomes import OutcomeRules
 
 STUDY = """\
 name = "Two doses"
@@ -322,3 +332,33 @@ def test_with_a_code_nobody_comes_in_without_it(coordinator, visit, tmp_path):
         window.wrong = [wrong for wrong in window.wrong if "403" not in wrong]
     finally:
         made.stop()
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_a_page_of_three_hundred_people_is_below_three_screens_of_a_phone(visit, tmp_path, language):
+    pain = OutcomeRules(name="Pain", question="Pain today, from 0 to 10?", low=0.0, high=10.0)
+    asks = {"question": "Wound closed after 14 days?", "eligibility": ("Aged 18 or older?",), "covariate": "age"}
+    desk = Desk(tmp_path, rules=replace(RULES, outcomes=(pain,), **asks), draws=(200, 200))
+    for number in range(300):
+        desk.site.assign(f"P-{number:03}", covariate=50.0, eligible=True)
+        desk.now += timedelta(hours=3)
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(desk.browser.app, port=port, log_level="error"))
+    serving = threading.Thread(target=server.run)
+    serving.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        site = SimpleNamespace(url=f"http://127.0.0.1:{port}")
+        page = visit(site, viewport=PHONE, has_touch=True, locale=language, bypass_csp=True).page
+        page.goto("/")
+        assert page.locator(".person").count() == 20
+        assert page.evaluate("document.scrollingElement.scrollHeight") <= 3 * PHONE["height"]
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+        page.locator(".person summary").first.click()
+        expect(page.get_by_text("Wound closed after 14 days?").first).to_be_visible()
+        assert _serious(Axe(), page) == []
+    finally:
+        server.should_exit = True
+        serving.join()
+        desk.close()
