@@ -308,6 +308,12 @@ class Policy(ABC):
         cases = [mute, answered & accepted, answered, left, over, self.settled(state)]
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)
 
+    def ends(self, state: State, stopped: OutcomeStatus | None = None) -> list[OutcomeStatus]:
+        """Of one study, agent by agent: its status; how the study was `stopped`, for an agent without an answer."""
+        final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
+        statuses = map(OutcomeStatus, self.statuses(state).tolist())
+        return [stopped if stopped is not None and status not in final else status for status in statuses]
+
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""
         return state.phase

@@ -28,7 +28,7 @@ from parley.protocol.codec import Count, Message, Phase, described
 from parley.protocol.lost_sites import arms_fixed, not_reweighable, weights_without
 from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
-from parley.protocol.trial import Trial, ends_at, make_plan
+from parley.protocol.trial import Trial, make_plan
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, joined
 from parley.totals import Totals
@@ -84,8 +84,8 @@ def project(trial: Trial) -> Projection:
     """What is left of a trial. Without any data every agent that is not blocked counts as expected."""
     agents, top = trial.study.agents, trial.study.problem.top
     ahead = run_ahead(trial)
-    now = ends_at(trial.policy, trial.state, Stage.RUNNING)
-    then = now if ahead is None else ends_at(trial.policy, ahead.state, Stage.RUNNING)
+    now = trial.policy.ends(trial.state)
+    then = now if ahead is None else trial.policy.ends(ahead.state)
     pairs = dict(zip(agents, zip(now, then, strict=True), strict=True))
     open_then = trial.policy.blocked(trial.state) if ahead is None else ahead.state.active.sum(axis=0) > top
     asked = np.array([end not in (OutcomeStatus.LEFT, OutcomeStatus.UNASKED) for end in then])

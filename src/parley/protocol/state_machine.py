@@ -67,6 +67,7 @@ from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_adjustment, check_between, check_report
 from parley.rewards import Past
+from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable
 
 
@@ -83,6 +84,8 @@ class Stage(StrEnum):
 
 CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # who has an answer has it for good; who has none waits for a site, if any
 OVER = (*CONCLUDED, Stage.CANCELLED)  # no report is awaited any more
+# How a study ends for whoever has no answer, where it was stopped.
+STOPPED = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}
 
 R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
 

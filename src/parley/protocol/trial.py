@@ -28,7 +28,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage
-from parley.protocol.state_machine import OVER, Counted, Held, Place, Situation, Stage, admit, agent_of
+from parley.protocol.state_machine import OVER, STOPPED, Counted, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
 from parley.system.once import once
 from parley.text.status import OutcomeStatus
@@ -279,7 +279,7 @@ class Trial:
     @property
     def ends(self) -> dict[str, OutcomeStatus]:
         """How the study ended for every agent; `open` while it goes on."""
-        return dict(zip(self.study.agents, ends_at(self.policy, self.state, self.stage), strict=True))
+        return dict(zip(self.study.agents, self.policy.ends(self.state, STOPPED.get(self.stage)), strict=True))
 
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
@@ -389,14 +389,6 @@ class Trial:
         model, latest = self.study.problem.noise, self.latest
         against = None if latest is None else model.past(self.state.totals, latest, plan.phase - 1)
         return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)
-
-
-def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
-    """Agent by agent: the policy's status; how the study was stopped, for an agent without an answer."""
-    statuses = map(OutcomeStatus, policy.statuses(state).tolist())
-    stopped = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
-    final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
-    return [stopped if stopped is not None and status not in final else status for status in statuses]
 
 
 # Plans.

@@ -24,8 +24,8 @@ from parley.protocol.codec import read_json
 from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.sensitivity import WORDS as STANDINGS
 from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
-from parley.protocol.state_machine import OVER
-from parley.protocol.trial import Trial, ends_at
+from parley.protocol.state_machine import OVER, STOPPED
+from parley.protocol.trial import Trial
 from parley.text.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
@@ -45,7 +45,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
     study, after = studies.message(transaction, row), latest_phase(row)
     policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
-    ends, statuses = ends_at(policy, state, row.stage), _arm_statuses(transaction, row, policy, after)
+    ends, statuses = policy.ends(state, STOPPED.get(row.stage)), _arm_statuses(transaction, row, policy, after)
     left, asks = state.active.sum(axis=0), study.problem.asks
     priced = "price" in study.problem.non_default() and not blinded
     spent = _accepted(transaction, row, state, study.agents[columns] if blinded else None)
@@ -93,7 +93,7 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     """How a study ended; `open` while it goes on."""
     if row.stage not in OVER:
         return OutcomeStatus.OPEN
-    return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
+    return overall(policy_of(transaction, row).ends(latest_state(transaction, row), STOPPED.get(row.stage)))
 
 
 def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answers.ByArm:
@@ -268,7 +268,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
     shown, policy = last if phase is None else phase, policy_of(transaction, row)
     after = latest_phase(row) if phase is None else phase
     state, statuses = _phase(transaction, row, after)[0], _arm_statuses(transaction, row, policy, after)
-    ends = ends_at(policy, state, row.stage if shown == last else Stage.RUNNING)
+    ends = policy.ends(state, STOPPED.get(row.stage) if shown == last else None)
     change = _estimated(transaction, row, study, state, shown, columns).change if shown else None
     return answers.Findings(
         study=row.id,
@@ -383,7 +383,7 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     agents = []
     if last and row.agents > 1:
         found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
-        ends = ends_at(policy, latest_state(transaction, row), row.stage)
+        ends = policy.ends(latest_state(transaction, row), STOPPED.get(row.stage))
         own = study.problem.draws & study.problem.asks
         places = (place for place in range(len(study.agents))[columns] if own[place])
         agents = [_sensitivity(study, found, place, ends[place]) for place in places]

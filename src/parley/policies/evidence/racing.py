@@ -157,7 +157,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def _log_questions(self) -> float:
-        return tolerance.log_stated(self.problem)
+        return tolerance.log_stated(self.problem) if self.problem.tolerance else math.log(self.problem.question_count)
 
     @property
     def values_per_pair(self) -> int:
@@ -276,8 +276,10 @@ class EvidenceRacing(Elimination):
     @once
     def largest_size(self) -> int | None:
         """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller."""
-        hardest = self.line - float(tolerance.log_parts(self.problem).min())
-        stated, named = self.problem.max_samples, plan.size_of_ties(self.problem, hardest)
+        stated = self.problem.max_samples
+        if not self.problem.tolerance:
+            return stated
+        named = plan.size_of_ties(self.problem, self.line - float(tolerance.log_parts(self.problem).min()))
         return min((size for size in (stated, named) if size is not None), default=None)
 
     @once
