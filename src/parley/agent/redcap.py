@@ -6,8 +6,6 @@ data access group, are ignored; a record may have a row for every event, and an 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,12 +13,12 @@ from parley.agent.outcomes import PRIMARY
 from parley.agent.site import YES_OR_NO, Entered
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput
+from parley.text.formatting import csv_rows
 from parley.validation.tables import Row, Table, number_in, read_table, wrong_cell
 
 RECORD, GROUP = "record_id", "redcap_data_access_group"
 WORDS = {"yes": 1.0, "no": 0.0}
 ALLOCATED = ("stratum", "allocation", "allocation_date", "in_study", "voided")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,25 +87,18 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
 def allocations_out(strata: Strata, named: Mapping[str, str]) -> str:
     """Everybody who came, by record: site, stratum, arm or kit, and what is known of them."""
     fields = fields_of(strata, named)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow([RECORD, GROUP, *ALLOCATED, *fields.values()])
+    rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]
     with strata.turn():
         for site in strata.sites:
             for person in site.people.persons.values():
                 arm = "" if person.arm is None else site.people.phases[person.phase].plan.arms[person.arm]
-                cells = [person.key, strata.place, site.rules.stratum, person.kit if site.rules.kits else arm]
+                cells: list[object] = [
+                    person.key,
+                    strata.place,
+                    site.rules.stratum,
+                    person.kit if site.rules.kits else arm,
+                ]
                 cells += [f"{person.at:%Y-%m-%d}" if person.at else "", "1" if person.counted else "0"]
                 cells.append("1" if person.voided else "0")
-                values = (person.value(outcome) for outcome in fields)
-                writer.writerow(map(_safe, [*cells, *("" if one is None else f"{one!r}" for one in values)]))
-    return text.getvalue()
-
-
-def _safe(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; numbers stay."""
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}" if cell.startswith(FORMULA) else cell
-    return cell
+                rows.append([*cells, *(person.value(outcome) for outcome in fields)])
+    return csv_rows(rows)

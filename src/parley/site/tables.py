@@ -5,8 +5,6 @@ not come, and an empty cell says nothing yet. Where values are 0 or 1, they may 
 outcomes each has a column of its name, and a table has at least one of all of them.
 """
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +19,7 @@ from parley.agent.site import YES_OR_NO, Entered, Site, checked_key
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput, ParleyError
 from parley.site.workbooks import text_of
+from parley.text.formatting import csv_rows
 from parley.text.translation import (
     AUDIENCES,
     LANGUAGES,
@@ -203,12 +202,12 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: boo
 
 def exported(site: Site | Strata) -> str:
     """Everybody of a site, a line each: what is noted, and of a site that is not masked also the arm."""
-    rules, out = site.rules, io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
+    rules = site.rules
     masked = rules.masked or rules.kits
     unmasked = [] if masked else [gettext("Arm")]
     about = [gettext("Phase"), gettext("Stratum"), gettext("Assigned"), gettext("Status"), *unmasked]
-    writer.writerow([gettext(COLUMNS[0]), *about, gettext(COLUMNS[1]), *(one.name for one in rules.outcomes)])
+    head = [gettext(COLUMNS[0]), *about, gettext(COLUMNS[1]), *(one.name for one in rules.outcomes)]
+    rows: list[list[object]] = [list(head)]
     for one in _sites(site):
         for person in one.people.persons.values():
             arms = one.people.book_of(person).plan.arms
@@ -216,16 +215,18 @@ def exported(site: Site | Strata) -> str:
             status = gettext("voided") if person.voided else "" if person.counted else gettext("outside of the study")
             day = person.at.astimezone().date().isoformat() if person.at else ""
             values = [_exported(person, rule) for rule in all_outcomes(rules)]
-            writer.writerow([person.key, person.phase, one.stratum, day, status, *arm, *values])
-    return out.getvalue()
+            rows.append([person.key, person.phase, one.stratum, day, status, *arm, *values])
+    return csv_rows(rows)
 
 
-def _exported(person: Person, rules: OutcomeRules) -> str:
+def _exported(person: Person, rules: OutcomeRules) -> str | float:
     """What is known of an outcome, as an upload has it."""
     if person.is_gone(rules.name):
         return GONE
     value = person.value(rules.name)
-    return "" if value is None else f"{value:.15g}"
+    if value is None:
+        return ""
+    return int(value) if value.is_integer() else value
 
 
 def _sites(site: Site | Strata) -> Sequence[Site]:

@@ -236,6 +236,17 @@ def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_
     return written.getvalue()
 
 
+def csv_rows(rows: Iterable[Sequence[object]], *, line_end: str = "\r\n") -> str:
+    """The same without names of its own: the first row is the head.
+
+    >>> csv_rows([["key", "value"], ["@p1", -0.5]])
+    "key,value\\r\\n'@p1,-0.5\\r\\n"
+    """
+    written = io.StringIO()
+    csv.writer(written, lineterminator=line_end).writerows(map(csv_safe, row) for row in rows)
+    return written.getvalue()
+
+
 def csv_safe(value: object) -> object:
     """A value with text escaped so that no spreadsheet takes it for a formula, and no terminal for a command.
 
