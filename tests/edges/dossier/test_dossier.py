@@ -91,6 +91,8 @@ def test_the_last_site_is_against_all_others_and_no_question_is():
 def test_a_dossier_has_questions_where_something_is_asked_and_sites_where_something_is_drawn():
     text = dossier_markdown(make_dossier(planner(5), load_study("examples/country.toml"), [0.5]), "parley plan x")
     assert "and for 1 further question (country)" in text
+    assert "and for 1 further question with weights of its own (country)" in text
+    assert_the_first_pages_define_their_words(text)
     assert "M = 3 agents, and Q = 4 questions m" in text
     tables = {part.split("\n")[0]: part for part in re.split(r"^\*\*Table \d+\.\*\* ", text, flags=re.MULTILINE)[1:]}
     heads = {name: next(line for line in part.split("\n") if line.startswith("| ")) for name, part in tables.items()}
@@ -194,6 +196,25 @@ def test_the_same_number_twice_is_no_range():
     assert (span(14, 14), span(14, 30)) == ("14", "14 to 30")
 
 
+TO_DECIDE = [
+    "Question", "The design in ten lines", "What to expect", "What it takes", "Risks", "Who decides what", "Appendix"
+]  # fmt: skip
+
+
+def assert_the_first_pages_define_their_words(text):
+    """Ten lines of design, one table and one picture; no word of the appendix that they have not explained."""
+    first, appendix = text.split("\n## Appendix\n")
+    assert re.findall(r"^(\d+)\. ", first, re.MULTILINE) == [str(place) for place in range(1, 11)]
+    assert re.findall(r"^\*\*Table (\d+)", first, re.MULTILINE) == ["1"]
+    assert re.findall(r"^(\d+)\. .+$", appendix, re.MULTILINE) == [str(place) for place in range(1, 16)], "contents"
+    for word in ("power", "delta", "certificate", "tilted", "estimand", "ruled out", "set aside", "Monte Carlo", "±"):
+        assert word not in first.replace("is ruled out with", ""), word
+    for word in ("phase", "look", "right", "lift" if " lift of " in first else "gap"):
+        assert f"*{word}*" in first.replace("*Gap*", "*gap*"), word
+    for word in ("None", "nan", "undefined", "{{", "{%", "\x00"):
+        assert word not in first
+
+
 def numbers_of(text):
     return re.findall(r"\d[\d,.]*", re.sub(r"<[^>]+>", " ", text))
 
@@ -212,14 +233,16 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
     assert study.reason in text
     assert set(numbers_of(text)) <= set(numbers_of(page))
-    assert text.count("\n## ") == page.count("<h2") == 15
+    assert re.findall("^## (.+)$", text, re.MULTILINE) == re.findall("<h2[^>]*>(.+)</h2>", page) == TO_DECIDE
+    assert text.count("\n### ") == page.count("<h3") == 15
+    assert_the_first_pages_define_their_words(text)
     assert not {"\x00", "\x01"} & {*page, *text}
     for item in ("1a", "3b", "3c", "7b", "8b", "11c", "12c", "14c", "15b", "17c", "24a", "24b", "25"):
         assert re.search(rf"^\| {item} \|", text, re.MULTILINE), f"item {item} of the checklist"
     tables = [int(number) for number in re.findall(r"^\*\*Table (\d+)\.", text, re.MULTILINE)]
     assert tables == list(range(1, len(tables) + 1))
     assert not re.search(r"Table\W*[^\W\d]", text.replace("Tables", "")), "every table that the text refers to is there"
-    assert page.count("<figure") == page.count("<strong>Figure ") == 3
+    assert page.count("<figure") == page.count("<strong>Figure ") == 4
     assert {fixed.samples for one in (made.planned, *made.operating) if (fixed := one.fixed)} == {
         made.planned.fixed.samples
     }, "a textbook's design is sized once"
@@ -259,6 +282,8 @@ def test_guardrails_and_secondary_outcomes_are_told_with_what_they_will_find():
         (name, margins) for name in ("bleeding", "death") for margins in (0.0, 1.0, 2.0, 4.0)
     ]
     assert "| death | 1 | 0.05 |" in text
+    assert_the_first_pages_define_their_words(text)
+    assert "The mean of bleeding may be worse than placebo by up to 0.02. A treatment that is proven to harm" in text
     said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
 
@@ -269,7 +294,9 @@ def test_without_a_tolerance_errors_at_ties_are_measured_by_tilted_runs():
     made = make_dossier(planner(200), study, [0.5])
     assert len(made.tilted) == 2, "two agents, one tie of two arms"
     assert all(0 < one.found.probability < 0.1 for one in made.tilted)
-    assert "a\\|b" in dossier_markdown(made, "parley plan x --report y")
+    text = dossier_markdown(made, "parley plan x --report y")
+    assert "a\\|b" in text
+    assert_the_first_pages_define_their_words(text)
     assert "&lt;b&gt;" in dossier_html(made, "parley plan x --report y")
     assert json.dumps(made.document(), allow_nan=False)
     assert dossier_studies(planner(200), study, [0.5]) > 200

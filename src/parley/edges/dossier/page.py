@@ -6,9 +6,11 @@ are on the page alone: tables say the same.
 
 import math
 import platform
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -24,9 +26,10 @@ from parley.experiments.forecasts.planning import ScenarioCost
 from parley.experiments.forecasts.power import Characteristic
 from parley.experiments.forecasts.scenarios import CONFIDENCE, upper_bound
 from parley.experiments.forecasts.selection import MOST_LOOKS
-from parley.experiments.report_kit.charts import canvas, elimination_timeline, sample_axis
+from parley.experiments.report_kit.charts import canvas, elimination_timeline, legend_below, sample_axis
 from parley.experiments.report_kit.pages import picture, render, render_text
 from parley.experiments.report_kit.prose import (
+    SECTION,
     Blocks,
     as_text,
     html_sections,
@@ -42,32 +45,47 @@ from parley.protocol import StudyMessage
 from parley.simulation import Phase
 from parley.text.formatting import DASH, number, real, share_text
 from parley.text.status import ArmStatus
-from parley.text.translation import reading, translated
+from parley.text.translation import gettext, reading, translated
 from parley.weights import alphas_of
 
 PACKAGE = "parley.edges.dossier"  # has the templates
 MOST_COLUMNS = 8  # agents that a table has beside each other
 MOST_NAMED = 12
+# The two pages to decide by stay two pages, whatever the study file holds.
+MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
+WIDE_RANGE = 20  # times the fewest draws: beyond, an axis from 0 would show nothing of them
 
 
 def dossier_html(dossier: Dossier, command: str) -> str:
-    """The page."""
-    sections = html_sections(*_content(dossier, command, pictures=True))
-    title = f"Statistical design: {dossier.study.name}"
-    made = f"Parley {__version__}, {_today()}"
-    return render("dossier", package=PACKAGE, title=title, command=command, sections=sections, made=made)
+    """The page: two printed pages to decide by, and the appendix."""
+    decision, appendix, blocks = _content(dossier, command, pictures=True)
+    return render(
+        "dossier",
+        package=PACKAGE,
+        title=f"Statistical design: {dossier.study.name}",
+        command=command,
+        decision=html_sections(decision, blocks),
+        sections=html_sections(appendix, blocks),
+        made=f"Parley {__version__}, {_today()}",
+    )
 
 
 def dossier_markdown(dossier: Dossier, command: str) -> str:
     """The same in Markdown, without pictures."""
-    return markdown_text(f"Statistical design: {dossier.study.name}", *_content(dossier, command, pictures=False))
+    decision, text, blocks = _content(dossier, command, pictures=False)
+    contents = "".join(f"{place}. {name}\n" for place, name in enumerate(SECTION.findall(text), start=1))
+    appendix = markdown_text("Appendix", f"{contents}\n{text}", blocks)
+    # One level down: the appendix stands beside the sections to decide by, its own sections under it.
+    appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
+    title = f"# Statistical design: {dossier.study.name}"
+    return f"{title}\n\n" + re.sub(r"\n{3,}", "\n\n", decision).strip() + f"\n\n{appendix}"
 
 
 FORMATS: dict[str, Callable[[Dossier, str], str]] = {".html": dossier_html, ".md": dossier_markdown}  # by suffix
 
 
-def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Blocks]:
-    """The text with tokens, and the picture that stands at each."""
+def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, str, Blocks]:
+    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each."""
     problem, policy, counts, captions = dossier.problem, dossier.policy, Counter[str](), dict[str, int]()
 
     def caption(title: str, name: str = "", kind: str = "Table") -> str:
@@ -84,10 +102,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
         known, size = [dossier.planned, *dossier.operating], policy.largest_size
         looks = math.log((size or 1) / int(dossier.examples[0][2][0].quotas.sum()))
         said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
-        text = render_text(
-            "dossier",
-            package=PACKAGE,
-            filters=FILTERS,
+        values = dict[str, Any](
             dossier=dossier,
             words=words_of_reader(),
             known=known,
@@ -104,7 +119,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             design_days=lambda design: _design_days(problem, design),
             evidence=isinstance(policy, EvidenceRacing),
             together=TOGETHER,
-            guardrails=[_guardrail(problem, one) for one in problem.outcomes if one.guards],
+            guardrails=[_guardrail(dossier, one) for one in problem.outcomes if one.guards],
             secondary=[one.name for one in problem.outcomes if not one.guards],
             outcomes=[_outcome_text(one) for one in problem.outcomes],
             proven=policy.bounds_errors,
@@ -131,8 +146,22 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             versions=f"Parley {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy "
             f"{scipy.__version__}",
             commands=_commands(dossier, command),
+            kind=problem.noise.observed or problem.noise.description,
+            reason=shorten(dossier.study.reason or "", MOST_REASON, placeholder=" …"),
+            shown=_decision_rows(dossier),
+            undecided=max(one.study.unfinished / len(one.study.samples) for one in _decision_rows(dossier)),
         )
-    return text, blocks
+        # In this order: tables and figures are counted as they are rendered.
+        decision, appendix = (
+            render_text(name, package=PACKAGE, filters=FILTERS, **values) for name in ("decision", "dossier")
+        )
+    return decision, appendix, blocks
+
+
+def _decision_rows(dossier: Dossier) -> list[Characteristic]:
+    """The truths of the two pages to decide by: the planned one, and as many others as have room."""
+    rows = {one.study.scenario: one for one in reversed([dossier.planned, *dossier.operating])}
+    return list(reversed(rows.values()))[:MOST_ROWS]
 
 
 def _today() -> str:
@@ -150,10 +179,21 @@ def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
+def _brief(names: Sequence[str]) -> str:
+    """Names for the two pages to decide by: as many as fit into a line or two, however long each is.
+
+    >>> _brief(["a", "b"]), _brief(["x" * 70] * 5)[70:]
+    ('a, b', ' and 4 more')
+    """
+    room = [place for place in range(1, 1 + len(names)) if len(", ".join(names[:place])) <= MOST_LETTERS]
+    return as_text(_listed(names, max(room, default=1)))
+
+
 FILTERS: dict[str, Callable[..., str]] = {
     "translated": translated,
     "number": number,
     "listed": _listed,
+    "brief": _brief,
     "a": lambda word: f"{'an' if word[0] in 'aeiou' else 'a'} {word}",
     "cell": as_text,
     "right": right_text,
@@ -218,8 +258,10 @@ def _outcome_text(outcome: Outcome) -> str:
     return f"{outcome.name} ({kind}; {outcome.better} is better; {outcome.role})"
 
 
-def _guardrail(problem: Problem, outcome: Outcome) -> dict[str, Any]:
-    """What it allows in words, the lines of its evidence, and what an alarm does."""
+def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
+    """What it allows in words, the lines of its evidence, what an alarm does, and how often it found harm."""
+    problem = dossier.problem
+    beyond = (one for one in dossier.harms if one.guardrail == outcome.name and one.margins > 1)
     arms = problem.arm_count - (outcome.limit is None)
     most = "at most" if outcome.better == "lower" else "at least"
     assert outcome.delta is not None
@@ -232,6 +274,7 @@ def _guardrail(problem: Problem, outcome: Outcome) -> dict[str, Any]:
         "alarm": arms / outcome.delta,
         "pair": arms * problem.question_count / outcome.delta,
         "stops": outcome.on_alarm == "stop",
+        "beyond": next(beyond, None),
     }
 
 
@@ -267,13 +310,46 @@ def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> d
 
 def _pictures(dossier: Dossier) -> Blocks:
     known, first = [dossier.planned, *dossier.operating], dossier.examples[0][2]
+    takes = f"{words_of_reader()['draws'].capitalize()} by truth, beside other designs"
     drawn = {
+        "decision_figure": picture(takes, decision_figure, _decision_rows(dossier), dossier.policy.largest_size),
         "operating_figure": picture("Power, wrong answers and samples by truth", operating_figure, known),
         "timeline": picture("The first example, look by look", elimination_timeline, first, dossier.problem),
     }
     if dossier.by_weights:
         drawn["weights_figure"] = picture("Mean samples and power by the weights", weights_figure, dossier)
     return {(name, 0): shown for name, shown in drawn.items()}
+
+
+def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme: str = "light") -> Figure:
+    """What this study and others take, a row a truth."""
+    words, places = words_of_reader(), np.arange(len(found))
+    with canvas(theme, 9, 1.2 + 0.28 * len(found)) as (figure, style):
+        panel = figure.subplots()
+        means = np.array([one.study.samples.mean() for one in found])
+        beyond = np.maximum([np.quantile(one.study.samples, 0.9) - one.study.samples.mean() for one in found], 0)
+        bars = [np.zeros(len(found)), beyond]
+        look: dict[str, Any] = {"fmt": "o", "color": style.colour(0), "capsize": 4}
+        panel.errorbar(means, places, xerr=bars, label="this study: mean, and what 9 of 10 stay below", **look)
+        others = {
+            "fixed size": ([one.fixed and one.fixed.samples for one in found], "D", 2),
+            gettext("every agent alone"): ([one.alone.samples.mean() for one in found], "s", 1),
+        }
+        for label, (values, marker, colour) in others.items():
+            drawn = [(value, place) for value, place in zip(values, places, strict=True) if value]
+            if drawn:
+                panel.plot(*zip(*drawn, strict=True), marker, color=style.colour(colour), label=label)
+        if size is not None:
+            panel.axvline(size, color=style.muted, linestyle="--", label="largest size of this study")
+        wide = max(value or 0 for values, *_ in others.values() for value in values) > WIDE_RANGE * means.min()
+        panel.set(xscale="log") if wide else panel.set(xlim=(0, None))
+        sample_axis(panel, "x")
+        scale = " (logarithmic scale)" if wide else ""
+        panel.set_xlabel(f"{words['draws']} of all {words['agents']}{scale}")
+        panel.set_yticks(places, [translated(one.study.scenario) for one in found])
+        panel.set_ylim(len(found) - 0.5, -0.5)
+        legend_below(figure, panel)
+    return figure
 
 
 def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
@@ -289,8 +365,10 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)
         power.set(ylim=(-4, 104), title="Power", ylabel="studies, %")
+        own = f"{words_of_reader()['rewards']} alone"
+        start = "alpha: 0 is the average of all" if dossier.weights_axis == "alpha" else "-1 is equal weights"
         for panel in (cost, power):
-            panel.set_xlabel(dossier.weights_axis)
+            panel.set_xlabel(f"{start}, 1 is one's own {own}")
     return figure
 
 

@@ -19,6 +19,7 @@ from parley.experiments.forecasts.power import Characteristic, PoweredBudget
 from parley.experiments.forecasts.scenarios import upper_bound
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
+from parley.experiments.report_kit.prose import words_of_reader
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.problem import Problem
@@ -391,7 +392,8 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         )
         cost.set_xscale("log")
         sample_axis(cost, "x")
-        cost.set(xlabel=f"{gettext('samples of all agents')} (logarithmic)", title="What it costs")
+        words = words_of_reader()
+        cost.set(xlabel=f"{words['draws']} of all {words['agents']} (logarithmic)", title="What it costs")
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)
         for panel in (power, cost):  # beneath: within, they would lie on the points
