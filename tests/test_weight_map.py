@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tools.correctness.questions import claims_right, in_doubt
 
+from parley.cli.bounds import bounds_command
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.policies.evidence.tolerance import log_parts
 from parley.problem import Instance
 from parley.simulation import phases, simulate
-from parley.study import parse_study
+from parley.study import parse_study, toml_text
 from parley.weight_map import WeightMap, halfway, stated_alone, step_columns, weight_maps
 from parley.weights import identity, personalized, population
 
@@ -236,3 +238,15 @@ def test_a_problem_has_all_steps_that_its_halvings_make():
         problem_of(DOUBT | {"steps": 3}).with_(weight_refine=2)
     with pytest.raises(InvalidInput, match="tolerance 0; allowed"):
         problem_of(FINER).with_(tolerance=0.0)
+
+
+def test_finer_steps_have_further_outcomes_and_bounds(tmp_path):
+    """Neither knows a tolerance, without which there are no steps: theirs are those of the exact question."""
+    harm = {"name": "harm", "kind": "binary", "better": "lower", "role": "guardrail", "margin": 0.1, "delta": 0.05}
+    study = PAIR | {"weights": FINER, "control": "A", "outcomes": [harm]}
+    policy = make_policy("evidence", parse_study(study).problem)
+    assert policy.plan(policy.start()).any()
+    file = tmp_path / "study.toml"
+    file.write_text(toml_text(PAIR | {"weights": FINER, "truth": {"means": [[0.5, 0.4], [0.2, 0.1], [0.0, 0.3]]}}))
+    told = CliRunner().invoke(bounds_command, [str(file), "--json"])
+    assert told.exit_code == 0, told.output

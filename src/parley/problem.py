@@ -381,7 +381,7 @@ class Problem(Tabular, StudySettings):
         """
         unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
         own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
-        return self.with_(**unadjusted | own)
+        return self.with_(**unadjusted | own, weight_refine=0)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
         """The question once arms were opened and withdrawn, with what it may spend of delta (docs/changes.md).

@@ -24,9 +24,9 @@ class Totals:
     """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
     `squares` is None where they are not kept: with a policy whose reward model does not need them. `left` is None
-    unless sites say what they expect of their next phase. Only plans depend on it, and a sum of totals has none.
-    `between` are those of the people who came before the phase and belong to it (docs/changes.md): a stratum of their
-    own, in which arms are compared with each other and with nobody else.
+    unless sites say what they expect of their next phase: later plans and stakes depend on it, and a sum of totals has
+    none. `between` are those of the people who came before the phase and belong to it (docs/changes.md): a stratum of
+    their own, in which arms are compared with each other and with nobody else.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two

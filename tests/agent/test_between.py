@@ -209,3 +209,18 @@ def test_a_chain_of_phases_each_with_its_own(tmp_path):
             start += 6
         assert all(sum(one) == 2 for one in told)
         assert all(a.phase < b.phase for a, b in pairwise(list(site.people.persons.values())[::6]))
+
+
+def test_nobody_is_voided_of_whom_a_report_has_told(tmp_path):
+    """The next plan counts on them: a site without one of them could not report its phase any more."""
+    with begun(tmp_path) as site:
+        filled(site, 8)
+        site.void("p-7", reason="the wrong person", who="nurse N.")
+        noted(site, range(6))
+        told = site(first_phase()).ahead
+        assert sum(told) == 1
+        with pytest.raises(NotNow, match="phase 1 is over: nothing in it is voided"):
+            site.void("p-6", reason="the wrong person", who="nurse N.")
+        site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
+        with pytest.raises(NotNow, match="nothing in it is voided"):
+            site.void("p-6", reason="the wrong person", who="nurse N.")

@@ -47,6 +47,17 @@ def test_the_place_is_filled_again_and_nobodys_arm_changes(tmp_path, rules, when
             site.void("p-2", **WHY)
 
 
+def test_a_void_makes_no_arm_likelier_for_the_next_one(tmp_path):
+    with open_site(tmp_path, draws=(6, 6)) as site:
+        fill(site, 5)
+        left = list(site.people.current._left)
+        first = site.people["p-0"].arm
+        for number in range(5):
+            if site.people[f"p-{number}"].arm == first:
+                site.void(f"p-{number}", **WHY)
+        assert site.people.current._left == left
+
+
 def test_the_next_arm_is_not_that_of_the_voided_one(tmp_path):
     """Whoever voids somebody of an arm does not choose that arm for the next one, even at the end of a phase."""
     next_arms = set()

@@ -187,6 +187,26 @@ def test_a_mix_alone_and_the_mean_of_all_share_an_alarm():
     assert not after(0.6, 0.6, 0.6, 0.6).alarmed.any()
 
 
+def test_a_mix_with_a_report_to_come_adds_nothing():
+    """Which reports are in may depend on what is in them: what counts in mid-phase can only grow until its end."""
+    guard, _ = made("gaussian", weights=np.eye(4))
+    counts = np.full((ARMS, 4), 60)
+
+    def phase(harm, seen=1):
+        return Totals(counts=counts * seen, sums=counts * np.array([[0.4], [harm], [0.4]]) * seen)
+
+    state, waiting = guard.update(guard.start(), phase(0.6)), np.array([False, False, True, True])
+    early = phase(0.85, np.array([1, 1, 0, 0]))
+    assert not state.alarmed.any()
+    found = guard.update(state, early, waiting=waiting)
+    settled = np.logaddexp.reduce(np.log(0.25 / 4) + found.log_alarm[1, :2])
+    assert np.isclose(guard.evidence(found, waiting)[1], settled)
+    assert guard.evidence(found)[1] > guard.alarm_line > settled
+    assert not found.alarmed.any()
+    assert guard.update(state, early).alarmed[1], "once it is known that nobody else will report"
+    assert guard.update(state, phase(0.85), waiting=np.zeros(4, dtype=bool)).alarmed[1]
+
+
 def test_who_asks_what_another_asks_adds_no_evidence():
     weights = np.array([[0.7, 0.7, 0.2], [0.2, 0.2, 0.7], [0.1, 0.1, 0.1]])
     guard, _ = made("gaussian", weights=weights)

@@ -1,6 +1,7 @@
 """Tables that people upload: a preview before anything is written, workbooks, and what is refused in a sentence."""
 
 import io
+import tracemalloc
 import zipfile
 from datetime import date
 
@@ -142,6 +143,32 @@ def test_a_bomb_is_refused_before_it_is_unpacked(ward):
     assert "no Excel workbook" in upload(ward, packed({"content.xml": b"<office/>"}), 422)
     entities = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbb">]><a>&b;</a>'
     assert "cannot be read" in upload(ward, packed({"xl/workbook.xml": entities}), 422)
+
+
+def test_sheets_of_one_cell_far_down_take_no_memory(ward):
+    """A reader fills the gap: forty sheets of 300 bytes became a gigabyte."""
+    book = openpyxl.Workbook()
+    for sheet in [book.active, *(book.create_sheet() for _ in range(9))]:
+        sheet["A1"] = "participant"
+        sheet.cell(workbooks.MOST_ROWS, workbooks.MOST_COLUMNS, 1)
+    out = io.BytesIO()
+    book.save(out)
+    tracemalloc.start()
+    assert "several sheets with these columns" in upload(ward, out.getvalue(), 422)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 * len(out.getvalue()) + 10_000_000
+    for _ in range(workbooks.MOST_SHEETS):
+        book.create_sheet()
+    out = io.BytesIO()
+    book.save(out)
+    assert f"up to {workbooks.MOST_SHEETS} sheets" in upload(ward, out.getvalue(), 422)
+
+
+def test_a_document_type_after_a_long_comment_is_refused(ward):
+    data = b"<!--" + b" " * 5_000 + b'--><!DOCTYPE a [<!ENTITY b "b">]><a>&b;</a>'
+    for text in (data, data.decode().encode("utf-16")):
+        assert "cannot be read" in upload(ward, packed({"xl/workbook.xml": text}), 422)
 
 
 def test_an_archive_that_states_less_than_it_has_is_refused(ward):

@@ -105,7 +105,7 @@ class Desk:
         lines = [
             ";".join([key, *("missing" if one is None else f"{one:g}" for one in row)]) for key, row in people.items()
         ]
-        shown = self.posted({"do": "table", "table": "\n".join(["participant;reward;bleeding;alive;pain", *lines])})
+        shown = self.posted({"do": "take", "table": "\n".join(["participant;reward;bleeding;alive;pain", *lines])})
         assert "The table was taken." in shown
 
     def posted(self, fields):

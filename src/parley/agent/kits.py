@@ -76,7 +76,7 @@ class Shelf:
             Stock(
                 arm=arm,
                 listed=sum(inside == arm for inside in listed.values()),
-                given=sum(listed[number] == arm for number in given),
+                given=sum(listed.get(number) == arm for number in given),
                 asked=sum(places.get(arm, 0) for places in asked),
             )
             for arm in self._strata[0].rules.arms

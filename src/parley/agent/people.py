@@ -238,6 +238,10 @@ class People:
         book = self.phases[person.phase]
         return book.ahead if person.ahead else book
 
+    def was_counted(self, person: Person) -> bool:
+        """Whether a report has counted a person; of one assigned for the next phase this one's says it."""
+        return self.book_of(person).over or self.phases[person.phase].over
+
     def reported_in(self, person: Person) -> int:
         """The phase whose report tells of a person, or did; of one assigned for the next phase this one until then."""
         if not person.ahead:
@@ -395,13 +399,12 @@ class People:
             self._settle(replace(person, reward=value, missing=False))
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
-        """Nothing was noted of the person yet. A place that is given back when all were given out is not put back:
-        whoever voids somebody then would choose the arm of the next one.
+        """Nothing was noted of the person yet. The place is not put back where it was: whoever voids somebody would
+        make the arm of the next one likelier. Once all places are out, it is filled as that of a missing person is.
         """
         person = self.persons[entry.participant]
         book = self.book_of(person)
         assert person.arm is not None
-        book.taken[person.arm] -= not book.full
         book.assigned[person.arm] -= 1
         book.pending -= 1
         book.voided += 1

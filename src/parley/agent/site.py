@@ -293,8 +293,7 @@ class Site:
                 return
             if not person.counted:
                 raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
-            book = self.people.book_of(person)
-            if book.over:
+            if self.people.was_counted(person):
                 raise NotNow(Translatable("phase {phase} is over: nothing in it is voided", phase=person.phase))
             if person.reward is not None or person.missing or person.others:
                 raise NotNow(
@@ -552,7 +551,7 @@ class Site:
     @property
     def _others_here(self) -> int:
         """How many people are outside of the study."""
-        return sum(person.probability is None for person in self.people.persons.values())
+        return sum(person.probability is None for person in list(self.people.persons.values()))
 
     @property
     def newly_unmasked(self) -> int:

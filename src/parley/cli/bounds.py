@@ -122,7 +122,7 @@ def _exact(instance: Instance) -> Instance:
     """Weights in doubt need a tolerance, which no bound knows: theirs are those of the exact question."""
     if not instance.problem.weight_steps:
         return instance
-    return replace(instance, problem=instance.problem.with_(tolerance=0.0))
+    return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))
 
 
 def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[str]:

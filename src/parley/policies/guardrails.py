@@ -127,10 +127,16 @@ class Guardrail:
             return np.zeros(agents)
         return np.asarray(np.log(np.append(np.full(agents, (1 - TOGETHER) / count), TOGETHER)))
 
-    def evidence(self, state: GuardState) -> FloatArray:
-        """`(..., arm)`: the log of the evidence that an arm harms somebody; who asks what another asks adds nothing."""
-        distinct = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
-        return np.asarray(np.logaddexp.reduce((state.log_alarm + self._log_shares)[..., distinct], axis=-1))
+    def evidence(self, state: GuardState, waiting: BoolArray | None = None) -> FloatArray:
+        """`(..., arm)`: the log of the evidence that an arm harms somebody; who asks what another asks adds nothing.
+
+        In mid-phase, nor does a mix with somebody who is `waiting (agent,)` to report: which reports are in may depend
+        on what is in them, and what counts must only grow until the phase is over.
+        """
+        counts = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
+        if waiting is not None:
+            counts = counts & ~(self.mixes[waiting] > 0).any(axis=0)
+        return np.asarray(np.logaddexp.reduce((state.log_alarm + self._log_shares)[..., counts], axis=-1))
 
     @property
     def allowed(self) -> float:
@@ -142,9 +148,10 @@ class Guardrail:
     def settles_alone(self) -> bool:
         """Whether the bets of an agent rest on the agents in its mix alone: then they are settled when these are in.
 
-        Where all agents share an unknown scale, other reports of the phase change it.
+        Where all agents share an unknown scale, other reports of the phase change it; and the rates that noise hides
+        are estimated together.
         """
-        return -1 not in self.problem.noise.shared_axes
+        return -1 not in self.problem.noise.shared_axes and self.problem.rho is None
 
     def first_look(self, draws: IntArray) -> float:
         """How many times the first `draws (arm, agent)` find a large harm of an arm, in the mean of all mixes.
@@ -177,9 +184,12 @@ class Guardrail:
             past=Totals.zero(shape),
         )
 
-    def update(self, state: GuardState, fresh: Totals, *, alarms_only: bool = False) -> GuardState:
+    def update(
+        self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
+    ) -> GuardState:
         """After the totals of this outcome in another phase. A pair whose cells were not all drawn keeps its wealth.
 
+        In mid-phase some are `waiting (agent,)` to report.
         Whoever counts false alarms in many studies may leave out the clearings, which take longer.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
@@ -188,7 +198,7 @@ class Guardrail:
             if not alarms_only:
                 self._settle(clear, -1.0, state, pairs)
         moved = replace(state, log_alarm=alarm, log_clear=clear, past=state.past + fresh, phase=phase)
-        raised = np.where(state.alarmed | (self.evidence(moved) < self.alarm_line), state.raised_in, phase)
+        raised = np.where(state.alarmed | (self.evidence(moved, waiting) < self.alarm_line), state.raised_in, phase)
         named = (alarm[..., : self.problem.agent_count] >= self.line) & (raised > 0)[..., None]
         return replace(
             moved,

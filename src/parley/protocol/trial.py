@@ -164,7 +164,8 @@ class Trial:
         """The same with the reports of the phase in progress that are in."""
         fresh = self._seen(self.outcome_totals, self.phase)
         each = zip(self.guardrails, self.guarded, self._guarding, strict=True)
-        return tuple(guard.update(state, fresh[place]) for guard, state, place in each)
+        waiting = np.isin(self.study.agents, self.awaited)
+        return tuple(guard.update(state, fresh[place], waiting=waiting) for guard, state, place in each)
 
     @once
     def finding(self) -> Finding | None:

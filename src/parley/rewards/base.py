@@ -287,7 +287,7 @@ class Evidence(Reports):
             )
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """`(..., arm, agent)`: the sums of squares that a state keeps after a phase; nothing but plans depends on them.
+        """`(..., arm, agent)`: the sums of squares that a state keeps after a phase, for later plans and stakes.
 
         Those of all draws, unless earlier rewards scattered otherwise than later ones will.
         """

@@ -297,7 +297,7 @@ class Pages:
         elif which == "all":
             found = awaited + [person for person in reversed(of_phase) if not people.awaits(person)]
         if part := folded(sought):
-            found = [person for person in people.persons.values() if part in folded(person.key)]
+            found = [person for person in list(people.persons.values()) if part in folded(person.key)]
             found.sort(key=lambda person: (folded(person.key) != part, not people.awaits(person)))
         first = SHOWN * min(max(_whole(shown.get("page", "")) - 1, 0), max(len(found) - 1, 0) // SHOWN)
         lines = [self._line(person) for person in found[first : first + SHOWN]]
@@ -346,7 +346,7 @@ class Pages:
             "fields": fields,
             "awaited": len(awaited),
             "open": person.counted and not book.over,
-            "voidable": person.counted and not book.over and person.pending and not person.others,
+            "voidable": person.counted and not people.was_counted(person) and person.pending and not person.others,
             "reported": book.reported is not None,
         }
 

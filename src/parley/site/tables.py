@@ -130,12 +130,16 @@ class Taken:
     same: int = 0  # that are known already
     changes: list[Change] = field(default_factory=list)  # those first that replace something
     ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
-    wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
+    refused: dict[tuple[int, str], None] = field(default_factory=dict)  # lines, and what is wrong in them
+
+    @property
+    def wrong(self) -> list[tuple[int, str]]:
+        """By line."""
+        return sorted(self.refused)
 
     def refuse(self, line: int, words: str) -> None:
         """Note what is wrong in a line, once: of a person it may be the same for every outcome."""
-        if (line, words) not in self.wrong:
-            self.wrong.append((line, words))
+        self.refused[line, words] = None
 
 
 def columns_in(rules: RulesSeen) -> dict[str, str]:
@@ -184,14 +188,14 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: boo
                     rows.append((row.line, columns[name], Entered(key, value, columns[name].name)))
                 except InvalidInput as error:
                     taken.refuse(row.line, _about(columns[name], error))
-    before = {person.key: person for one in _sites(site) for person in one.people.persons.values()}
-    answers = site.record([entered for *_, entered in rows], take=take and not taken.wrong)
+    before = _everybody(site)
+    answers = site.record([entered for *_, entered in rows], take=take and not taken.refused)
     for (line, one, _), refused in zip(rows, answers, strict=True):
         if refused is not None:
             taken.refuse(line, _about(one, refused))
-    taken.wrong.sort()
-    if not taken.wrong:
+    if not taken.refused:
         taken.done = take
+        before = _everybody(site) | before  # somebody may have come since
         for line, one, entered in rows:
             taken.missing += entered.value is None
             _note_change(taken, line, one, entered, before[checked_key(entered.participant)])
@@ -209,7 +213,7 @@ def exported(site: Site | Strata) -> str:
     head = [gettext(COLUMNS[0]), *about, gettext(COLUMNS[1]), *(one.name for one in rules.outcomes)]
     rows: list[list[object]] = [list(head)]
     for one in _sites(site):
-        for person in one.people.persons.values():
+        for person in list(one.people.persons.values()):
             arms = one.people.book_of(person).plan.arms
             arm = [] if masked else ["" if person.arm is None else arms[person.arm]]
             status = gettext("voided") if person.voided else "" if person.counted else gettext("outside of the study")
@@ -227,6 +231,11 @@ def _exported(person: Person, rules: OutcomeRules) -> str | float:
     if value is None:
         return ""
     return int(value) if value.is_integer() else value
+
+
+def _everybody(site: Site | Strata) -> dict[str, Person]:
+    """By key, as they are now; others go on writing meanwhile."""
+    return {person.key: person for one in _sites(site) for person in list(one.people.persons.values())}
 
 
 def _sites(site: Site | Strata) -> Sequence[Site]:

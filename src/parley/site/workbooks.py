@@ -9,7 +9,7 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, time
 from typing import Any
 from xml.etree import ElementTree
@@ -20,8 +20,9 @@ from parley.errors import InvalidInput
 from parley.text.translation import Translatable
 from parley.validation.tables import EXCEL, OLD_EXCEL, cell_text
 
-MOST_UNPACKED = 64 * 1024 * 1024
-MOST_PARTS, MOST_ROWS, MOST_COLUMNS = 1_000, 20_000, 200
+MOST_UNPACKED = 16 * 1024 * 1024
+MOST_PARTS, MOST_SHEETS, MOST_ROWS, MOST_COLUMNS = 1_000, 20, 20_000, 200
+FIRST_ROWS = 50  # among these is the line that names the columns
 KINDS = Translatable("a table: .xlsx, .csv or .tsv")
 FILE = Translatable("file")
 BOOK, SHEETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
@@ -57,11 +58,11 @@ def _workbook(data: bytes, known: Known, columns: Sequence[str]) -> str:
             _check_parts(archive)
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, keep_links=False)
             try:
-                sheet, rows = _sheet(book, known, columns)
+                sheet = _sheet(book, known, columns)
+                _check_merged(archive, sheet.title)
+                return _text(sheet, known)
             finally:
                 book.close()
-            _check_merged(archive, sheet)
-            return _text(rows, known)
     except InvalidInput:
         raise
     except Exception as error:
@@ -80,31 +81,35 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
         raise _wrong(Translatable("an archive that is no Excel workbook"), KINDS)
     for part in parts:
         with archive.open(part) as file:
-            if b"<!DOCTYPE" in file.read(4096):  # no program writes one; it can make a small file expand without end
+            text = file.read()
+            # No program writes a document type, which can make a small file expand without end, or other encodings.
+            if b"<!DOCTYPE" in text or text.startswith((b"\xff\xfe", b"\xfe\xff", b"\0<", b"<\0")):
                 raise _wrong(Translatable("a workbook that cannot be read"), KINDS)
 
 
-def _sheet(book: Any, known: Known, columns: Sequence[str]) -> tuple[str, list[list[Any]]]:
-    """The sheet whose first line names what is asked for, and its cells."""
-    found: dict[str, list[list[Any]]] = {}
+def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
+    """The sheet whose first line names what is asked for."""
+    if len(book.sheetnames) > MOST_SHEETS:
+        found_many = Translatable("{count} sheets", count=len(book.sheetnames))
+        raise _wrong(found_many, Translatable("up to {most} sheets", most=MOST_SHEETS))
+    found = []
     for sheet in book.worksheets:
-        sheet.reset_dimensions()  # what a file states of its size need not be true
-        rows = [list(row) for row in sheet.iter_rows(max_row=MOST_ROWS + 1, max_col=MOST_COLUMNS)]
-        header = next(filter(None, ([cell_text(cell.value) for cell in row] for row in rows if _said(row))), [])
-        if any(map(known, header)):
-            found[sheet.title] = rows
+        header = next((row for row in _rows(sheet, FIRST_ROWS) if _said(row)), ())
+        if any(known(cell_text(cell.value)) for cell in header):
+            found.append(sheet)
     if len(found) != 1:
-        names = ", ".join(found or book.sheetnames)[:200]
+        names = ", ".join([sheet.title for sheet in found] or book.sheetnames)[:200]
         several = Translatable("several sheets with these columns: {names}", names=names)
         none = Translatable("the sheets {names}", names=names)
         allowed = Translatable("one sheet whose first line has the columns {columns}", columns=", ".join(columns))
         raise _wrong(several if found else none, allowed)
-    title, rows = found.popitem()
-    if len(rows) > MOST_ROWS:
-        raise _wrong(
-            Translatable("more than {most} lines", most=MOST_ROWS), Translatable("up to {most} lines", most=MOST_ROWS)
-        )
-    return title, rows
+    return found[0]
+
+
+def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
+    """One at a time: a sheet with a single cell far down has as many."""
+    sheet.reset_dimensions()  # what a file states of its size need not be true
+    return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 
 
 def _said(row: Sequence[Any]) -> bool:
@@ -124,12 +129,15 @@ def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
                 raise _wrong(found, Translatable("a value in every cell: unmerge them"))
 
 
-def _text(rows: list[list[Any]], known: Known) -> str:
+def _text(sheet: Any, known: Known) -> str:
     """The columns that are asked for; a line of the text for every line of the sheet."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     kept: list[int] | None = None
-    for row in rows:
+    for line, row in enumerate(_rows(sheet, MOST_ROWS + 1), start=1):
+        if line > MOST_ROWS:
+            found = Translatable("more than {most} lines", most=MOST_ROWS)
+            raise _wrong(found, Translatable("up to {most} lines", most=MOST_ROWS))
         if kept is None and _said(row):
             kept = [place for place, cell in enumerate(row) if known(cell_text(cell.value))]
         writer.writerow([_value(row[place]) if place < len(row) else "" for place in kept or ()])

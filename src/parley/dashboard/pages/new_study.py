@@ -68,7 +68,8 @@ def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = 
         del document["truth"]
     weights = document.get("weights")
     scenarios = weights.get("scenarios") if isinstance(weights, dict) else None
-    if any(isinstance(one, dict) and "file" in one for one in (weights, *(scenarios or ()))):
+    several = scenarios if isinstance(scenarios, list) else []
+    if any(isinstance(one, dict) and "file" in one for one in (weights, *several)):
         raise InvalidInput(
             ANOTHER_FILE,
             found="the name of another file, which a browser does not send",
