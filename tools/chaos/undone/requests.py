@@ -152,13 +152,13 @@ def read_keys_of_many_dots():
 )
 def make_studies_of_any_size():
     """The machine is spared: gigabytes of weights are not made, only begun."""
-    from parley.dashboard.pages import studies
+    from parley.dashboard.pages import new_study
 
     def begun(document):
         raise AssertionError(f"weights would be made for {document['agents']} agents")
 
-    change(studies, "_require_small", lambda *_: None)
-    studies.parse_study = begun
+    change(new_study, "_require_small", lambda *_: None)
+    new_study.parse_study = begun
 
 
 @MENDS.undone(
