@@ -168,12 +168,31 @@ def test_an_arm_that_was_set_aside_is_not_called_worse(here, tie):
             page = browser.get(f"/studies/tie/{path}").text
             told = list(rows_of(page))
             assert len(told) == 6
-            assert sum("set aside within the tolerance in phase" in decision for _, decision, _ in told) == 2
+            assert sum("set aside in phase" in decision for _, decision, _ in told) == 2
             for arm, decision, bound in told:
                 assert (bound == "–") == ("ruled out in phase" not in decision), (arm, decision, bound)
                 assert arm != "c" or "ruled out in phase" in decision
             assert "this arm may be as good" in page
         assert "set aside in" in browser.get("/studies/tie/evidence").text
+
+
+def test_with_a_tolerance_no_page_calls_an_answer_the_best_or_a_full_bar_ruled_out(here, tie):  # noqa: ARG001
+    here.create(TOLERANT.replace("tolerance = 0.4", "tolerance = 0.1"), "tolerant")
+    with here.browser() as browser:
+        for _ in range(10):
+            here.phase("tolerant", np.array([[0.9, 0.9], [0.8, 0.8], [-0.5, -0.5]]))
+            running = browser.get("/studies/tolerant").text
+            if "<span>not better by 0.1 or more</span>" in running:
+                break
+        over = browser.get("/studies/tie").text
+        assert "enough at" in browser.get("/studies/tie/answer").text
+    assert "<span>not better by 0.1 or more</span>" in running
+    assert '<span class="case">leads</span>' in running
+    assert "<span>100 %</span>" not in running
+    for page, tolerance in ((running, "0.1"), (over, "0.4")):
+        assert f"chosen: no other arm is better by {tolerance} or more" in page
+        assert f"set aside: not better than the answer by {tolerance} or more" in page
+        assert "the agent’s best</span>" not in page
 
 
 def test_of_exact_studies_every_arm_that_is_out_is_worse(here):

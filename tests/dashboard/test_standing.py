@@ -36,12 +36,14 @@ def board(statuses=(("open", "open"), ("open", "open")), *, ends=("open", "open"
     return SimpleNamespace(**made | more)
 
 
-def estimates(*means):
-    return SimpleNamespace(mixed_means=[list(row) for row in means])
+def estimates(*means, score=None):
+    rows = [list(row) for row in means]
+    return SimpleNamespace(mixed_means=rows, score=score or [[0.0] * len(row) for row in rows], line=4.0)
 
 
 CASE = estimates((0.2, 0.3), (0.4, 0.1), (0.3, 0.2))
 TWO = estimates((0.2, 0.3), (0.4, 0.1))
+SHOWN = estimates((0.2, 0.3), (0.4, 0.1), (0.3, 0.2), score=[[4.0 - 1e-12, 0.0], [0.0, 0.0], [1.0, 0.0]])
 THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
 
 
@@ -49,8 +51,18 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
     ("told", "case", "sentence"),
     [
         (board(), None, "Too early to say: no phase is decided yet."),
-        (board(), TWO, "Too early to say: B leads, but no treatment is ruled out yet."),
-        (board(THREE), CASE, "B leads; still possible: A. Ruled out: C."),
+        (
+            board(),
+            TWO,
+            "Too early to say: B leads, but any other treatment may still be better by 5 points or more.",
+        ),
+        (board(THREE), CASE, "B leads. May still be better by 5 points or more: A. Ruled out: C."),
+        (board(THREE), SHOWN, "B leads. Shown not to be better by 5 points or more: A. Ruled out: C."),
+        (
+            board((("open", ""), ("open", ""), ("open", ""))),
+            SHOWN,
+            "B leads. Shown not to be better by 5 points or more: A. May still be better by 5 points or more: C.",
+        ),
         (board((("chosen", ""), ("ruled out", "")), ends=("decided", "open")), CASE, "A is its best treatment."),
         (
             board((("set aside", ""), ("chosen", "")), ends=("accepted", "open")),
@@ -78,6 +90,18 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
 def test_what_is_known_of_a_site_is_a_sentence(told, case, sentence):
     with reading("trial"):
         assert known_sentence(study(), told, case, 0) == sentence
+
+
+@pytest.mark.parametrize(
+    ("told", "case", "sentence"),
+    [
+        (board(), TWO, "Too early to say: B leads, but no treatment is ruled out yet."),
+        (board(THREE), CASE, "B leads; still possible: A. Ruled out: C."),
+    ],
+)
+def test_without_a_tolerance_an_answer_is_the_best(told, case, sentence):
+    with reading("trial"):
+        assert known_sentence(study(tolerance=0.0), told, case, 0) == sentence
 
 
 def test_a_blinded_reader_is_told_of_no_arm():

@@ -164,14 +164,14 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
     chosen = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.CHOSEN]
     if end is OutcomeStatus.DECIDED and chosen:
         return ngettext("%(arms)s is its best arm.", "%(arms)s are its best arms.", len(chosen), arms=named(chosen))
+    tolerance = tolerance_words(status)
     if end is OutcomeStatus.ACCEPTED and chosen:
-        tolerance = _tolerance(status)
         return gettext(
             "%(arms)s is its answer: no arm is better by %(tolerance)s or more.",
             arms=named(chosen),
             tolerance=tolerance,
         )
-    leader = _leading(board, case, place)
+    leader = leading(board, case, place)
     if end in NO_ANSWER:
         words = translated(NO_ANSWER[end])
         return f"{words} {gettext('%(arm)s leads.', arm=named(leader))}" if leader else words
@@ -180,6 +180,8 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
         return f"{gettext('%(arm)s leads.', arm=named(leader))} {settled}" if leader else settled
     if case is None:
         return gettext("Too early to say: no phase is decided yet.")
+    if tolerance and leader:
+        return _tolerant_sentence(board, case, of, leader, place, tolerance)
     return _open_sentence(board, of, leader)
 
 
@@ -225,7 +227,35 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str])
     return gettext("%(arm)s leads; still possible: %(others)s. Ruled out: %(out)s.", **said)
 
 
-def _leading(board: Board, case: Explained | None, place: int) -> list[str]:
+def _tolerant_sentence(
+    board: Board, case: Explained, of: Sequence[ArmStatus], leader: Sequence[str], place: int, tolerance: str
+) -> str:
+    """With a tolerance nothing has to be worse: an agent has its answer once no other arm is better by so much."""
+    others = [arm for arm, one in enumerate(of) if one is ArmStatus.OPEN and board.arms[arm] not in leader]
+    shown = [board.arms[arm] for arm in others if is_full(case.score[arm][place], case.line)]
+    possible = [board.arms[arm] for arm in others if board.arms[arm] not in shown]
+    out = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.RULED_OUT]
+    said = {"arm": named(leader), "others": named(possible), "shown": named(shown), "tolerance": tolerance}
+    if possible and not shown and not out:
+        return gettext(
+            "Too early to say: %(arm)s leads, but any other arm may still be better by %(tolerance)s or more.", **said
+        )
+    parts = [gettext("%(arm)s leads.", **said)]
+    if shown:
+        parts.append(gettext("Shown not to be better by %(tolerance)s or more: %(shown)s.", **said))
+    if possible:
+        parts.append(gettext("May still be better by %(tolerance)s or more: %(others)s.", **said))
+    if out:
+        parts.append(gettext("Ruled out: %(out)s.", out=named(out)))
+    return " ".join(parts)
+
+
+def is_full(score: float | None, line: float) -> bool:
+    """Whether the evidence about an arm is all that it takes. With a tolerance it stays just below the line then."""
+    return score is not None and score >= line * (1 - 1e-9)
+
+
+def leading(board: Board, case: Explained | None, place: int) -> list[str]:
     """The agent's candidates with the best estimates, as many as it looks for; none before there are estimates."""
     if case is None or board.statuses is None:
         return []
@@ -237,9 +267,11 @@ def _leading(board: Board, case: Explained | None, place: int) -> list[str]:
     return [arm for _, arm in sorted(found, key=lambda one: -one[0])[: board.top]]
 
 
-def _tolerance(status: StudyStatus) -> str:
-    """The tolerance as people say it: of shares in points."""
+def tolerance_words(status: StudyStatus) -> str:
+    """The tolerance as people say it: of shares in points; "" where there is none."""
     tolerance = float(status.settings["tolerance"])
+    if not tolerance:
+        return ""
     if status.rates:
         points = 100 * tolerance
         return gettext("%(points)s points", points=real(points, 0 if points == round(points) else 1))

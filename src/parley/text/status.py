@@ -59,12 +59,11 @@ class ArmStatus(StrEnum):
         """The status with the `phase` that dropped the arm, if one did.
 
         >>> ArmStatus.SET_ASIDE.described(4), ArmStatus.RULED_OUT.described(3), ArmStatus.OPEN.described(0)
-        ('set aside within the tolerance in phase 4', 'ruled out in phase 3', 'open')
+        ('set aside in phase 4', 'ruled out in phase 3', 'open')
         """
         if self not in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE):
             return self.value
-        how = " within the tolerance" if self is ArmStatus.SET_ASIDE else ""
-        return f"{self.value}{how} in phase {phase:,}"
+        return f"{self.value} in phase {phase:,}"
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:

@@ -83,7 +83,7 @@ def test_without_a_choice_of_inference_nothing_is_said_of_it():
     assert found.inference == ("evidence", "")
     assert [sentence.split(":")[0] for sentence in found.sentences] == ["Recommended design"]
     assert found.design[0] == "this study"
-    assert "the design fixed takes 1.25 times its samples" in found.design[1]
+    assert "the nearest, the design fixed, takes 1.25 times as many" in found.design[1]
 
 
 def test_another_design_is_recommended_where_it_takes_clearly_less_and_only_a_practical_one_of_the_same_power():

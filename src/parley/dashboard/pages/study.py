@@ -17,9 +17,10 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
-from parley.dashboard.standing import says_nothing, site_standings, summary
+from parley.dashboard.standing import is_full, leading, says_nothing, site_standings, summary, tolerance_words
 from parley.text.formatting import number, ranged, unit_of
 from parley.text.status import ArmStatus
+from parley.text.translation import gettext
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
@@ -74,6 +75,8 @@ class BoardCell:
     share: float  # of the line that the evidence has come to
     interval: str
     early: bool = False  # the interval is too wide to say anything
+    enough: str = ""  # what a full bar shows
+    leads: bool = False  # has no bar: the others are measured against it
 
     @property
     def words(self) -> str:
@@ -165,30 +168,46 @@ def _drawn(
     status: StudyStatus, board: Board, case: Explained | None, guarded: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What has messages or takes time."""
-    sites, gap = site_standings(status, board, case), float(status.settings["largest_gap"])
+    sites = site_standings(status, board, case)
     return {
         "sites": sites,
         "said": summary(status, board, sites),
-        "rows": None if board.blinded else _rows(board, case, rates=status.rates, largest_gap=gap),
+        "rows": None if board.blinded else _rows(status, board, case),
+        "tolerance": tolerance_words(status),
         "guardrails": guardrail_boards(guarded) if guarded else [],
     }
 
 
-def _rows(board: Board, case: Explained | None, *, rates: bool, largest_gap: float) -> list[list[BoardCell]]:
+def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[list[BoardCell]]:
     """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
+    largest_gap, unit = float(status.settings["largest_gap"]), unit_of("mean", rates=status.rates)
+    tolerance = tolerance_words(status)
+    enough = (
+        gettext("not better by %(tolerance)s or more", tolerance=tolerance)
+        if tolerance
+        else gettext("enough to rule it out")
+    )
 
-    def cell(arm: int, agent: int) -> BoardCell:
-        share, interval, early = 0.0, "", False
-        if case is not None:
-            share = min(max((case.score[arm][agent] or 0.0) / case.line, 0.0), 1.0)
-            mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
-            interval = ranged(mean, low, high, unit=unit_of("mean", rates=rates))
-            early = says_nothing(low, high, rates=rates, largest_gap=largest_gap)
-        status = ArmStatus(statuses[arm][agent])
-        return BoardCell(status=status, dropped_in=dropped_in[arm][agent], share=share, interval=interval, early=early)
+    def cell(arm: int, agent: int, leaders: Sequence[str]) -> BoardCell:
+        found = ArmStatus(statuses[arm][agent])
+        if case is None:
+            return BoardCell(status=found, dropped_in=dropped_in[arm][agent], share=0.0, interval="")
+        score = case.score[arm][agent]
+        share = min(max((score or 0.0) / case.line, 0.0), 1.0)
+        mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
+        return BoardCell(
+            status=found,
+            dropped_in=dropped_in[arm][agent],
+            share=share,
+            interval=ranged(mean, low, high, unit=unit),
+            early=says_nothing(low, high, rates=status.rates, largest_gap=largest_gap),
+            enough=enough if is_full(score, case.line) else "",
+            leads=board.arms[arm] in leaders,
+        )
 
-    return [[cell(arm, agent) for arm in range(len(board.arms))] for agent in range(len(board.agents))]
+    every = [leading(board, case, agent) for agent in range(len(board.agents))]
+    return [[cell(arm, agent, leaders) for arm in range(len(board.arms))] for agent, leaders in enumerate(every)]
 
 
 async def events(shown: Page, *, of: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:

@@ -145,11 +145,8 @@ class Comparison:
         ]
         share, best = min(choices, key=lambda pair: pair[0], default=(1.0, None))
         if best is None or share > 1 / CLOSE:
-            beside = f"; {best.label} takes {share:.2f} times its samples" if best else ""
-            return (
-                "this study",
-                f"of the designs with its power and about as many looks none takes clearly fewer samples{beside}",
-            )
+            why = "no other design of its power with about as many looks takes clearly fewer samples"
+            return "this study", f"{why}; the nearest, {best.label}, takes {share:.2f} times as many" if best else why
         ours = f"this study with {name} inference" if self.inference[1] else "this study"
         return best.label, f"over these truths it takes {share:.2f} times the samples of {ours}"
 
