@@ -22,7 +22,7 @@ from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.validation.checks import above_zero
 
-DIGITS = 12  # of a price over the largest: multiplying all prices by a number changes no plan by a single draw
+DIGITS = 12  # of a price relative to the largest, so that multiplying all prices by a number changes no plan
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
@@ -43,7 +43,7 @@ def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pace:
-    """`rates (agent,)` are draws a day; `day_cost` is the cost of a day, in the unit of the programs' costs."""
+    """The time cost of draws: `rates (agent,)` in draws a day, and `day_cost` in the unit of the programs' costs."""
 
     rates: FloatArray
     day_cost: float
@@ -89,7 +89,7 @@ def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
 
 
 def round_overhead(problem: Problem) -> float:
-    """Days that another round takes whatever it draws: `round_days`, and the longest delay.
+    """Days that another round adds whatever it draws: `round_days` and the longest delay.
 
     >>> round_overhead(Problem(arms=2, weights=np.eye(2), rate=1.0, round_days=2, delay=[3.0, 10.0]))
     12.0
@@ -98,7 +98,7 @@ def round_overhead(problem: Problem) -> float:
 
 
 def stated_rates(problem: Problem) -> FloatArray:
-    """`(agent,)`: draws a day, or an error that says how to set them."""
+    """`(agent,)`: draws a day; raise an error that says how to set them if they are not stated."""
     if problem.rate is None:
         raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
     return problem.rate
@@ -106,7 +106,7 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CostModel:
-    """Prices relative to the largest, and the cost of a day in the same unit; both None where every draw counts 1.
+    """Prices relative to the largest, and the cost of a day in the same unit; both None if every draw costs 1.
 
     >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True
@@ -117,7 +117,7 @@ class CostModel:
 
     @classmethod
     def of(cls, problem: Problem) -> CostModel:
-        """The cost model of a problem. Only ratios matter."""
+        """The cost model of a problem; only ratios matter."""
         drawn = problem.weights.any(axis=1)
         largest = float(problem.price[:, drawn].max())
         unit = largest if largest > 0 else problem.day_cost
@@ -128,7 +128,7 @@ class CostModel:
         return cls(prices=None if pace is None and (prices[:, drawn] == 1).all() else prices, pace=pace)
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
-        """`(...,)`: the cost of `draws (..., arm, agent)`, with days as if they were one phase."""
+        """`(...,)`: the cost of `draws (..., arm, agent)`; days count as if all draws were in one phase."""
         if self.prices is None:
             return np.asarray(draws.sum(axis=(-2, -1)))
         money = (draws * self.prices).sum(axis=(-2, -1))
@@ -136,7 +136,7 @@ class CostModel:
 
 
 def _rounded(values: FloatArray) -> FloatArray:
-    """To `DIGITS` significant digits."""
+    """Round to `DIGITS` significant digits."""
     size = np.floor(np.log10(values, out=np.zeros_like(values), where=values > 0))
     scale = 10.0 ** (DIGITS - 1 - size)
     return np.asarray(np.rint(values * scale) / scale)
@@ -144,7 +144,7 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StudyCosts:
-    """What some studies cost, one entry each: samples; money with prices, days with rates, regret with a horizon.
+    """The costs of several studies, one entry each: samples, and money, days and regret where the study states them.
 
     >>> StudyCosts(samples=np.array([10, 30]), days=np.array([1.0, 2.0])).summary()["days"]
     {'mean': 1.5, 'p10': 1.1, 'p50': 1.5, 'p90': 1.9}
@@ -157,7 +157,7 @@ class StudyCosts:
 
     @classmethod
     def join(cls, many: Sequence[StudyCosts]) -> StudyCosts:
-        """The costs of all studies of one problem, in one object."""
+        """Join the costs of studies of the same problem."""
         joined: dict[str, Any] = {name: np.concatenate([one.parts[name] for one in many]) for name in many[0].parts}
         return cls(**joined)
 

@@ -19,16 +19,16 @@ from parley.errors import InvalidInput
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-LARGEST_X = 1e15  # of a covariate: beyond, differences of people would lose their digits
-FEWEST_DEGREES = 3.0  # of freedom: with fewer no slope is told from chance
-CONSTANT = 1e-12  # of the squares of x: scatter below is rounding
+LARGEST_X = 1e15  # of a covariate; beyond it, differences between people would lose their digits
+FEWEST_DEGREES = 3.0  # of freedom; with fewer, a slope cannot be told from chance
+CONSTANT = 1e-12  # relative to the squares of x: less scatter than this is rounding
 SLACK = 1e-12  # relative: what rounding may add to an adjusted outcome
-LEFT = 0.01, 100.0  # what may be expected to be left of a scatter
+LEFT = 0.01, 100.0  # limits of the share of scatter expected to be left
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Covariate:
-    """What a study says of its covariate: how x becomes the move of an outcome.
+    """A study's covariate: how x shifts the outcome.
 
     >>> age = Covariate(name="age", range=(20.0, 80.0), largest=0.01)
     >>> age.clipped(95.0), age.moves
@@ -36,10 +36,10 @@ class Covariate:
     """
 
     name: str
-    center: float | None = None  # x0, where the study states it; else each site's mean of its first phase
+    center: float | None = None  # x0, if the study states it; otherwise each site's mean in its first phase
     range: tuple[float, float] | None = None  # x is clipped to it
-    theta: FloatArray | None = None  # (agent,): from history; else each site learns its own
-    largest: float = math.inf  # no learned theta is further from 0
+    theta: FloatArray | None = None  # (agent,): from history; otherwise each site learns its own
+    largest: float = math.inf  # limit on the size of a learned theta
 
     @property
     def learns(self) -> bool:
@@ -48,18 +48,18 @@ class Covariate:
 
     @property
     def first_x0(self) -> float | None:
-        """x0 before any x is known: stated, or the middle of the range where theta is."""
+        """x0 before any x is known: the stated one, or the middle of the range if theta is stated."""
         if self.center is not None or self.range is None or self.learns:
             return self.center
         return (self.range[0] + self.range[1]) / 2
 
     def clipped(self, x: float) -> float:
-        """x within the range. Outcomes are never clipped: that can reverse two arms."""
+        """x clipped to the range. Outcomes are never clipped: that could reverse the order of two arms."""
         return x if self.range is None else min(max(x, self.range[0]), self.range[1])
 
     @property
     def moves(self) -> float:
-        """The most by which an outcome is moved; infinite where nothing bounds it."""
+        """The largest possible shift of an outcome; infinite if nothing bounds it."""
         if self.range is None:
             return math.inf
         low, high = self.range
@@ -67,7 +67,7 @@ class Covariate:
         return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
 
     def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
-        """`(..., agent)` each: theta and x0 of the next phase; theta is 0 and x0 NaN where nothing is known yet."""
+        """Theta and x0 of the next phase, `(..., agent)` each; where nothing is known yet, theta is 0 and x0 NaN."""
         x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
         if self.theta is not None:
             return np.broadcast_to(self.theta, x0.shape), x0
@@ -75,7 +75,7 @@ class Covariate:
         return np.where(np.isnan(x0), 0.0, learned), x0
 
     def reported(self, slopes: Slopes, pairs: Pairs) -> tuple[Totals, Slopes]:
-        """What sites report of a phase, `(..., arm, agent)`, and what they know of the slope after it."""
+        """What sites report of a phase, `(..., arm, agent)`, and their updated slopes."""
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
         if not self.learns:
@@ -84,13 +84,13 @@ class Covariate:
         return replace(totals, left=np.broadcast_to(left, totals.counts.shape)), after
 
     def of_agent(self, agent: int) -> Covariate:
-        """The same for one agent alone, `(1,)`."""
+        """The same rule for one agent alone, `(1,)`."""
         theta = None if self.theta is None else self.theta[agent : agent + 1]
         return Covariate(name=self.name, center=self.center, range=self.range, theta=theta, largest=self.largest)
 
 
 def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float | None]:
-    """Theta and x0 of one site's next phase, from the pairs `(arm,)` of its earlier ones; x0 is None before any x."""
+    """Theta and x0 of one site's next phase, from the pairs `(arm,)` of its earlier phases; x0 is None before any x."""
     slopes = Slopes.none((1,))
     for pairs in earlier:
         slopes = slopes.added(pairs.column)
@@ -99,7 +99,7 @@ def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float |
 
 
 def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: float) -> float | None:
-    """What one site expects of its next phase, after `pairs (arm,)` adjusted by theta; None where theta is stated."""
+    """The share of scatter that one site expects to be left in its next phase; None where theta is stated."""
     if not rule.learns:
         return None
     following, _ = fixed_for(rule, [*earlier, pairs])
@@ -107,7 +107,7 @@ def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: f
 
 
 def checked_x(name: str, value: Any) -> float:
-    """A value of a covariate: a finite number.
+    """A covariate's value, checked to be a finite number.
 
     >>> checked_x("age", "old")
     Traceback (most recent call last):
@@ -121,7 +121,7 @@ def checked_x(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Outcomes with their x, summed up: arrays `(..., arm, agent)`; scatters are within cells, of those with known x.
+    """Sums over outcomes y with their covariates x, `(..., arm, agent)`; scatters are within cells, where x is known.
 
     >>> pairs = Pairs.of([[1.0, 2.0, 9.0]], [[10.0, 20.0, None]])
     >>> pairs.known.tolist(), pairs.xx.tolist(), pairs.xy.tolist(), pairs.yy.tolist()
@@ -137,7 +137,7 @@ class Pairs:
 
     @classmethod
     def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
-        """`(arm,)`: of the rewards of every arm and the x of the same people, None where it is not known."""
+        """`(arm,)`: the sums for every arm's rewards and the x of the same people (None where x is not known)."""
         cells = [_cell(y, x) for y, x in zip(rewards, xs, strict=True)]
         counts, *scatters = (np.array(column) for column in zip(*cells, strict=True))
         x_sums, xx, xy, yy = scatters
@@ -149,11 +149,11 @@ class Pairs:
 
     @property
     def column(self) -> Pairs:
-        """`(arm, 1)`, from `(arm,)`: as one of many agents."""
+        """One agent's pairs `(arm,)` as `(arm, 1)`."""
         return self[:, None]
 
     def adjusted(self, theta: FloatArray, x0: FloatArray) -> Totals:
-        """The totals of y' = y - theta (x - x0), where every x is known; theta and x0 are `(..., agent)`."""
+        """The totals of y' = y - theta (x - x0), over draws with a known x; theta and x0 are `(..., agent)`."""
         counts = self.totals.counts
         slope, centre = theta[..., None, :], np.where(np.isnan(x0), 0.0, x0)[..., None, :]
         sums = self.totals.sums - slope * (self.x_sums - counts * centre)
@@ -161,7 +161,7 @@ class Pairs:
         return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
 
     def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
-        """`(..., agent)`: the scatter under the theta of the following phase, over that under `theta`.
+        """`(..., agent)`: the ratio of the scatter under the next phase's theta to that under `theta`.
 
         Phases are sized by it: without it the second phase of a site that learns its slope would be sized by outcomes
         that are not adjusted. Who has no x scatters as before.
@@ -176,7 +176,7 @@ class Pairs:
 
 
 def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, ...]:
-    """Of one cell: how many x are known, their sum, and the scatters of x, of x with y, of y."""
+    """For one cell: the number of known x, their sum, and the scatters of x, of x with y, and of y."""
     some = [(y, x) for y, x in zip(rewards, xs, strict=True) if x is not None]
     n = max(len(some), 1)
     total = math.fsum(x for _, x in some)
@@ -193,7 +193,7 @@ def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, 
 def adjusted_rewards(
     rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]], theta: float, x0: float | None
 ) -> list[list[float]]:
-    """y' of every person by arm, from y and x, in the same order. Who has no x keeps y: x0 stands for it.
+    """y' of every person, by arm and in the same order. Without an x, y is kept: x0 stands in for it.
 
     >>> adjusted_rewards([[1.0, 2.0]], [[3.0, None]], 0.5, 1.0)
     [[0.0, 2.0]]
@@ -206,13 +206,13 @@ def adjusted_rewards(
 
 
 def _over_arms(values: FloatArray) -> FloatArray:
-    """`(..., agent)`: summed over arms one by one: the same to the last bit for one site and for a batch of studies."""
+    """`(..., agent)`: sum over arms one by one, so that one site and a batch of studies agree to the last bit."""
     return np.asarray(np.add.accumulate(values, axis=-2)[..., -1, :])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """What the phases so far say of the slope of y in x at every site, `(..., agent)`: pooled within cells."""
+    """What the phases so far say about the slope of y in x at every site, `(..., agent)`, pooled within cells."""
 
     degrees: FloatArray
     xx: FloatArray
@@ -223,12 +223,12 @@ class Slopes:
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Slopes:
-        """Before the first phase."""
+        """No phases yet."""
         zero = np.zeros(shape)
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 
     def added(self, pairs: Pairs) -> Slopes:
-        """After another phase, `(..., arm, agent)`."""
+        """The slopes with another phase `(..., arm, agent)` added."""
         known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
         mean = np.divide(x_sums, known, out=np.full(known.shape, np.nan), where=known > 0)
         large = pairs.xx + np.square(pairs.x_sums) / np.maximum(pairs.known, 1)
@@ -242,11 +242,11 @@ class Slopes:
         )
 
     def take(self, some: BoolArray | IntArray) -> Slopes:
-        """Some of a batch."""
+        """A subset of a batch."""
         return Slopes(**{field.name: getattr(self, field.name)[some] for field in fields(self)})
 
     def put(self, places: IntArray, count: int) -> Slopes:
-        """At these places of a larger batch; nothing is known of the others."""
+        """These slopes spread over a larger batch, at the indices `places`; nothing is known of the rest."""
         found = Slopes.none((count, *self.x0.shape[1:]))
         for field in fields(self):
             values = getattr(found, field.name).copy()
@@ -256,19 +256,19 @@ class Slopes:
 
     @classmethod
     def concatenated(cls, parts: Sequence[Slopes]) -> Slopes:
-        """Batches one after the other."""
+        """Join batches, one after the other."""
         return cls(
             **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)}
         )
 
     @property
     def constant(self) -> BoolArray:
-        """`(..., agent)`: whether x never differed within a cell, as far as float64 can tell."""
+        """`(..., agent)`: whether x was constant within every cell, as far as float64 can tell."""
         return np.asarray((self.degrees > 0) & (self.xx <= CONSTANT * self.size))
 
     @property
     def theta(self) -> FloatArray:
-        """`(..., agent)`: the least-squares slope, drawn towards 0 by its error; 0 where nothing is known.
+        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its error; 0 where nothing is known.
 
         The factor 1 - error^2 / slope^2, at least 0, is James and Stein's: a useless covariate costs next to nothing.
         """
@@ -283,13 +283,13 @@ class Slopes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CovariateTruth:
-    """How x and outcomes go together in a simulation.
+    """How x and the outcome are related in a simulation.
 
     x is Gaussian, or lognormal; `correlation` is that of x with the outcome within an arm of a site.
     """
 
-    correlation: FloatArray  # what broadcasts to (arm, agent)
-    drift: float = 0.0  # standard deviations of x by which a site's mean of x moves before every phase, at random
+    correlation: FloatArray  # broadcasts to (arm, agent)
+    drift: float = 0.0  # how far a site's mean of x moves at random before every phase, in standard deviations of x
     law: str = "gaussian"
 
 

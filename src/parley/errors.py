@@ -55,7 +55,7 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """A name that is in no registry, with a suggestion if one is similar.
+    """A name that is not in the registry; the message suggests a similar one if there is one.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
@@ -87,7 +87,7 @@ class TiedArms(InvalidInput):
 
 
 class ImpossibleReport(InvalidInput):
-    """A report with other counts than the plan's, or with sums that no rewards can have."""
+    """A report whose counts differ from the plan's, or whose sums no rewards could produce."""
 
 
 class IllegalMove(ParleyError):
@@ -99,11 +99,11 @@ class IllegalMove(ParleyError):
 
 
 class BrokenChain(ParleyError):
-    """A record was changed, dropped, moved or cut off; the message says which one, and how it shows."""
+    """A record was changed, dropped, moved or cut off; the message names the record and the evidence."""
 
 
 class DamagedJournal(ParleyError):
-    """A line of a site's journal was changed; the message says which one. No assignment may build on it."""
+    """A line of a site's journal was changed; the message names it. Assignments cannot build on it any more."""
 
 
 class NotNow(ParleyError):
@@ -111,7 +111,7 @@ class NotNow(ParleyError):
 
 
 class SimilarKey(NotNow):
-    """A key that nobody has, but that reads like that of somebody who was assigned.
+    """A new key that looks like the key of somebody already assigned (for example in another case).
 
     >>> print(SimilarKey("bx-001", "BX-001"))
     'bx-001' reads like 'BX-001', who was assigned here: use that key, or say that this is somebody else
@@ -153,11 +153,11 @@ class Unreachable(CoordinatorError):
 
 
 class Blocked(Unreachable):
-    """A proxy refuses, or a certificate is not trusted. An agent that starts says so and ends; one that runs waits."""
+    """A proxy refuses, or the certificate is not trusted. A starting agent says so and exits; a running one waits."""
 
 
 class NotAllowed(CoordinatorError):
-    """The token is missing, unknown, revoked, or has no right to this."""
+    """The token is missing, unknown or revoked, or its role does not allow this."""
 
 
 class NotThere(CoordinatorError):
@@ -169,19 +169,19 @@ class Conflict(CoordinatorError):
 
 
 class Rejected(CoordinatorError):
-    """The request can never be right as it is."""
+    """The request is invalid; sending it again cannot help."""
 
 
 class WrongPlan(CoordinatorError):
-    """The plan is for another study or agent, or not the plan of the assignments so far. Nothing is drawn for it."""
+    """The plan is for another study or agent, or does not match the assignments so far. Nothing is drawn for it."""
 
 
 class WrongReceipt(CoordinatorError):
-    """The coordinator acknowledged another report than the one sent; it may have logged that other one."""
+    """The coordinator acknowledged a different report from the one sent, and may have logged that one."""
 
 
 class NotConverged(ParleyError):
-    """The requested accuracy was not reached; `solution` is the best one, with its proven gap.
+    """The requested accuracy was not reached; `solution` is the best solution found, with its proven gap.
 
     >>> import numpy as np
     >>> from parley import ArmPrograms, NotConverged, solve
@@ -219,16 +219,16 @@ class NoCluster(InvalidInput):
 
 
 class EngineFailed(ParleyError):
-    """Workers were lost repeatedly; results that were finished before are kept."""
+    """Workers were lost repeatedly. Results finished before that are kept."""
 
 
 class NoRoom(ParleyError):
-    """A file could not be written; files that were written before are kept."""
+    """A file could not be written. Files written before it are kept."""
 
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Import optional packages inside this context: if one is missing, the error says which extra has it.
+    """Import optional packages in this context; if one is missing, the error names the extra to install.
 
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package

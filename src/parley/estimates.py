@@ -19,8 +19,8 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 EVERY = slice(None)
-PART = 10_000  # contrasts whose intervals are found together
-SUSPICIOUS = 0.01  # a p-value below is told as a change
+PART = 10_000  # contrasts processed together, to bound memory
+SUSPICIOUS = 0.01  # p-values below this are reported as a change
 
 WORDS = (
     "low to high hold together for all agents, arms, differences and phases with probability at least the level; "
@@ -38,21 +38,20 @@ class Estimate:
     low: FloatArray  # the interval that holds jointly and at all phases; infinite without data
     high: FloatArray
     error: FloatArray  # the usual standard error, for fixed-time intervals
-    least: float = -math.inf  # what it can be, by the range of the rewards
+    least: float = -math.inf  # the smallest possible value, by the range of the rewards
     most: float = math.inf
 
     def __post_init__(self) -> None:
-        # An interval loses nothing with the values that cannot be: the truth is not among them.
+        # Clipping to the possible values loses nothing: the truth is one of them.
         for name in ("low", "high"):
             object.__setattr__(self, name, self.possible(getattr(self, name)))
 
     def possible(self, values: FloatArray) -> FloatArray:
-        """The nearest values that the rewards allow. Noise of private sums takes an estimate out of them, and an
-        approximation the usual interval."""
+        """The nearest possible values: private noise or an approximation can push an estimate out of range."""
         return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
-        """Per arm and agent, ready for JSON: None where there are no data."""
+        """A cell per arm and agent, ready for JSON; None where there are no data."""
         known = np.isfinite(self.error)
         spread = np.where(known, quantile * self.error, 0.0)
         numbers = {
@@ -68,9 +67,10 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Whether differences change from phase to phase: of all pairs, the one whose phases agree least (Cochran's Q).
+    """Whether differences change from phase to phase, for the pair whose phases agree least (Cochran's Q).
 
-    A check for people, by the usual approximations and no part of the guarantee. `p` is Holm's, over all pairs.
+    A check for people: it uses the usual approximations and is not part of the guarantee. `p` is adjusted over all
+    pairs (Holm).
     """
 
     p: float
@@ -83,7 +83,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """For people, and what it is not."""
+        """The finding as a sentence, with what it does not say."""
         pair, no_part = f"{self.arm} and {self.other} for {self.agent}", "Cochran's Q; no part of the guarantee"
         if self.p > SUSPICIOUS:
             return f"No sign that differences change between phases: least for {pair}, p = {self.p:.2g} ({no_part})."
@@ -93,24 +93,24 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Every mean, and its difference to the leader and to the control, if there is one; computed when asked for."""
+    """Every mean, and its differences to the leader and to the control, if any; computed on demand."""
 
     problem: Problem
     agents: tuple[str, ...]  # whose estimates these are
-    leader: IntArray  # (..., agent): the arm that the differences are to
+    leader: IntArray  # (..., agent): the arm that differences are taken to
     mean: Estimate
-    every: ContrastSummary  # (phase, ..., arm, agent): what the phases show of the means
-    scatter: FloatArray  # (phase, ..., arm, agent): variances of the phases' mixed means, by all draws
-    rounding: FloatArray  # (..., arm, agent): what the sums of a phase may have lost when they were added up, at most
+    every: ContrastSummary  # (phase, ..., arm, agent): summary of each phase's means
+    scatter: FloatArray  # (phase, ..., arm, agent): variances of the phases' mixed means, from all draws
+    rounding: FloatArray  # (..., arm, agent): upper bound on what the sums of a phase lost to rounding
 
     @once
     def lead(self) -> Estimate:
-        """Differences to the leader."""
+        """Differences to the leading arm."""
         return self._against(self.leader)
 
     @once
     def control(self) -> Estimate | None:
-        """Differences to the control, if there is one."""
+        """Differences to the control arm, if there is one."""
         named = self.problem.control
         return None if named is None else self._against(np.full_like(self.leader, self.problem.arms.index(named)))
 
@@ -122,10 +122,11 @@ class Estimates:
             whole = np.broadcast_to(place, (*values.shape[:-2], *place.shape[-2:]))
             return values + np.take_along_axis(values, whole, axis=-2)
 
-        # Contrasts within phases alone: means may drift together, and their own intervals say nothing of a difference.
+        # Contrasts are taken within phases: means may drift together, and their own intervals say nothing about a
+        # difference.
         pairs = self.every.against(reference)
         ends = _in_parts(self.problem.noise.difference_interval, pairs, joint_line(self.problem))
-        # Ends that have crossed prove that the difference has changed: all between them is shown then.
+        # Ends that have crossed prove that the difference has changed; then the interval is everything between them.
         low, high = _widened((np.minimum(*ends), np.maximum(*ends)), both(self.rounding))
         weights, first, information, value = pairs.pooled(pairs.observed & (pairs.variance > 0))
         squares = (np.square(weights) * np.where(weights > 0, both(self.scatter), 0.0)).sum(axis=0)
@@ -140,7 +141,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """Of a single study: the pair whose phases agree least; None where no pair has two phases to compare."""
+        """For a single study, the pair whose phases agree least; None if no pair has two phases to compare."""
         if not self.agents:
             return None
         problem, found = self.problem, []
@@ -162,7 +163,7 @@ class Estimates:
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
 
-        A question that was asked anew may spend only a share of the delta that is `claimed` for all of them together.
+        Of a question asked again after a change, only a share of the `claimed` delta may be spent.
         """
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)
@@ -187,7 +188,7 @@ class Estimates:
 
 
 def finite(values: FloatArray) -> list[Any]:
-    """Lists of numbers, None where JSON has no word for them.
+    """Nested lists of numbers, with None for those that JSON cannot represent.
 
     >>> finite(np.array([[0.5, np.inf]]))
     [[0.5, None]]
@@ -198,12 +199,12 @@ def finite(values: FloatArray) -> list[Any]:
 
 
 def fixed_quantile(delta: float) -> float:
-    """How many standard errors a usual interval at the level 1 - delta reaches to either side."""
+    """Half-width of the usual interval at level 1 - delta, in standard errors."""
     return float(-ndtri(delta / 2))
 
 
 def joint_count(problem: Problem) -> int:
-    """How many intervals share delta: those of all means and all pairs of arms, for every distinct question."""
+    """The number of intervals that share delta: all means and all pairs of arms, for every distinct question."""
     return problem.question_count * (problem.arm_count * (problem.arm_count + 1) // 2)
 
 
@@ -213,7 +214,7 @@ def joint_line(problem: Problem) -> float:
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: the arm with the best estimate, `among` some; the first arm where there are no data."""
+    """`(..., agent)`: the arm with the best estimate, `among` some if given; the first arm where there are no data."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 
@@ -221,7 +222,8 @@ def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) ->
 def estimates(
     problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
 ) -> Estimates:
-    """Estimates from every phase's fresh draws, `(..., arm, agent)` each; `leader` is the best estimate unless given.
+    """Estimates from every phase's fresh draws, `(..., arm, agent)` each; the leader is the best estimate unless
+    given.
 
     `some` selects agents; it does not change their intervals.
 
@@ -231,7 +233,7 @@ def estimates(
     >>> found.lead.low.round(2).tolist(), found.lead.high.round(2).tolist()
     ([[0.0], [-1.0]], [[0.0], [-0.2]])
     """
-    phases = [part for phase in phases for part in phase.strata]  # contrasts are within them
+    phases = [part for phase in phases for part in phase.strata]  # contrasts stay within strata
     past, seen = Totals.zero(phases[0].counts.shape), []
     for fresh in phases:
         seen.append(problem.noise.summary(past, fresh, problem.weights))
@@ -242,7 +244,7 @@ def estimates(
     errors = problem.mixed_variances(past.counts, cells, releases)
     variance = np.where(problem.drawn(past.counts), errors, np.inf)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]
-    # What the sums may have lost when they were added up, in the worst phase: an interval of their means moves by that.
+    # The rounding error of the worst phase's sums: an interval of their means is widened by it.
     lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
     rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
     low, high = _widened(_in_parts(problem.noise.interval, every, line), rounding)
@@ -261,8 +263,10 @@ def estimates(
 def _in_parts(
     interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
 ) -> Interval:
-    """Intervals of some agents at a time: the arrays of a large study would take 100 MB, and its last end to be found
-    would have all others looked at again."""
+    """Compute intervals for some agents at a time.
+
+    All at once would take 100 MB in a large study, and one slow interval would keep all others in the iteration.
+    """
     *others, agents = summary.contrast.shape
     width = max(1, PART // math.prod(others))
     parts = [interval(summary.of(slice(start, start + width)), line) for start in range(0, max(1, agents), width)]

@@ -1,4 +1,4 @@
-"""Hooks: where a feature that the rest can do without is attached. Such a feature is an edge.
+"""Hooks: where optional features, the *edges*, are attached.
 
 An edge is a subclass of `Edge` and overrides the hooks that it needs; the docstring of each hook is its contract. The
 rest of Parley calls hooks and never names an edge, so whoever deletes an edge deletes its folder. Parley's own edges
@@ -40,54 +40,54 @@ if TYPE_CHECKING:
     from parley.protocol import Stamp
     from parley.site.app import SiteOperation, SiteParts
 
-GROUP = "parley.edges"  # of entry points
+GROUP = "parley.edges"  # entry point group
 FOLDER = Path(__file__).parent / "edges"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: its line in `--help`, and where it is. The module is imported when the command is called."""
+    """A command: its line in `--help`, and the place of its code, which is imported when the command is called."""
 
     name: str  # "qualify" is `parley qualify`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
     help: str
-    part: str = "More commands"  # the heading of `parley --help` under which it stands
+    part: str = "More commands"  # the heading it is listed under in `parley --help`
 
     def load(self) -> click.Command:
-        """Import it."""
+        """Import and return the click command."""
         module, _, name = self.target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
 
 class Edge:
-    """A feature that the rest can do without. Every method is a hook; what it does here is nothing."""
+    """An optional feature. Every method is a hook that does nothing unless it is overridden."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # what a user has of it, for `parley doctor`
-    # Extras of Parley with the packages that it needs, and what for. The edge is there without them too: it says what
-    # is missing when it is used, as `parley.errors.need` does.
+    summary: ClassVar[str]  # what it gives a user, for `parley doctor`
+    # Extras of Parley with the packages that it needs, and what for. The edge is listed without them too; when it is
+    # used, it says what is missing, as `parley.errors.need` does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()
     commands: ClassVar[tuple[Command, ...]] = ()
-    # What `parley admin restore` says of it: what is in no backup, and how to have it again.
+    # What `parley admin restore` says about it: what no backup contains, and how to get it back.
     not_restored: ClassVar[str] = ""
 
     def options(self, command: str) -> Sequence[click.Option]:
-        """Options of one of Parley's own commands. Their values come with the hook that uses them:
+        """Extra options for one of Parley's own commands. Their values are passed to the hook that uses them:
 
         `plan` -> `instead_of_plan`; `site` -> the `options` of `site_operations`; `verify` -> `judge_of_stamps`.
         """
         return ()
 
     def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
-        """Make something else of a study that `parley plan` was asked about; True if that was done.
+        """Handle `parley plan` in another way; return True if that was done.
 
         Called with the study as options changed it, before anything is simulated. It writes and prints for itself.
         """
         return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
-        """Who checks the time stamps of a log for `parley verify`, if that is asked for: returns when one was made.
+        """For `parley verify`, if asked for: a function that checks a time stamp of the log and returns its time.
 
         Raises `BrokenChain` for a stamp that is not of the authority that was asked for. Such a stamp counts for
         nothing if it came with the log: an administrator can add any. That every stamp is of a record of the log is
@@ -96,11 +96,11 @@ class Edge:
         return None
 
     def server_settings(self) -> type[EdgeSettings] | None:
-        """Settings of `parley serve`: options, environment variables and rows of its docs. See `EdgeSettings`."""
+        """Settings that it adds to `parley serve`: options, environment variables and docs (`EdgeSettings`)."""
         return None
 
     def tables(self) -> Schema | None:
-        """Tables beside the coordinator's, with migrations of their own; `parley admin init` makes and upgrades them.
+        """Its own tables, with their migrations; `parley admin init` creates and upgrades them.
 
         They may refer to the coordinator's tables, never the other way. A database whose edge is gone keeps its tables,
         and nobody reads them. Only tables that it names are in a backup.
@@ -108,29 +108,31 @@ class Edge:
         return None
 
     def operations(self) -> Sequence[Operation]:
-        """Operations of the coordinator's API. They have its guard: nobody may call one unless its row says so."""
+        """Operations that it adds to the coordinator's API. Only roles that an operation's row names may call it."""
         return ()
 
     def service(self, context: Context) -> Service | None:
-        """What the edge keeps of one running coordinator, what it does beside requests, and what follows a commit.
+        """What the edge holds for one running coordinator: its state, its background work, what it does after a
+        commit.
 
         Called once a coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
         """
         return None
 
     def pages(self) -> EdgePages | None:
-        """Pages of the dashboard: routes, the folder of their templates, links of the navigation.
+        """Pages that it adds to the dashboard: routes, the folder of their templates, navigation links.
 
         A page calls operations through their guard, as all pages do.
         """
         return None
 
     def site_operations(self, site: SiteParts) -> Sequence[SiteOperation]:
-        """Operations of a site's API, once for each site that is served. They have its guard and are in its OpenAPI."""
+        """Operations that it adds to the API of each site, behind the site's guard and in its OpenAPI document."""
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Engines of sweeps by name: a function that opens one, leaves on the stack what ends it, and returns the crew.
+        """Engines of sweeps by name: each function opens one, registers its clean-up on the stack and returns the
+        crew.
 
         Results must not depend on the engine: a cell brings all that it needs.
         """
@@ -139,7 +141,7 @@ class Edge:
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """Every edge: Parley's own in the order of their names, then those of installed packages. Read once a process.
+    """Every edge: Parley's own in alphabetical order, then those of installed packages. Read once per process.
 
     >>> all(isinstance(one, Edge) for one in edges())
     True
@@ -148,7 +150,7 @@ def edges() -> tuple[Edge, ...]:
     names = [one.name for one in found]
     for one in found:
         if names.count(one.name) > 1:
-            # Whichever won, somebody would get another feature than the one that was meant.
+            # Whichever won, somebody would get a feature they did not mean.
             raise InvalidInput("edge", found=f"{one.name} twice", allowed="a name that one package offers")
     return tuple(found)
 
@@ -166,7 +168,7 @@ def commands_of_edges(group: str = "") -> dict[str, Command]:
 
 @cache
 def own_edges() -> tuple[Edge, ...]:
-    """Parley's own, in the order of their names."""
+    """Parley's own edges, in alphabetical order."""
     names = sorted(one.name for one in pkgutil.iter_modules([str(FOLDER)]))
     return tuple(importlib.import_module(f"parley.edges.{name}").edge for name in names)
 
@@ -175,7 +177,7 @@ def _loaded(point: EntryPoint) -> Edge:
     where = f"{point.name} ({point.value})" + (f" of the package {point.dist.name}" if point.dist else "")
     try:
         found = point.load()
-    except Exception as error:  # anything can happen while a module of others is imported
+    except Exception as error:  # importing third-party code can raise anything
         reason = f"{where}, which cannot be imported: {type(error).__name__}: {error}"
         raise InvalidInput("edge", found=reason, allowed="a package that can be imported") from error
     if not isinstance(found, Edge) or getattr(found, "name", None) != point.name:

@@ -1,4 +1,4 @@
-"""What is observed of a draw beside the primary outcome: guardrails, which stop an arm that harms; secondary outcomes.
+"""Outcomes observed beside the primary one: guardrails, which stop a harmful arm, and secondary outcomes.
 
 `[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another,
 with the same keys for its reward model, its own error probability and a role. docs/outcomes.md has the rest.
@@ -20,10 +20,8 @@ GUARDRAIL, SECONDARY = "guardrail", "secondary"
 ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
 LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
 LONGEST_DELAY = 36_500.0  # days
-USUAL_MARGINS = (
-    3.0  # of harm that a control is expected to have, where nobody says: few margins are above a third of it
-)
-# What columns, form fields and keys of documents beside an outcome are called.
+USUAL_MARGINS = 3.0  # assumed mean of the control's harm where none is stated: few margins exceed a third of it
+# Names that columns, form fields and document keys already use.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
     | {"missing", "reason", "covariate", "participant", "draw", "id", "exposure"}
@@ -97,12 +95,12 @@ class Outcome:
     role: str  # "guardrail" or "secondary"
     better: str  # "higher" or "lower"
     noise: RewardModel = field(default_factory=Gaussian)
-    margin: float | None = None  # of a guardrail: against the control, at least 0
-    limit: float | None = None  # or this, for the mean itself
+    margin: float | None = None  # of a guardrail: how much worse than the control it may be, at least 0
+    limit: float | None = None  # of a guardrail, instead of a margin: for the mean itself
     delta: float | None = None
     on_alarm: str | None = None  # "stop" or "propose"; "stop" unless given
     question: str = ""
-    words: tuple[str, ...] = ()  # for 1 and for 0, at a site
+    words: tuple[str, ...] = ()  # what a site shows for 1 and for 0
     delay: float | None = None
 
     def __post_init__(self) -> None:
@@ -169,12 +167,12 @@ class Outcome:
 
     @property
     def sign(self) -> float:
-        """Harm is this times the outcome: 1 where lower is better."""
+        """What to multiply the outcome with to get harm: 1 if lower is better, else -1."""
         return 1.0 if self.better == "lower" else -1.0
 
     @property
     def expected_noise(self) -> RewardModel:
-        """Its reward model with a mean to expect where none is stated, by what a guardrail allows.
+        """Its reward model; a mean that is not stated is guessed from what the guardrail allows.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
@@ -201,13 +199,13 @@ class Outcome:
             raise _renamed(error, self.name) from None
 
     def document(self) -> dict[str, Any]:
-        """Its keys, ready to be stored: `outcome_of(document)` gives back the same outcome."""
+        """Its keys, ready to be stored; `outcome_of(document)` restores the outcome."""
         own = {key: getattr(self, key) for key in OWN_KEYS}
         return {key: value for key, value in own.items() if value not in (None, "", ())} | self.noise.document()
 
 
 def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[str, ...]:
-    """The words for 1 and for 0, where outcomes are one or the other; none, if none are given."""
+    """Check the words shown for 1 and for 0; empty if none are given."""
     if not words:
         return ()
     if noise.values != (0.0, 1.0):
@@ -221,13 +219,13 @@ def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[s
 
 
 def outcome_keys() -> dict[str, Key]:
-    """The keys of an entry of [[outcomes]]: its own, and of those of [noise], which it has too, the first."""
+    """The keys of an [[outcomes]] entry: its own and those of [noise]; its own win."""
     about = "its reward model: this and all other keys of `[noise]`, as there"
     return OWN_KEYS | {"kind": replace(noise_keys()["kind"], meaning=about)}
 
 
 def outcome_of(document: Mapping[str, Any]) -> Outcome:
-    """From the keys of a stored document.
+    """The outcome that a stored document describes.
 
     >>> made = outcome_of({"name": "pain", "role": "secondary", "better": "lower", "kind": "count"})
     >>> made.noise.kind, outcome_of(made.document()) == made
@@ -237,7 +235,7 @@ def outcome_of(document: Mapping[str, Any]) -> Outcome:
 
 
 def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
-    """The [[outcomes]] of a study file: a reward model that leaves something open is the one that assumes least."""
+    """The outcomes in a study file's [[outcomes]]; what an entry leaves out gets the model that assumes least."""
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidInput("outcomes", found=f"{entry!r:.60}", allowed="sections [[outcomes]]")
@@ -245,7 +243,7 @@ def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
 
 
 def study_model_of(**keys: Any) -> RewardModel:
-    """`study_model` by keywords, as `make_model` takes them."""
+    """`study_model`, called with keywords as `make_model` calls it."""
     return study_model(keys)
 
 
@@ -267,7 +265,7 @@ def _made(document: Mapping[str, Any], model: Any) -> Outcome:
 
 
 def _renamed(error: InvalidInput, name: str) -> InvalidInput:
-    """An error about [noise], or about a section [outcomes], as one about the outcome."""
+    """An error about [noise] or a section [outcomes], reworded to name the outcome."""
     key = error.key.replace("noise.", f"outcomes.{name}.").replace("[noise]", f"[[outcomes]] {name}")
     key = key.replace("[outcomes]", f"[[outcomes]] {name}") if "[[" not in key else key
     section = key.startswith("outcomes.") and not key.startswith(f"outcomes.{name}.")
@@ -276,7 +274,7 @@ def _renamed(error: InvalidInput, name: str) -> InvalidInput:
 
 
 def checked_outcomes(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Distinct outcomes, and not too many."""
+    """Check that outcomes are distinct, and not too many."""
     if len(outcomes) > MOST_OUTCOMES:
         raise InvalidInput("outcomes", found=len(outcomes), allowed=f"up to {MOST_OUTCOMES}")
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""`Problem` is what is known in advance. `Instance` adds the true means, which only nature knows.
+"""`Problem` is what is known in advance; `Instance` adds the true means, which only nature knows.
 
 Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
 columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1
@@ -59,9 +59,9 @@ class Problem(Tabular, StudySettings):
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
     weights: FloatArray  # may be given as any nested sequence of numbers
     agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
-    noise: RewardModel = field(default_factory=Gaussian)  # of the primary outcome, as reports hold it
-    outcomes: tuple[Outcome, ...] = ()  # beside it; a person's privacy is divided over all
-    adjustment: Covariate | None = field(default=None, init=False)  # what a covariate does to the primary outcome
+    noise: RewardModel = field(default_factory=Gaussian)  # reward model of the primary outcome, as it is reported
+    outcomes: tuple[Outcome, ...] = ()  # further outcomes; a person's privacy budget is divided over all of them
+    adjustment: Covariate | None = field(default=None, init=False)  # how a covariate adjusts the primary outcome
 
     def __post_init__(self) -> None:
         weights = mixing_weights(self.weights)
@@ -86,7 +86,7 @@ class Problem(Tabular, StudySettings):
         self._check_between()
 
     def _check_between(self) -> None:
-        """Raise where people who come between phases cannot be assigned for the next one."""
+        """Raise if the study cannot assign people who come between phases to the next one."""
         if self.between != "assign":
             if self.most_between != SETTINGS["most_between"].default_value:
                 allowed = 'nothing, unless sites.between is "assign"'
@@ -119,7 +119,7 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """What sites do with the covariate, where there is one; raise where it does not fit these outcomes."""
+        """How sites use the covariate, if there is one; raise if it does not suit these outcomes."""
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -147,14 +147,14 @@ class Problem(Tabular, StudySettings):
         )
 
     def _adjusted(self, outcomes: RewardModel, rule: Covariate) -> RewardModel:
-        """The model of what reports hold of outcomes; a stated slope adjusts the first phase already."""
+        """The reward model of outcomes as reported. A stated slope adjusts the first phase already."""
         left = 1.0 if rule.learns else min(1 - self.covariate_correlation**2, MOST_LEFT)
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
-        """Who only asks has no rewards to weigh; who only draws takes over a column that is asked.
+        """Raise if an agent that only asks has rewards, or one that only draws has weights that nobody asks for.
 
-        So nothing else has to know who asks: a second copy of a question costs no draw and no share of delta.
+        So nothing else has to know who asks: a copy of a question costs no draws and no share of delta.
         """
         if not (self.asks_only or self.draws_only or self.weight_steps or self.weight_refine):
             return
@@ -183,7 +183,7 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "weights", weights)
 
     def _check_rates(self) -> None:
-        """Only an agent without weight in any mix may have a rate of 0: otherwise the study could never end."""
+        """Raise if an agent with weight has a rate of 0: the study could never end."""
         stuck = np.zeros(0) if self.rate is None else np.flatnonzero((self.rate == 0) & self.weights.any(axis=1))
         if stuck.size:
             raise InvalidInput(
@@ -206,12 +206,12 @@ class Problem(Tabular, StudySettings):
         return Picture(shape="heat map", values="weight", rows="agent", across="mix_of")
 
     def columns(self) -> Columns:
-        """`weight` is that of the `agent`'s reward in the mixed reward of `mix_of`: sites, and all that is asked."""
+        """The table of weights: `weight` is that of `agent`'s reward in the mixed reward of `mix_of`."""
         table = cells(self.sites, self.askers, weight=self.mix)
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
-        """Raise unless there is something to find out: a study begins with more open arms than an answer has.
+        """Raise unless there is something to find out: a study has to begin with more open arms than an answer names.
 
         >>> Problem(arms=["a", "b"], weights=[[1.0]], dormant=["b"]).require_question()
         Traceback (most recent call last):
@@ -236,7 +236,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def draws(self) -> BoolArray:
-        """`(agent,)`: who is a site. The others only ask: no draws, no token, no reports, and nobody waits for them.
+        """`(agent,)`: which agents are sites. The others only ask: they have no draws, tokens or reports.
 
         >>> problem = Problem(arms=2, weights=[[1, 0, 0.5], [0, 1, 0.5], [0, 0, 0]], asks_only=["agent 3"])
         >>> problem.draws.tolist(), problem.sites
@@ -246,40 +246,40 @@ class Problem(Tabular, StudySettings):
 
     @once
     def asks(self) -> BoolArray:
-        """`(agent,)`: who has a question. The others are only drawn, and nothing is said of an answer of theirs."""
+        """`(agent,)`: which agents ask a question. The others are only drawn, and get no answer."""
         return ~np.isin(self.agents, self.draws_only)
 
     @once
     def sites(self) -> tuple[str, ...]:
-        """The agents that are drawn."""
+        """The agents that draw."""
         return tuple(agent for agent, draws in zip(self.agents, self.draws, strict=True) if draws)
 
     @property
     def cell_count(self) -> int:
-        """Pairs of arm and site: what can be drawn."""
+        """The number of cells (pairs of arm and site) that can be drawn."""
         return self.arm_count * len(self.sites)
 
     @once
     def from_sites(self) -> IntArray:
-        """`(agent,)`: the place of every agent among the sites, to spread what is known per site over all agents.
+        """`(agent,)`: every agent's index among the sites, to spread values per site over all agents.
 
-        A question has nothing of the kind, and takes over the first site's, which nobody uses.
+        A question has no such value and gets the first site's, which nobody uses.
         """
         return np.where(self.draws, np.cumsum(self.draws) - 1, 0)
 
     @once
     def askers(self) -> tuple[str, ...]:
-        """The agents that have a question."""
+        """The agents that ask a question."""
         return tuple(agent for agent, asks in zip(self.agents, self.asks, strict=True) if asks)
 
     @property
     def mix(self) -> FloatArray:
-        """`(site, question)`: the weights as people read them, without what nobody draws or asks."""
+        """`(site, question)`: the weights as people read them, without the zero rows and columns."""
         return self.weights[self.draws][:, self.asks]
 
     @property
     def alone(self) -> FloatArray:
-        """The weights with every site on its own; a question weighs sites whatever they ask, and stays as it is."""
+        """The weights if every site were on its own; those of questions stay as they are."""
         return np.where(self.draws, np.eye(self.agent_count), self.weights)
 
     @property
@@ -289,12 +289,12 @@ class Problem(Tabular, StudySettings):
 
     @property
     def rho_each(self) -> float | None:
-        """What each outcome of a person may spend of `rho`: every one is a release of its own, and they add up."""
+        """The share of `rho` for each outcome of a person: each is released separately, and releases add up."""
         return None if self.rho is None else self.rho / (1 + len(self.outcomes))
 
     @property
     def noise_variance(self) -> float:
-        """Of the noise that a private report adds to every sum, in units of the sum; 0 without `rho`."""
+        """Variance of the noise that a private report adds to every sum; 0 without `rho`."""
         return self.noise.noise_variance
 
     @once
@@ -304,7 +304,8 @@ class Problem(Tabular, StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: True for the first that asks with each distinct column of weights; the others ask the same.
+        """`(agent,)`: True for the first agent that asks with each distinct column of weights; the others ask the
+        same.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
@@ -314,12 +315,12 @@ class Problem(Tabular, StudySettings):
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
-        # A finer one may be closed while its copy is open, so each counts.
+        # A finer question may be closed while its copy is open, so each counts.
         return first | self.finer
 
     @once
     def finer(self) -> BoolArray:
-        """`(agent,)`: who asks at a finer step of weights in doubt, which matters only where the answer changes."""
+        """`(agent,)`: which agents ask at a finer step of weights in doubt, which matters only where answers change."""
         steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
         if self.weight_refine:
             stated = stated_step(steps, self.weight_refine)
@@ -330,17 +331,17 @@ class Problem(Tabular, StudySettings):
 
     @once
     def question_count(self) -> int:
-        """How many distinct questions are asked. The union bound over agents pays for these."""
+        """The number of distinct questions: the union bound over agents counts these."""
         return int(self.questions.sum())
 
     @property
     def asks_exactly(self) -> bool:
-        """Whether lower bounds on samples apply: the study ends only with every agent's exact answer."""
+        """Whether lower bounds on samples apply, because the study ends only with every agent's exact answer."""
         early = self.tolerance or self.max_samples is not None or self.max_rounds is not None or self.dormant
         return not early and self.horizon is None
 
     def mixed(self, values: FloatArray) -> FloatArray:
-        """From local values `(..., arm, agent)` to mixed ones: `values @ weights`."""
+        """Mix local values `(..., arm, agent)`: `values @ weights`."""
         return values @ self.weights
 
     def mixed_variances(
@@ -362,7 +363,7 @@ class Problem(Tabular, StudySettings):
         """
         each = self.noise.variance if variances is None else variances
         squared = self.squared_weights if weights is None else np.square(weights)
-        reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), 1e30)  # times a weight of 0 it is still 0
+        reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), 1e30)  # a weight of 0 times this is still 0
         if self.rho is not None:
             each = np.asarray(each + self.noise_variance * releases * reciprocals, dtype=np.float64)
         if isinstance(each, float):
@@ -375,7 +376,7 @@ class Problem(Tabular, StudySettings):
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
 
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
-        """The same draws, looked at by another outcome: its reward model, and an error probability of its own.
+        """The same draws seen through another outcome, with its reward model and its own error probability.
 
         A covariate adjusts the primary outcome alone.
         """
@@ -384,7 +385,7 @@ class Problem(Tabular, StudySettings):
         return self.with_(**unadjusted | own, weight_refine=0)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
-        """The question once arms were opened and withdrawn, with what it may spend of delta (docs/changes.md).
+        """The problem after arms were opened and withdrawn, with its share of delta (docs/changes.md).
 
         >>> problem = Problem(arms=["a", "b", "c"], weights=[[1.0]], dormant=["c"])
         >>> later = problem.with_arms(["c"], ["a"])
@@ -396,12 +397,12 @@ class Problem(Tabular, StudySettings):
         return self.with_(dormant=tuple(closed), delta=self.delta * share)
 
     def with_(self, **changes: Any) -> Problem:
-        """A copy with some fields changed, checked again."""
-        return replace(self, **(self.settings() | changes))  # plain settings fit a problem of another shape too
+        """A checked copy with some fields changed."""
+        return replace(self, **(self.settings() | changes))  # plain settings fit problems of other shapes too
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """Of delta, for a question without some of the arms: over all sets of them the shares sum to at most a half.
+    """The share of delta for the question without some arms; the shares of all such sets sum to at most a half.
 
     The other half is for the same sets with other weights (`parley.protocol.lost_sites`).
 
@@ -412,7 +413,7 @@ def share_without(arms: int, withdrawn: int) -> float:
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
-    """Top-N gaps `(..., arm, agent)`: to the N-th best if outside the top N, to the (N+1)-th best if inside.
+    """Top-N gaps `(..., arm, agent)`: to the N-th best from outside the top N, to the (N+1)-th best from inside.
 
     N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
 
@@ -426,20 +427,20 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drift:
-    """How the means move between phases: every arm of a site alike, so that no difference between its arms changes.
+    """How the means move between phases: all arms of a site together, so that differences between its arms stay.
 
     >>> season = Drift(season=0.2, season_phases=4).shifts([None] * 5, 1, np.zeros((2, 1)), Gaussian())
     >>> season.round(3).tolist()  # of the sixth phase: five steps after the first
     [[[0.2]]]
     """
 
-    step: float = 0.0  # the standard deviation of a site's step before every phase but the first
-    given: tuple[float, ...] = ()  # steps that all sites take together: before the second phase, the third, ...
-    season: float = 0.0  # how far a wave moves all sites up and down
-    season_phases: int = 4  # the length of the wave
+    step: float = 0.0  # standard deviation of a site's random step before every phase but the first
+    given: tuple[float, ...] = ()  # steps that all sites take together, before the second phase, the third, ...
+    season: float = 0.0  # amplitude of a wave that moves all sites up and down
+    season_phases: int = 4  # length of the wave, in phases
 
     def shifts(self, steps: Sequence[Any], count: int, means: FloatArray, noise: RewardModel) -> FloatArray:
-        """`(count, 1, agent)`: how far every site has moved after `steps`, a random generator for each.
+        """`(count, 1, agent)`: every site's shift after `steps`, with one random generator per site's step.
 
         Means stay where rewards can be: a site stops where its highest or its lowest arm meets the end of the range.
         """
@@ -468,14 +469,14 @@ class Instance(Tabular):
     drift: Drift | None = None  # how the means move between phases; these are the first phase's
     opens: Mapping[str, int] = field(
         default_factory=dict
-    )  # arm -> the phase in which it is opened, drawn from the next
+    )  # arm -> the phase in which it is opened; it is drawn from the next one on
     withdraws: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it is withdrawn
     history: History | None = (
-        None  # rows of a table that are drawn, moved to the means; the model's own law unless given
+        None  # past rows to draw from, shifted to the means; the model's own distribution unless given
     )
-    covariate: CovariateTruth | None = None  # by the correlation that the problem states, unless given
-    outcomes: Mapping[str, FloatArray] = field(default_factory=dict)  # of further outcomes -> their true local means
-    correlation: float = 0.0  # of each of them with the primary outcome of the same draw
+    covariate: CovariateTruth | None = None  # the correlation that the problem states, unless given
+    outcomes: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> true local means of a further outcome
+    correlation: float = 0.0  # of each further outcome with the primary outcome of the same draw
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
@@ -528,7 +529,7 @@ class Instance(Tabular):
         return Picture(shape="heat map", values="mixed_mean", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """Local and mixed means, the gaps, and who is best for whom."""
+        """The table of local and mixed means, gaps, and which arms are best for whom."""
         values = {"mean": self.means, "mixed_mean": self.mixed_means, "gap": self.gaps, "best": self.best}
         return cells(self.problem.arms, self.problem.agents, **values)
 
@@ -547,7 +548,7 @@ class Instance(Tabular):
         return replace(truth, correlation=np.broadcast_to(each, self.problem.shape))
 
     def _unexplained(self, variances: FloatArray | float) -> FloatArray | float:
-        """What a covariate leaves of variances, to whoever knows its slope."""
+        """The variances left when a covariate with known slope is adjusted for."""
         return variances if self.covariate is None else variances * (1 - np.square(self.covariate.correlation))
 
     @once
@@ -561,14 +562,14 @@ class Instance(Tabular):
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
-        """The problem with the arms that are open at the end of a phase."""
+        """The problem as it stands at the end of a phase, with the arms open then."""
         acts = (self.opens, self.withdraws)
         opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
         return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem
 
     @once
     def _candidates(self) -> FloatArray:
-        """The mixed means; arms that are not open are below all others."""
+        """The mixed means; arms that are not open are put below all others."""
         closed = np.isin(self.problem.arms, self.problem.dormant)[:, None]
         return np.where(closed, -np.inf, self.mixed_means)
 
@@ -585,18 +586,18 @@ class Instance(Tabular):
 
     @once
     def good(self) -> BoolArray:
-        """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
+        """Which arms are right answers, `(arm, agent)`: at most the tolerance below the N-th best."""
         boundary = -np.sort(-self._candidates, axis=0)[self.problem.top - 1]
         return self._candidates >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
 
     @property
     def variances(self) -> FloatArray | float:
-        """Variances of single rewards, as bounds use them: one number, or what broadcasts to `(arm, agent)`."""
+        """Variances of single rewards as bounds use them: one number, or an array that broadcasts to `(arm, agent)`."""
         return self._unexplained(self.problem.noise.bound_variances(self.means, self.scale))
 
     @property
     def smallest_gap(self) -> float:
-        """Delta'_min, which makes an instance hard; 0 where arms tie at a boundary."""
+        """Delta'_min, the smallest gap, which makes an instance hard; 0 where arms tie at a boundary."""
         return float(self.gaps.min())
 
     @property
@@ -605,7 +606,7 @@ class Instance(Tabular):
         return self.smallest_gap <= 0
 
     def require_distinct(self) -> None:
-        """Raise `TiedArms`, which names the agent and the arms, if arms tie at a top-N boundary."""
+        """Raise `TiedArms`, naming the agent and the arms, if arms tie at a top-N boundary."""
         if not self.tied:
             return
         agent = int(np.argwhere(self.gaps <= 0)[0, 1])
@@ -613,6 +614,6 @@ class Instance(Tabular):
         raise TiedArms(agent=self.problem.agents[agent], arms=arms, top=self.problem.top)
 
     def is_correct(self, chosen: IntArray) -> BoolArray:
-        """`(...,)`: whether every arm of `chosen (..., top, agent)` is a right answer of its agent."""
+        """`(...,)`: whether all arms in `chosen (..., top, agent)` are right answers for their agents."""
         agents = np.arange(self.problem.agent_count)
         return np.asarray(self.good[chosen, agents].all(axis=(-2, -1)))

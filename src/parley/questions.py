@@ -41,7 +41,7 @@ QUESTIONS = {
     ),
     "shares": Key(kinds=(list,), meaning="population: one size per site, in any unit", default="those of `[weights]`"),
 }
-# What the study file states per site, and a problem has per agent: a question takes over the first site's, unused.
+# Given per site in the study file, per agent in a problem: a question gets the first site's value, which is unused.
 PER_SITE = {
     "noise": ("scale",),
     "covariate": ("theta",),
@@ -52,15 +52,15 @@ PER_SITE = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
-    """What a study asks: its agents, sites first, their weights, and who does what."""
+    """A study's questions: its agents (sites first), their weights, and their roles."""
 
     sites: int
-    agents: Any  # as the study file has them where there are no further questions
+    agents: Any  # as in the study file if there are no further questions
     weights: Any
     roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only`, `weight_steps`, `weight_refine` and strata
 
     def per_agent(self, section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-        """A section of the study file with a value for every agent where it has one for every site."""
+        """A section of the study file, with its values per site extended to values per agent."""
         further = len(self.roles.get("asks_only", ()))
         listed = PER_SITE.get(section, ()) if further else ()
         return {key: self._padded(f"{section}.{key}", value) if key in listed else value for key, value in keys.items()}
@@ -79,7 +79,7 @@ class Asked:
 
 
 def most_asked(document: Mapping[str, Any], sites: int) -> int:
-    """Sites and questions together, at most: known before any matrix is made of them.
+    """Upper bound on the number of sites and questions, known before any matrix is built.
 
     >>> most_asked({"questions": [{}], "weights": {"alpha_range": [0, 1], "steps": 11}}, 20)
     221
@@ -97,7 +97,7 @@ def most_asked(document: Mapping[str, Any], sites: int) -> int:
 
 
 def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
-    """The questions of a study document of `count` sites, whose sections are checked already.
+    """What a study document with `count` sites asks; its sections have been checked.
 
     >>> country = {"name": "country", "weights": {"agent 1": 0.25, "agent 2": 0.75}}
     >>> asked = asked_by({"agents": 2, "questions": [country], "sites": {"asks": [True, False]}}, 2, Path())
@@ -139,9 +139,9 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
 
 
 def stated_step(count: int, halvings: int = 0) -> int:
-    """Which of the steps a site's own question is asked at: the middle one, the one before it of an even number.
+    """The index of the step that a site's own question uses: the middle one, or the one before the middle.
 
-    Of the stated ones: those between which the distance is halved.
+    Counted among the stated steps, whose distances may be halved.
 
     >>> stated_step(5), stated_step(2), stated_step(1), stated_step(7, 1)
     (2, 0, 0, 2)
@@ -151,9 +151,10 @@ def stated_step(count: int, halvings: int = 0) -> int:
 
 
 def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any], int]:
-    """The names of the steps, the matrix of each, and how many times the distance of stated ones is halved.
+    """The steps of the weights: their names, their matrices, and how often the distance between stated steps is
+    halved.
 
-    There is no name where nothing is in doubt.
+    No names if no weights are in doubt.
 
     >>> doubt = {"kind": "personalized", "alpha_range": [0.3, 0.7], "steps": 2, "refine": 1}
     >>> labels, matrices, _ = weight_steps(doubt, 2, Path())
@@ -182,7 +183,7 @@ def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[
 
 
 def _with_finer(count: int, halvings: int) -> int:
-    """How many steps there are with all finer ones."""
+    """The number of steps, finer ones included."""
     if (total := (count - 1) * (1 << halvings) + 1) > MOST_STEPS:
         found = f"{halvings}, which makes {total} of {count} steps"
         raise InvalidInput("weights.refine", found=found, allowed=f"up to {MOST_STEPS} steps with the finer ones")
@@ -192,7 +193,7 @@ def _with_finer(count: int, halvings: int) -> int:
 def _scenarios(
     section: Mapping[str, Any], sites: int, folder: Path, halvings: int
 ) -> tuple[tuple[str, ...], list[Any], int]:
-    """The steps that `[[weights.scenarios]]` names, and those between: each scenario has the keys of [weights]."""
+    """The steps that `[[weights.scenarios]]` names, and those between; a scenario has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
         if key not in ("scenarios", "reason", "refine", *STRATA_KEYS):
@@ -237,7 +238,7 @@ def _who_asks(given: Any, sites: int) -> list[bool]:
 
 
 def _columns(given: Sequence[Any], sites: tuple[str, ...], weights: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Question -> the weights of the sites in it."""
+    """The sites' weights in each question."""
     made: dict[str, FloatArray] = {}
     for one in given:
         if not isinstance(one, dict):

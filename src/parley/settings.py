@@ -29,7 +29,7 @@ from parley.validation.checks import (
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
-MOST_HALVINGS = 6  # of the distance between two steps of weights in doubt
+MOST_HALVINGS = 6  # how often the distance between two steps of weights in doubt may be halved
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
@@ -45,7 +45,7 @@ TYPES: dict[type, tuple[str, str]] = {  # in words, and in JSON Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One key of the study file: the types that it takes, what it means, and its default (both in Markdown).
+    """One key of the study file: the types it accepts, its meaning and its default (both in Markdown).
 
     The reader of the file, the form for a new study and the tables of docs/study-file.md share this row.
 
@@ -58,7 +58,7 @@ class Key:
     kinds: tuple[type, ...]
     meaning: str
     default: str = ""
-    limits: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that editors know too: JSON Schema's keywords
+    limits: Mapping[str, Any] = field(default_factory=dict, hash=False)  # limits in JSON Schema's keywords, for editors
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Key:
 
     @property
     def plain(self) -> tuple[str, str]:
-        """Meaning and default without Markdown.
+        """Meaning and default, with the Markdown removed.
 
         >>> Key(kinds=(str,), meaning="`wcpe`; see [policies](policies.md)", default="`wcpe`").plain
         ('wcpe; see policies', 'wcpe')
@@ -94,7 +94,7 @@ class Key:
 
 
 def full_name(section: str, key: str) -> str:
-    """The name of a key with its section.
+    """The name of a key, prefixed with its section.
 
     >>> full_name("privacy", "minimum_cell"), full_name("", "delta")
     ('privacy.minimum_cell', 'delta')
@@ -110,9 +110,9 @@ def check_section(
     open_to_others: bool = False,
     meant: Callable[[str, str], str | None] = lambda _section, _key: None,
 ) -> None:
-    """Raise for an unknown key, or a value of the wrong type; the error names the key and what is allowed.
+    """Raise if a key is unknown or its value has the wrong type; the error names the key and what is allowed.
 
-    `meant` is asked what an unknown key of a section may mean; without an answer the nearest by spelling is named.
+    `meant` suggests the key that an unknown one may stand for; if it has no suggestion, the closest spelling is named.
 
     >>> check_section("privacy", {"cell": 3}, {"minimum_cell": Key(kinds=(int,), meaning="")})
     Traceback (most recent call last):
@@ -130,12 +130,12 @@ def check_section(
 
 
 Names = tuple[str, ...]
-Check = Callable[[str, Any, Names, Names], Any]  # key, value, arms, agents -> the value that a problem holds
+Check = Callable[[str, Any, Names, Names], Any]  # (key, value, arms, agents) -> the value that a problem holds
 
 
 @dataclass(frozen=True)
 class Limited:
-    """A check whose limits an editor can know too, as keywords of JSON Schema."""
+    """A check whose limits editors can show too, as JSON Schema keywords."""
 
     check: Check
     limits: Mapping[str, Any]
@@ -146,7 +146,7 @@ class Limited:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Key):
-    """One setting: where it stands in the study file, its default, its check, and what people read about it."""
+    """One setting: its place in the study file, its default, its check, and the texts about it."""
 
     name: str = ""  # of the attribute and in documents
     key: str = ""  # in the study file; the same as the name unless given
@@ -156,17 +156,17 @@ class Setting(Key):
     sentence: str = ""  # describes a value other than the default; may use {value}, and {span} of many numbers
     always_stored: bool = False  # documents hold it even at its default
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
-    always_supported: tuple[Any, ...] = ()  # values that every policy takes all the same
-    needs: str = ""  # another setting that must be given with this one
-    in_file: bool = True  # a key of the study file; False: other keys make it (`parley.questions`)
+    always_supported: tuple[Any, ...] = ()  # values that every policy supports nevertheless
+    needs: str = ""  # another setting that has to be given too
+    in_file: bool = True  # False if other keys of the study file produce it (`parley.questions`)
 
     @property
     def place(self) -> str:
-        """The full name in the study file."""
+        """The full name of its key in the study file."""
         return full_name(self.section, self.key)
 
     def describe(self, value: Any) -> str:
-        """The sentence about a value."""
+        """A sentence about a value."""
         if isinstance(value, tuple):  # names
             value = ", ".join(value)
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
@@ -182,7 +182,7 @@ def _limits(check: Check) -> Mapping[str, Any]:
 def setting(
     default_value: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any
 ) -> Any:
-    """A dataclass field that carries its row."""
+    """A dataclass field with its `Setting` row attached."""
     shown = default or str(default_value)
     row |= {"kinds": kinds, "meaning": meaning, "default": shown, "limits": _limits(check)}
     made = Setting(default_value=default_value, check=check, **row)
@@ -196,12 +196,12 @@ probability = Limited(
 
 
 def fewer_than_arms(key: str, value: Any, arms: Names, _agents: Names) -> int:
-    """How many arms to find: fewer than there are."""
+    """Check the number of arms to find: fewer than there are arms."""
     return whole(key, value, 1, len(arms) - 1, f"at least 1 and less than the number of arms, {len(arms)}")
 
 
 def arm_name(key: str, value: Any, arms: Names, _agents: Names) -> str:
-    """The name of an arm."""
+    """Check the name of an arm."""
     if not isinstance(value, str) or value not in arms:
         some = ", ".join(arms[:20]) + (", ..." if len(arms) > 20 else "")
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"the name of an arm: {some}")
@@ -209,7 +209,7 @@ def arm_name(key: str, value: Any, arms: Names, _agents: Names) -> str:
 
 
 def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
-    """Names of arms, each once; they are kept in the order of the arms.
+    """Check names of arms, without repeats; returned in the order of the arms.
 
     >>> arm_names("dormant", ["c", "b"], ("a", "b", "c"), ())
     ('b', 'c')
@@ -221,7 +221,7 @@ def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
 
 
 def agent_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
-    """Names of agents, each once; they are kept in the order of the agents.
+    """Check names of agents, without repeats; returned in the order of the agents.
 
     >>> agent_names("asks_only", ["country"], (), ("Paris", "country"))
     ('country',)
@@ -234,7 +234,7 @@ def agent_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
 
 
 def text_list(key: str, value: Any, _arms: Names, _agents: Names) -> Names:
-    """Different texts."""
+    """Check a list of distinct texts."""
     if not isinstance(value, list | tuple) or len(set(map(str, value))) < len(value):
         raise InvalidInput(key, found=f"{value!r:.60}", allowed="a list of names, each once")
     if not all(isinstance(name, str) and name.isprintable() for name in value):
@@ -243,7 +243,7 @@ def text_list(key: str, value: Any, _arms: Names, _agents: Names) -> Names:
 
 
 def label_per_agent(key: str, value: Any, _arms: Names, agents: Names) -> Names:
-    """A text for every agent, or none at all.
+    """Check labels: one for every agent, or none at all.
 
     >>> label_per_agent("weights.site_of", ["A", "A"], (), ("A, young", "A, old"))
     ('A', 'A')
@@ -256,12 +256,12 @@ def label_per_agent(key: str, value: Any, _arms: Names, agents: Names) -> Names:
 
 
 def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """A number above 0."""
+    """Check a number above 0."""
     return positive(key, value)
 
 
 def within(least: float, most: float, allowed: str = "") -> Check:
-    """A number within limits, both of them allowed; `allowed` replaces them in the error."""
+    """A check of a number from `least` to `most`; `allowed` replaces these limits in the error."""
 
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)
@@ -271,13 +271,13 @@ at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LA
 
 
 def counted(least: int, most: int) -> Check:
-    """A whole number within limits."""
+    """A check of a whole number from `least` to `most`."""
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: whole(key, value, least, most), limits)
 
 
 def choice(*words: str) -> Check:
-    """One of a few words."""
+    """A check that a value is one of the `words`."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> str:
         if not isinstance(value, str) or value not in words:
@@ -288,7 +288,7 @@ def choice(*words: str) -> Check:
 
 
 def text(most: int) -> Check:
-    """One line of text."""
+    """A check of one line of text, at most `most` characters."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> str:
         if not isinstance(value, str) or len(value) > most or not value.isprintable():
@@ -299,7 +299,7 @@ def text(most: int) -> Check:
 
 
 def questions(most: int, longest: int) -> Check:
-    """Different questions, each one line of text."""
+    """A check of distinct questions, each one line of text."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> Names:
         asked = text_list(key, value, arms, agents)
@@ -312,7 +312,7 @@ def questions(most: int, longest: int) -> Check:
 
 
 def key_mask(most: int) -> Check:
-    """How keys look: at least one `#` or `@`, which stand for a digit and for a letter; or nothing."""
+    """A check of a mask for keys: at least one `#` (a digit) or `@` (a letter); or no mask."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> str:
         mask: str = text(most)(key, value, arms, agents)
@@ -325,12 +325,12 @@ def key_mask(most: int) -> Check:
 
 
 def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
-    """True or false."""
+    """Check a value that is true or false."""
     return checks.switch(key, value)
 
 
 def until(most: int, word: str) -> Check:
-    """A whole number of at least 1, or one word."""
+    """A check of a whole number of at least 1, or of the given word."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> int | str:
         if isinstance(value, str) or not isinstance(value, int | np.integer):
@@ -343,7 +343,7 @@ def until(most: int, word: str) -> Check:
 
 
 def or_none(check: Check) -> Check:
-    """None, or what the check takes."""
+    """The same check, which also accepts None."""
 
     def checked(key: str, value: Any, arms: Names, agents: Names) -> Any:
         return None if value is None else check(key, value, arms, agents)
@@ -366,7 +366,7 @@ COLUMNS = (
 
 
 def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
-    """The name of a column of a table that no other column has."""
+    """Check the name of a table's column, which no other column may have."""
     name: str = text(60)(key, value, arms, agents)
     if not name.strip() or name != name.strip() or name.lower() in COLUMNS or "," in name:
         allowed = f"a name without outer spaces and commas, and none of {', '.join(COLUMNS)}"
@@ -375,12 +375,12 @@ def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
 
 
 def any_number(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """A finite number."""
+    """Check a finite number."""
     return checks.within(key, value, -LARGEST_SCALE, LARGEST_SCALE, "a finite number")
 
 
 def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]:
-    """[low, high]."""
+    """Check a range: [low, high]."""
     allowed = "[low, high]: two numbers with low < high"
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=allowed)
@@ -391,7 +391,7 @@ def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]
 
 
 def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Finite numbers, `(agent,)`, from one number or one per agent."""
+    """Check finite numbers, `(agent,)`, given as one number or one per agent."""
     words = f"a finite number or {len(agents)} of them (one per agent)"
     array = real_array(key, value, words)
     if array.shape not in ((), (len(agents),)):
@@ -402,14 +402,14 @@ def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArra
 
 
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Numbers of at least 0, `(arm, agent)`, from one number, one per agent, or a row per arm."""
+    """Check numbers of at least 0, `(arm, agent)`, given as one number, one per agent, or a row per arm."""
     shape = (len(arms), len(agents))
     words = f"a number, {shape[1]} numbers (one per agent), or {shape[0]} rows (arms) of {shape[1]} numbers (agents)"
     return _broadcast(key, value, shape, words)
 
 
 def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
-    """Numbers of at least 0, `(agent,)`, from one number or one per agent."""
+    """Check numbers of at least 0, `(agent,)`, given as one number or one per agent."""
     return _broadcast(key, value, (len(agents),), f"a number or {len(agents)} numbers (one per agent)")
 
 
@@ -426,7 +426,7 @@ def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> Floa
 
 
 def plain(value: Any) -> Any:
-    """An array as a number where all entries agree, as one row where all rows do, else in full.
+    """The shortest form of an array: one number if all entries agree, one row if all rows do, else all of it.
 
     >>> plain(np.full((2, 3), 5.0)), plain(np.array([[1.0, 2.0], [1.0, 2.0]]))
     (5.0, [1.0, 2.0])
@@ -714,7 +714,7 @@ class StudySettings:
             raise InvalidInput("sampling.price", found=0, allowed=allowed)
 
     def settings(self) -> dict[str, Any]:
-        """Every setting by name, as plain JSON; an array becomes the shortest value that means the same."""
+        """Every setting by name, as plain JSON; arrays in their shortest form."""
         return {name: plain(getattr(self, name)) for name in SETTINGS}
 
     def non_default(self) -> dict[str, Any]:
@@ -722,14 +722,14 @@ class StudySettings:
         return {name: value for name, value in self.settings().items() if value != SETTINGS[name].default_value}
 
     def stored(self) -> dict[str, Any]:
-        """What a document holds: a setting at its default is left out, so a new setting changes no study's digest."""
+        """The settings to store: defaults are left out, so that adding a setting changes no study's digest."""
         changed = self.non_default()
         return {
             name: value for name, value in self.settings().items() if name in changed or SETTINGS[name].always_stored
         }
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
-        """Raise for a setting that changes decisions and that `who` does not support: none is silently ignored."""
+        """Raise if a setting that affects decisions is given but not supported by `who`: none is silently ignored."""
         for name, value in self.non_default().items():
             row = SETTINGS[name]
             if row.affects_decisions and value not in row.always_supported and name not in supported:
@@ -740,13 +740,13 @@ class StudySettings:
                 raise InvalidInput(row.place, found=f"{found:.60}", allowed=allowed, hint=hint)
 
     def descriptions(self) -> dict[str, str]:
-        """Key of the study file -> a sentence about its value, for every setting that differs from its default."""
+        """A sentence about every setting that differs from its default, by its key in the study file."""
         rows = ((SETTINGS[name], value) for name, value in self.non_default().items())
         return {row.place: row.describe(value) for row, value in rows if row.sentence}
 
 
 def why_largest_gap(gap: float) -> str:
-    """What `largest_gap` is, why a study has it, and a value that would do for a gap.
+    """An explanation of `largest_gap`: what it is, why a study needs it, and a value that would do.
 
     >>> why_largest_gap(2.31).rpartition(": ")[2]
     'largest_gap = 2.4 would do'
@@ -765,7 +765,7 @@ def rounded_up(value: float) -> float:
     (2.4, 50.0, 0.013)
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # Not by a hair: 0.9 / 0.01 is a little more than 90.
+    # Without this rounding, 0.9 / 0.01 would be a little more than 90.
     return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")
 
 

@@ -29,7 +29,7 @@ from parley.weight_map import step_columns
 from parley.weights import LARGEST_SEED, WEIGHTS
 
 DEFAULT_POLICY = "evidence"
-PLAYING_POLICY = "evidence-regret"  # with a horizon
+PLAYING_POLICY = "evidence-regret"  # used with a horizon
 
 GENERATORS = ("paper",)
 COVARIATE_TRUTH = ("correlation", "drift", "law")
@@ -40,7 +40,7 @@ QUESTION = {
     "arms": Key(kinds=(int, list), meaning="how many arms, or their names; at least 2", default=REQUIRED, limits=SOME),
     "agents": Key(kinds=(int, list), meaning="how many agents, or their names", default=REQUIRED, limits=SOME),
 }
-POLICY = {  # every other key is an option of that policy, checked by the policy
+POLICY = {  # every other key is an option of the chosen policy, which checks it
     "name": Key(
         kinds=(str,),
         meaning="the name of the policy; [policies](policies.md) lists them",
@@ -122,7 +122,7 @@ TRUTH = {
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
 
-# The recipe draws again until the gaps are wide enough. After this many draws the gap is taken to be impossible.
+# The recipe draws again until the gaps are wide enough. After this many attempts the gap counts as impossible.
 MAX_DRAWS = 10_000
 
 
@@ -140,7 +140,7 @@ def _sections() -> dict[str, dict[str, Key]]:
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
 REPEATED = frozenset({"outcomes", "questions"})  # sections [[name]], of which there may be several
-# What others call our keys: papers on bandits, tools for A/B tests, software for trials. In lower case.
+# Other people's names for our keys, in lower case: from bandit papers, A/B testing tools and trial software.
 NEIGHBOURS: dict[str, tuple[str, ...]] = {
     word: places
     for places, words in {
@@ -170,7 +170,7 @@ NEIGHBOURS: dict[str, tuple[str, ...]] = {
 
 
 def meant(section: str, key: str) -> str | None:
-    """Which key may be meant by one that the section does not have: a neighbour's word for it, or another section's.
+    """A suggestion for an unknown key: another field's word for one of ours, or a key of another section.
 
     >>> meant("", "budget"), meant("", "alpha"), meant("noise", "sigma")
     ('Did you mean max_samples?', 'Did you mean delta, or alpha in [weights]?', 'Did you mean scale?')
@@ -189,7 +189,7 @@ def meant(section: str, key: str) -> str | None:
 
 
 def json_schema() -> dict[str, Any]:
-    """The study file in JSON Schema, from the same rows: editors complete keys, explain them and mark what is wrong.
+    """The study file in JSON Schema, from the same rows, so that editors complete, explain and check keys.
 
     What depends on other keys (how many names, which keys belong to a kind) only `parse_study` knows.
 
@@ -200,7 +200,7 @@ def json_schema() -> dict[str, Any]:
         name: {
             "type": "object",
             "properties": {key: row.schema for key, row in keys.items()},
-            "additionalProperties": name == "policy",  # whose other keys are options of the policy
+            "additionalProperties": name == "policy",  # its other keys are options of the policy
         }
         for name, keys in SECTIONS.items()
     }
@@ -220,7 +220,7 @@ def json_schema() -> dict[str, Any]:
 
 A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
 MOST_ARMS = 100_000
-MOST_DOTS = 16  # in a key: our keys have one, and tomllib takes quadratic time in their number
+MOST_DOTS = 16  # in a key; ours have one, and tomllib takes time quadratic in their number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ class Study:
     policy: str = DEFAULT_POLICY
     options: Mapping[str, Any] = field(default_factory=dict)
     instance: Instance | None = None
-    reason: str = ""  # why these weights
+    reason: str = ""  # why these weights were chosen
 
     def require_truth(self) -> Instance:
         """The instance, or an error that says how to add a [truth] section."""
@@ -271,7 +271,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml_file(key: str, path: Path) -> dict[str, Any]:
-    """The document in a file, which the `key` of an error is about."""
+    """Read a TOML file; `key` is what an error names."""
     try:
         return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
@@ -295,7 +295,7 @@ def read_toml(text: str) -> dict[str, Any]:
             raise InvalidInput(f"TOML, line {place}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError alone: a number of 5,000 digits
+    except (ValueError, RecursionError) as error:  # a plain ValueError comes from a number of 5,000 digits
         raise InvalidInput("TOML", found=str(error)[:200], allowed="a valid TOML document") from None
 
 
@@ -303,7 +303,7 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(document: Mapping[str, Any], *, inline: bool = False) -> str:
-    """A study document as a study file, in the order of the docs: `read_toml` reads the same from it.
+    """A study document as TOML, with keys in the order of the docs; `read_toml` restores it.
 
     >>> print(toml_text({"weights": {"kind": "identity"}, "questions": [{"name": "all"}], "arms": ["a", "b"]}), end="")
     arms = ["a", "b"]
@@ -337,7 +337,7 @@ def _toml_key(key: str) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    """A value in one line, but for the rows of a matrix."""
+    """A value on one line, except for the rows of a matrix."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -350,12 +350,12 @@ def _toml_value(value: Any) -> str:
             return "[\n" + "".join(f"    {_toml_value(one)},\n" for one in value) + "]"
         case list():
             return f"[{', '.join(map(_toml_value, value))}]"
-        case _:  # numbers; and dates, which no key takes
+        case _:  # numbers, and dates, which no key accepts
             return value.isoformat() if hasattr(value, "isoformat") else repr(value)
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:
-    """Check a parsed study document and build the study; relative paths in it start at `folder`.
+    """Check a parsed study document and build the study; its relative paths start at `folder`.
 
     >>> study = parse_study({"arms": 2, "agents": 2, "weights": {"kind": "personalized", "alpha": 0.5}})
     >>> study.problem.weights.tolist()
@@ -410,7 +410,7 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
     """
     above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
-    # Weights in doubt are asked with a tolerance, about the truth that the middle ones would have.
+    # For weights in doubt the tolerance applies, and gaps are those at the middle step.
     steps = step_columns(problem)
     stated = slice(problem.agent_count - steps.size + len(steps))
     for _ in range(MAX_DRAWS):
@@ -425,11 +425,11 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
     )
 
 
-FORMS = {"means": (), "generate": ("seed", "min_gap"), "data": ("columns", "effects")}  # of a truth -> keys of its own
+FORMS = {"means": (), "generate": ("seed", "min_gap"), "data": ("columns", "effects")}  # kind of truth -> its own keys
 
 
 def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()) -> Instance:
-    """The instance that a [truth] section describes; relative paths in it start at `folder`."""
+    """The instance that a [truth] section describes; its relative paths start at `folder`."""
     stated = [form for form, own in FORMS.items() if set(section) & {form, *own}]
     if len(stated) > 1:
         raise InvalidInput("truth", found=", ".join(section), allowed=f"either {' or '.join(FORMS)}, not both")
@@ -475,7 +475,7 @@ def _instance(
 
 
 def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
-    """How x and outcomes go together."""
+    """How x and the outcomes are related, from a [truth] section."""
     for key in section:
         if key not in COVARIATE_TRUTH:
             raise UnknownName("key in truth.covariate", key, COVARIATE_TRUTH)
@@ -487,7 +487,7 @@ def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
 
 
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
-    """The truth that a table of past draws makes: its means, moved by the effects, and its scatter."""
+    """The truth made from a table of past draws: their means, shifted by the effects, and their scatter."""
     if "scale" in section:
         raise InvalidInput(
             "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"
@@ -516,7 +516,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
         raise InvalidInput("truth.effects", found=f"numbers of shape {effects.shape}", allowed=allowed)
     if draws.covariate is not None and problem.covariate_range is not None:
         low, high = problem.covariate_range
-        draws = replace(draws, covariate=np.clip(draws.covariate, low, high))  # as sites do
+        draws = replace(draws, covariate=np.clip(draws.covariate, low, high))  # as sites clip it
     outcomes = problem.noise.outcome or problem.noise
     history = history_of(draws, problem.arm_count, outcomes, np.asarray(problem.weights.any(axis=1)))
     means = history.means + effects.reshape(problem.arm_count, -1)
@@ -531,7 +531,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
 
 
 def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, int]:
-    """Arm -> phase: dormant arms may be opened, others withdrawn, and enough for an answer stay."""
+    """The phase in which each arm is opened (if dormant) or withdrawn; raise unless enough arms stay for an answer."""
     possible = [arm for arm in problem.arms if (arm in problem.dormant) is (key == "truth.opens")]
     for arm in acts:
         if arm not in possible:
@@ -542,7 +542,7 @@ def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, in
 
 
 def _drift(section: Mapping[str, Any]) -> Drift | None:
-    """How the means move; None where nothing does.
+    """How the means move; None if they do not.
 
     >>> _drift({"drift": [0.5, -0.2], "season": 0.1}).given
     (0.5, -0.2)
@@ -560,7 +560,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """How far means move: any number that they can be."""
+    """Check how far means move: any number that a mean can be."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")
@@ -568,10 +568,10 @@ def _step(key: str, value: Any) -> float:
 
 
 def _within(instance: Instance, *, stated: bool) -> Instance:
-    """The instance, none of whose gaps exceeds `largest_gap`: W-CPE starts there, and its guarantee relies on it.
+    """The instance, after checking that no gap exceeds `largest_gap`, on which W-CPE's guarantee relies.
 
-    Where the study file states none, the range of the means is taken if they are farther apart than what rewards of
-    this kind usually are: no mix of them can have a larger gap, whatever the weights.
+    If the study file states none and the means are farther apart than usual for such rewards, the range of the means
+    is taken: no mix of them can have a larger gap.
     """
     problem = instance.problem
     widest = float(top_gaps(instance.mixed_means, problem.top).max())

@@ -37,7 +37,7 @@ class Totals:
     counts: IntArray
     sums: FloatArray
     squares: FloatArray | None = None
-    left: FloatArray | None = None  # of the scatter: the share that is expected in the next phase
+    left: FloatArray | None = None  # the share of the scatter expected to be left in the next phase
     between: Totals | None = None
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class Totals:
 
     @property
     def strata(self) -> tuple[Totals, ...]:
-        """What is compared within itself only, in the order it came: who came between phases, then the phase's own.
+        """The parts compared only within themselves: people who came between phases, then the phase's own draws.
 
         >>> one = Totals(counts=np.array([2]), sums=np.array([1.0]), between=Totals.of([[3.0]]))
         >>> [part.sums.tolist() for part in one.strata]
@@ -114,7 +114,7 @@ class Totals:
 
     @property
     def everybody(self) -> Totals:
-        """All strata, added up."""
+        """All strata added up."""
         return self if self.between is None else self.between + replace(self, between=None)
 
     def __add__(self, other: Totals) -> Totals:
@@ -145,7 +145,7 @@ class Totals:
         return Totals(counts=counts, sums=sums, squares=kept, left=left, between=early)
 
     def without(self, arms: BoolArray) -> Totals:
-        """Without the draws of some arms, `(arm,)`, of totals `(..., arm, agent)`.
+        """The totals with the draws of the given `arms (arm,)` removed.
 
         >>> Totals.columns([Totals.of([[1.0], [2.0]])], 2).without(np.array([True, False])).counts.tolist()
         [[0], [1]]
@@ -163,7 +163,7 @@ class Totals:
 
     @property
     def per_draw(self) -> FloatArray:
-        """One over the counts, 0 where nothing was drawn."""
+        """`1 / counts`, or 0 where nothing was drawn."""
         return np.asarray(np.divide(1.0, self.counts, out=np.zeros(self.counts.shape), where=self.counts > 0))
 
     @property
@@ -178,19 +178,19 @@ class Totals:
 
     @property
     def loss(self) -> FloatArray:
-        """At most what adding up n numbers of one sign one by one loses, in any order, relative to the sum."""
+        """Upper bound on the relative error of summing n numbers of one sign, in any order."""
         return np.asarray((self.counts + 16.0) * UNIT, dtype=np.float64)
 
     @property
     def rounding(self) -> FloatArray:
-        """At most what `scatter` is off: where rewards scatter by little against their size, that may be all of it.
+        """Upper bound on the rounding error of `scatter`; if rewards vary little, that may be all of it.
 
         The squares lose the share `loss / 2`; the sum loses it of sum |x|, so its square twice that of n squares.
         """
         return np.asarray(2 * self.loss * self.require_squares())
 
     def mixed_rounding(self, weights: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: at most what a mixed mean is off by the rounding of sums (docs/rewards.md)."""
+        """`(..., arm, agent)`: upper bound on the rounding error of a mixed mean (docs/rewards.md)."""
         lost = self.loss + len(weights) * UNIT
         return np.asarray((lost * np.sqrt(self.require_squares() / np.maximum(self.counts, 1))) @ weights)
 
@@ -206,7 +206,7 @@ def _alike(one: FloatArray | None, other: FloatArray | None) -> bool:
 
 
 def _joined(columns: Sequence[FloatArray | None], arms: int) -> FloatArray | None:
-    """`(arm, agent)`: what agents expect to be left, 1 of those who do not say; None if nobody does."""
+    """`(arm, agent)`: the shares that agents expect to be left, 1 for those who give none; None if nobody does."""
     if all(column is None for column in columns):
         return None
     return np.stack([np.ones(arms) if column is None else column for column in columns], axis=-1)

@@ -2,8 +2,9 @@
 
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
 right at both is right between them, within the same tolerance. Where two neighbours have different answers nothing
-follows for the weights between: a third arm may be best midway. The map says that it changes there, and no more. Finer
-steps are told there, if the study has them; elsewhere they follow from their neighbours (`halfway`).
+follows for the weights between: a third arm may be best midway. The map says that the answer changes there, and no
+more. Finer steps, if the study has them, are decided only there; elsewhere they follow from their neighbours
+(`halfway`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUNDING = 1e-12  # of a weight
 
 
 def step_columns(problem: Problem) -> IntArray:
-    """`(site that asks, step)`: the places of the agents that ask each site's question at each step; empty if none.
+    """`(site that asks, step)`: indices of the agents that ask each site's question at each step; empty if none.
 
     >>> weights = np.zeros((4, 4))
     >>> weights[0], weights[1] = [0.5, 0.5, 0.9, 0.1], [0.5, 0.5, 0.1, 0.9]
@@ -41,7 +42,7 @@ def step_columns(problem: Problem) -> IntArray:
 
 
 def halfway(problem: Problem) -> list[IntArray]:
-    """`(finer question, 3)` of every level, coarse ones first: its place, and those of its neighbours a level up.
+    """For every level, coarse ones first, `(finer question, 3)`: its index and those of its two neighbours a level up.
 
     A study that was re-weighed may have given a question weights that no longer lie between those of its neighbours:
     then nothing follows from theirs, and it is not among these.
@@ -64,7 +65,7 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem without doubt: every site asks at the middle step only. A copy of a question costs nothing."""
+    """The problem without doubt about weights: every site asks at the middle step only. Copies cost nothing."""
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]
@@ -73,7 +74,7 @@ def stated_alone(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Neighbouring steps with the same answer: it is right at all weights from the first to the last."""
+    """Neighbouring steps with the same answer, which holds for all weights from the first step to the last."""
 
     first: int
     last: int
@@ -91,14 +92,14 @@ class WeightMap:
     """
 
     agent: str
-    questions: tuple[str, ...]  # the agents that ask at each step; `agent` itself at the middle one
-    asked: tuple[str, ...] = ()  # all of these, also at finer steps that are left out
+    questions: tuple[str, ...]  # the agent that asks at each step; `agent` itself at the middle one
+    asked: tuple[str, ...] = ()  # all of these agents, including finer steps that are left out
     steps: tuple[str, ...]
     arms: tuple[Arms | None, ...]  # of each step; None without an answer
 
     @property
     def ranges(self) -> list[Range]:
-        """As long as they can be, in order; a step without an answer is in none."""
+        """The longest possible ranges, in order; a step without an answer belongs to none."""
         made: list[Range] = []
         for step, arms in enumerate(self.arms):
             if arms is None:
@@ -111,7 +112,7 @@ class WeightMap:
 
     @property
     def words(self) -> str:
-        """The map in a sentence."""
+        """The map as a sentence."""
         parts = [
             Translatable("{0} at {1}", ", ".join(one.arms), self.steps[one.first])
             if one.first == one.last
@@ -128,7 +129,7 @@ class WeightMap:
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """Steps with their answers, ranges in which one answer holds, and the sentence."""
+        """Steps with their answers, ranges with one answer each, and the sentence."""
         return {
             "agent": self.agent,
             "questions": list(self.asked),
@@ -145,7 +146,7 @@ class WeightMap:
 
 
 def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] | BoolArray) -> list[WeightMap]:
-    """A map for every site that asks, from `answers (arm, agent)` and who has one; none where no weights are in doubt.
+    """A map for every site that asks, from `answers (arm, agent)` and who has one; empty if no weights are in doubt.
 
     With a tolerance an agent's answer is its N arms, which is all that is compared. A finer step between neighbours
     with the same answer has nothing to add, and is left out.

@@ -29,7 +29,7 @@ WEIGHT_KEYS = {  # kind -> the keys that it reads
     "matrix": ("matrix", "file"),
     "nested": ("mix",),
 }
-STRATA_KEYS = ("site_of", "stratum_of")  # with any kind: which agents are strata of one site
+STRATA_KEYS = ("site_of", "stratum_of")  # with any kind: the strata that each agent belongs to
 EVERY_KIND = ("kind", "reason", *STRATA_KEYS)
 
 KERNELS = ("rbf", "cosine")
@@ -116,7 +116,7 @@ def identity(agents: int) -> FloatArray:
 
 
 def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
-    """Federated learning with personalization: agent m keeps alpha of its own reward, the rest is everyone's average.
+    """Federated learning with personalization: a mix of alpha times the own reward and 1 - alpha times the average.
 
     `alpha` is one number, or one per agent (column m uses alpha[m]).
 
@@ -146,7 +146,7 @@ def alphas_of(weights: FloatArray) -> FloatArray | None:
     return alphas if np.allclose(weights, personalized(agents, alphas), rtol=0, atol=1e-9) else None
 
 
-STEPS = 11  # of a path
+STEPS = 11  # on a path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,15 +160,16 @@ class WeightPath:
     ('alpha', (0.0, 0.1, 0.2), [0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])
     """
 
-    weights: FloatArray  # of the study
-    draws: BoolArray  # (agent,): who has a reward of its own; a question stays as it is asked
-    axis: str  # what the values are, in words
+    weights: FloatArray  # the study's own
+    draws: BoolArray  # (agent,): who has rewards; a question keeps its weights
+    axis: str  # what the values mean, in words
     values: tuple[float, ...]  # ascending
-    stated: FloatArray  # (agent,): where the study's own weights are
+    stated: FloatArray  # (agent,): the value of the study's own weights
 
     @classmethod
     def through(cls, weights: FloatArray, draws: BoolArray | None = None) -> WeightPath:
-        """By alpha where weights are personalized; else from -1 (all equally) over 0 (as they are) to 1 (one's own).
+        """The path along alpha if weights are personalized; else from -1 (all equal) over 0 (as stated) to 1 (own
+        only).
 
         `draws (agent,)` says who has rewards of its own: everybody unless given.
         """
@@ -191,7 +192,7 @@ class WeightPath:
 
     @property
     def straight(self) -> bool:
-        """Whether weights are linear along the whole path: else it has a corner at the study's own."""
+        """Whether the whole path is linear in the weights; otherwise it has a corner at the study's own."""
         return self.axis == "alpha"
 
     def at(self, value: float) -> FloatArray:
@@ -203,7 +204,7 @@ class WeightPath:
             moved = np.zeros(self.weights.shape)
             moved[np.ix_(self.draws, self.draws)] = personalized(int(self.draws.sum()), value)
             return moved
-        heard = np.asarray(self.weights.any(axis=1))  # who was lost, or has no weight, gets none
+        heard = np.asarray(self.weights.any(axis=1))  # a site that is lost or has no weight gets none
         end = identity(len(self.weights)) if value > 0 else np.outer(heard / heard.sum(), np.ones(len(heard)))
         return np.asarray((1 - abs(value)) * self.weights + abs(value) * end)
 
@@ -222,7 +223,7 @@ def clusters(labels: Sequence[object]) -> FloatArray:
 
 
 def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) -> FloatArray:
-    """Sites with strata: shares `mix` of the own cell, and of the averages over the own site, the own stratum, and all.
+    """Weights of strata within sites: `mix` has the shares of the own cell, own site, own stratum and everybody.
 
     >>> nested(["A", "A", "B", "B"], ["young", "old", "young", "old"], [0.4, 0.2, 0.2, 0.2])[:, 0].round(2).tolist()
     [0.65, 0.15, 0.15, 0.05]
@@ -237,7 +238,7 @@ def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) ->
 
 
 def strata_of(section: Mapping[str, Any], agents: int) -> dict[str, tuple[str, ...]]:
-    """The settings `site_of` and `stratum_of` that a [weights] section states, checked; empty where it states none.
+    """The checked settings `site_of` and `stratum_of` of a [weights] section; empty if it states none.
 
     >>> strata_of({"site_of": ["A", "A"], "stratum_of": ["young", "old"]}, 2)
     {'site_of': ('A', 'A'), 'stratum_of': ('young', 'old')}
@@ -309,7 +310,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
 
 
 def population(shares: ArrayLike) -> FloatArray:
-    """Everyone wants the arm that is best for the whole population: every column holds the agents' shares.
+    """Everyone asks for the arm that is best for the whole population: every column holds the agents' shares.
 
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]

@@ -1,1 +1,1 @@
-"""The machine below: files on disk, threads, and processes that may be killed."""
+"""Access to the machine: files on disk, threads, and processes that may be killed."""

@@ -1,4 +1,4 @@
-"""What installed packages bring: classes under an entry point, found by name and imported when a study asks for one.
+"""Classes that installed packages offer as entry points, found by name and imported when a study asks for one.
 
 >>> sorted(offered("parley.nothing"))
 []
@@ -14,7 +14,7 @@ from parley.errors import InvalidInput
 
 @cache
 def offered(group: str) -> dict[str, list[EntryPoint]]:
-    """What packages offer, by name; nothing is imported. Once a process: it reads the metadata of all."""
+    """Entry points of installed packages, by name, without importing any. Read once per process: it is slow."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, []).append(point)
@@ -24,10 +24,10 @@ def offered(group: str) -> dict[str, list[EntryPoint]]:
 def offered_class(
     group: str, key: str, name: str, own: Collection[str], kind: type, attribute: str
 ) -> type[Any] | None:
-    """The class that a package offers by this name, a subclass of `kind` whose `attribute` is the name; None without.
+    """The class that a package offers under this name, a subclass of `kind` whose `attribute` is the name; or None.
 
-    Raise `InvalidInput` about `key` if more than one offers it, `own` names of Parley included: whichever won, somebody
-    would run another one than was meant.
+    Raise `InvalidInput` about `key` if several offer it, Parley's `own` names included: whichever won, somebody would
+    run one they did not mean.
     """
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]
@@ -41,7 +41,7 @@ def _loaded(point: EntryPoint, key: str, kind: type, attribute: str) -> type[Any
     where = origin(point)
     try:
         found = point.load()
-    except Exception as error:  # anything can happen while a module of others is imported
+    except Exception as error:  # importing third-party code can raise anything
         reason = f"{where}, which cannot be imported: {type(error).__name__}: {error}"
         raise InvalidInput(key, found=reason, allowed="a package that can be imported") from error
     if not (isinstance(found, type) and issubclass(found, kind)) or getattr(found, attribute, None) != point.name:
@@ -51,12 +51,12 @@ def _loaded(point: EntryPoint, key: str, kind: type, attribute: str) -> type[Any
 
 
 def origin(point: EntryPoint) -> str:
-    """The name, and where it comes from, for people."""
+    """The name of an entry point and the package it comes from, for people."""
     return f"{point.name} of {_source(point)} ({point.value})"
 
 
 def forget() -> None:
-    """Look at the installed packages anew; for tests, which install them while they run."""
+    """Clear the cache of installed packages; for tests that install some while they run."""
     offered.cache_clear()
     _loaded.cache_clear()
 

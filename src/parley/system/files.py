@@ -1,4 +1,4 @@
-"""Files that must be complete, on disk, or held by one process: only this module syncs, renames and locks.
+"""Files that must be complete, on disk, or locked by one process: only this module syncs, renames and locks.
 
 A file written here appears under its name complete or not at all, and is on disk when the function returns. It is
 written under a temporary name, synced and renamed; then its folder is synced, because a rename is on disk only when the
@@ -16,11 +16,11 @@ from filelock import lock_descriptor, unlock_descriptor
 
 from parley.errors import NoRoom, ParleyError
 
-ASIDE = ".partial"  # suffix of temporary files; those that a kill leaves behind may be removed
+ASIDE = ".partial"  # suffix of temporary files; leftovers of a killed process may be deleted
 SECRET = 0o600  # only the owner may read and write
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-POLL = 0.002  # seconds between two looks at a lock that somebody holds
-SIGNED = 1  # where the holder's name begins: Windows lets nobody else read the first byte of a file that is locked
+POLL = 0.002  # seconds between two attempts to take a lock
+SIGNED = 1  # offset of the holder's name: on Windows nobody else can read the first byte of a locked file
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -39,7 +39,7 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     path = path.resolve()
     aside = path.with_name(f"{path.name}.{os.getpid()}{ASIDE}")
     try:
-        # An earlier process with this number may have left it; and a link that somebody put there is not followed.
+        # A process with the same number may have left one; and a link put there by somebody is not followed.
         aside.unlink(missing_ok=True)
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
@@ -70,7 +70,7 @@ def put_in_place(aside: Path, path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """The content of a file or folder is on disk when this returns."""
+    """Sync a file's content or a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows syncs only what may be written
     try:
         os.fsync(handle)
@@ -79,18 +79,18 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """The names in a folder are on disk when this returns, unless its file system, or Windows, cannot sync folders."""
+    """Sync the names in a folder to disk, unless the file system or Windows cannot sync folders."""
     with contextlib.suppress(OSError):
         sync(path)
 
 
 def open_private(path: Path, flags: int = 0) -> int:
-    """Open a file of the owner's own to read and write its bytes, made if it is not there; no other program gets it."""
+    """Open a file that only its owner may read and write, creating it if needed; child processes do not inherit it."""
     return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | flags, SECRET)
 
 
 def read_from(file: int, start: int, size: int) -> bytes:
-    """At most `size` bytes of an open file from a place on."""
+    """At most `size` bytes of an open file, from the offset `start`."""
     os.lseek(file, start, os.SEEK_SET)
     return os.read(file, size)
 
@@ -134,7 +134,7 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Release the lock; releasing it twice does no harm."""
+        """Release the lock (idempotent)."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -142,7 +142,7 @@ class FileLock:
 
 @contextlib.contextmanager
 def lock_file(file: int) -> Iterator[None]:
-    """Wait for the lock of an open file, and hold it inside the `with` block."""
+    """Wait for the lock of an open file and hold it for the `with` block."""
     held = os.dup(file)  # the lock belongs to the open file, even if `file` is closed in the block
     try:
         lock_descriptor(held, poll_interval=POLL)

@@ -12,7 +12,7 @@ _armed: dict[str, int] = {}  # point -> how many more times until the process di
 
 
 def arm(point: str) -> None:
-    """Choose where to die: a point and, after a colon, at which visit. An empty string disarms."""
+    """Choose where to die: a point and, after a colon, the visit. An empty string disarms."""
     _armed.clear()
     name, _, count = point.partition(":")
     if name:
@@ -20,11 +20,11 @@ def arm(point: str) -> None:
 
 
 def reached(point: str) -> None:
-    """Die here if this point is armed."""
+    """Kill the process if this point is armed."""
     if point in _armed:
         _armed[point] -= 1
         if _armed[point] == 0:
-            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one that nobody can catch
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows, one that nobody can catch
 
 
 arm(os.environ.get("PARLEY_KILL_AT", ""))

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):  # noqa: N801 - it decorates, as `property` does
-    """Cache what a method returns in its object. Two threads that ask at the same moment may both compute it.
+    """A cached property: the method's result is stored in the object. Two threads asking at once may both compute it.
 
     Python 3.11's own `cached_property` computes under one lock for all objects of a class: while one thread encodes a
     large certificate, no other could encode a report.
@@ -34,5 +34,5 @@ class once(Generic[T]):  # noqa: N801 - it decorates, as `property` does
     def __get__(self, of: object | None, kind: type[Any]) -> Self | T:
         if of is None:
             return self
-        found = of.__dict__[self._name] = self._compute(of)  # from now on Python finds it there first
+        found = of.__dict__[self._name] = self._compute(of)  # Python finds it there first from now on
         return found

@@ -34,9 +34,10 @@ def number(value: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text whose control characters are spelled out: what somebody else named or answered must not drive a terminal.
+    r"""Text with control characters spelled out, so that names and answers of others cannot drive a terminal.
 
-    Line ends and tabs stay. Marks that turn the direction of writing are spelled out too: they hide what a line says.
+    Line ends and tabs stay. Marks that reverse the direction of writing are spelled out too: they hide what a line
+    says.
 
     >>> printable("a\x1b[2Jb"), printable("two\nlines")
     ('a\\x1b[2Jb', 'two\nlines')
@@ -54,7 +55,7 @@ def plural(count: float, word: str, words: str | None = None) -> str:
 
 
 def size_text(shape: tuple[int, int], questions: int = 0) -> str:
-    """How many arms and agents a problem has, from its shape, of which some may be `questions` only.
+    """The numbers of arms and agents of a problem of this shape; `questions` of the agents only ask.
 
     >>> size_text((2, 1)), size_text((2, 4), 1)
     ('2 arms, 1 agent', '2 arms, 3 agents, 1 further question')
@@ -76,7 +77,7 @@ def real(value: float | None, digits: int = 3) -> str:
 
 
 def typed(value: object) -> str:
-    """The value of a setting as people type it, with thousands separators: 0.00001 instead of 1e-05.
+    """The value of a setting as people type it, with thousands separators: 0.00001, not 1e-05.
 
     >>> typed(1e-05), typed(0.5), typed(3), typed(1_000_000), typed("wcpe")
     ('0.00001', '0.5', '3', '1,000,000', 'wcpe')
@@ -88,7 +89,7 @@ def typed(value: object) -> str:
 
 
 def decimals(radius: float) -> int:
-    """How many decimals to show of an estimate with this half-width: as many as show two digits of the half-width.
+    """The number of decimals that shows two digits of this half-width.
 
     >>> decimals(0.0031), decimals(4.2), decimals(120.0)
     (4, 1, 0)
@@ -128,7 +129,7 @@ def share_text(share: float, error: float) -> str:
 
 
 def gap(value: float | None) -> str:
-    """A lower bound on a gap. An arm that was ruled out is worse, even where the bound rounds to 0.
+    """A lower bound on a gap, as text; of an arm that was ruled out it says "worse" even if it rounds to 0.
 
     >>> gap(0.0351), gap(0.0), gap(None)
     ('0.035', 'above 0', '–')
@@ -137,7 +138,7 @@ def gap(value: float | None) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of a table is aligned to the right; an empty one follows its column.
+    """Whether a cell of a table is right-aligned; empty cells follow their column.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]
@@ -152,7 +153,7 @@ HEAD = ("agent", "end", "leader", "arm", "status", "dropped_in", "draws", *NUMBE
 
 
 def unit_of(kind: str, *, rates: bool) -> str:
-    """The unit of a mean or of a difference: of shares per cent, and points."""
+    """The unit of a mean or a difference: per cent for shares, points for their differences."""
     return "" if not rates else "%" if kind == "mean" else "points"
 
 
@@ -176,7 +177,7 @@ def status_text(arm: Mapping[str, Any]) -> str:
 
 
 def candidates_text(settings: Mapping[str, Any]) -> str:
-    """What is proven of an agent's candidates in a study with these settings; nothing of one that plays.
+    """What is proven about an agent's candidates under these settings; empty for a study that plays a horizon.
 
     >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
     "each agent's true best is among them, as far as the guarantee goes"
@@ -186,7 +187,7 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     top, tolerance = settings["top"], settings["tolerance"]
     if settings["horizon"] is not None:
         return ""
-    if tolerance:  # the true best may be gone, where one that is as good within the tolerance is there
+    if tolerance:  # the true best may be gone if one as good within the tolerance is left
         some, best = ("one of them is", "best") if top == 1 else (f"{top} of them are", f"{top} best")
         return Translatable(
             "for each agent {0} as good as its {1} within {2}, as far as the guarantee goes",
@@ -199,7 +200,7 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
 
 
 def answer_text(found: Mapping[str, Any]) -> str:
-    """An agent's answer, or that it has none and what leads: `arms` are the answer where it is `answered`.
+    """An agent's answer, or a statement that it has none, and what leads.
 
     >>> answer_text({"arms": ["A"], "answered": True}), answer_text({"arms": ["A"], "answered": False})
     ('A', 'none; A leads')
@@ -219,12 +220,12 @@ def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def findings_csv(found: Mapping[str, Any]) -> str:
-    """A CSV file with one line per agent and arm."""
+    """The findings as CSV, one line per agent and arm."""
     return csv_text(HEAD, finding_rows(found))
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_end: str = "\r\n") -> str:
-    """A CSV file, with the values of each row under their keys. By default its lines end as RFC 4180 has it.
+    """A CSV file with the values of each row under their keys; lines end as RFC 4180 says unless given.
 
     >>> csv_text(["arm", "draws"], [{"draws": 3, "arm": "=A"}])
     "arm,draws\\r\\n'=A,3\\r\\n"
@@ -237,7 +238,7 @@ def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_
 
 
 def csv_rows(rows: Iterable[Sequence[object]], *, line_end: str = "\r\n") -> str:
-    """The same without names of its own: the first row is the head.
+    """A CSV file from plain rows, the first of which is the header.
 
     >>> csv_rows([["key", "value"], ["@p1", -0.5]])
     "key,value\\r\\n'@p1,-0.5\\r\\n"
@@ -248,7 +249,7 @@ def csv_rows(rows: Iterable[Sequence[object]], *, line_end: str = "\r\n") -> str
 
 
 def csv_safe(value: object) -> object:
-    """A value with text escaped so that no spreadsheet takes it for a formula, and no terminal for a command.
+    """A value with text escaped so that spreadsheets do not take it for a formula, nor terminals for a command.
 
     >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)

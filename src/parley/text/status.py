@@ -1,4 +1,4 @@
-"""The status of a study, of an agent and of an arm of an agent: one word each, the same everywhere.
+"""The status of a study, an agent, and an agent's arm: one word each, the same everywhere.
 
 Policy, log, certificate, API, pages, files and commands render these, and have no words of their own.
 """
@@ -10,26 +10,26 @@ from parley.text.translation import Translatable
 
 
 class OutcomeStatus(StrEnum):
-    """How an agent's question ended, from the best outcome to the worst."""
+    """How an agent's question ended, from best to worst."""
 
-    UNASKED = "unasked"  # it has no question, and is only drawn
-    DECIDED = "decided"  # its N arms are found
+    UNASKED = "unasked"  # it asks no question and is only drawn
+    DECIDED = "decided"  # its N best arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
-    LEFT = "left"  # the agent is gone, and the others' questions were re-weighed without it
-    EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, came first
-    BLOCKED = "blocked"  # the missing draws can no longer come from anybody
+    LEFT = "left"  # the agent is gone, and the others' questions were re-weighted without it
+    EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, ran out first
+    BLOCKED = "blocked"  # nobody is left who could make the missing draws
     CANCELLED = "cancelled"  # an administrator stopped the study first
-    SETTLED = "settled"  # its own case is closed: final when all agents' are
+    SETTLED = "settled"  # its own question is closed; final once all agents' are
     OPEN = "open"  # not yet
 
     @property
     def answered(self) -> bool:
-        """Whether the agent has an answer, under the study's guarantee."""
+        """Whether the agent has an answer under the study's guarantee."""
         return self in (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED)
 
     @property
     def description(self) -> str:
-        """The word and, where it needs one, an explanation. Pages and commands show this.
+        """The word with an explanation where it needs one, for pages and commands.
 
         >>> OutcomeStatus.ACCEPTED.description, OutcomeStatus.DECIDED.description
         ('accepted: within the tolerance of the best', 'decided')
@@ -46,17 +46,17 @@ class OutcomeStatus(StrEnum):
 
 
 class ArmStatus(StrEnum):
-    """What a study says of an arm of an agent."""
+    """The status of an arm for one agent."""
 
     CHOSEN = "chosen"  # an answer, under the study's guarantee
     OPEN = "open"  # still a candidate: the agent has no answer
     RULED_OUT = "ruled out"  # proven worse than the agent's N best
-    SET_ASIDE = "set aside"  # the agent accepted others, within the tolerance; this one may be as good
-    LEFT = "left"  # the agent is gone, or asks nothing: it has no answer
-    CLOSED = "closed"  # no candidate of anybody: not opened yet, or withdrawn
+    SET_ASIDE = "set aside"  # the agent accepted other arms within the tolerance; this one may be as good
+    LEFT = "left"  # the agent is gone or asks nothing, so it has no answer
+    CLOSED = "closed"  # nobody's candidate: not opened yet, or withdrawn
 
     def described(self, phase: int) -> str:
-        """The status with the `phase` that dropped the arm, if one did.
+        """The status, with the phase that dropped the arm if one did.
 
         >>> ArmStatus.SET_ASIDE.described(4), ArmStatus.RULED_OUT.described(3), ArmStatus.OPEN.described(0)
         ('set aside in phase 4', 'ruled out in phase 3', 'open')
@@ -67,8 +67,7 @@ class ArmStatus(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:
-    """The status of a study: the worst of its agents' statuses, without those that ask nothing, or left while others
-    stayed.
+    """The status of a study: the worst of its agents', without those that ask nothing or left while others stayed.
 
     >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
     ('accepted', 'decided')

@@ -1,4 +1,4 @@
-"""Results as researchers take them: a frame, a table in a notebook, a short repr, a picture.
+"""Results in the forms researchers use: a frame, a table in a notebook, a short repr, a picture.
 
 A kind of result names its columns once (`columns`), and says which of them make its picture (`picture`). Frame, HTML
 and picture follow from these. Neither pandas nor Polars nor matplotlib is imported before somebody asks for one.
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from parley.errors import MissingPackage, UnknownName, need
 from parley.text.formatting import plural
 
-FRAMES = {"pandas": "experiments", "polars": "polars"}  # package -> the extra that has it, the preferred one first
-MOST_ROWS = 12  # of a table in a notebook
-LARGEST_TABLE = 100_000  # rows that are worth making to show a few of them
+FRAMES = {"pandas": "experiments", "polars": "polars"}  # package -> the extra that provides it, preferred first
+MOST_ROWS = 12  # shown of a table in a notebook
+LARGEST_TABLE = 100_000  # rows: larger tables are not built just to show a few
 DRAWING = "parley.experiments.report_kit.plots"  # a higher room: numeric rooms must not know matplotlib
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
@@ -29,18 +29,18 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """Which columns are drawn, and as what: a histogram, bars by a name, or a heat map of rows and across."""
+    """Which columns are drawn and how: a histogram, bars by name, or a heat map of `rows` by `across`."""
 
     shape: str
     values: str  # the column that is drawn
-    rows: str = ""  # names of the bars or of the rows of a heat map; what a histogram counts
+    rows: str = ""  # names of the bars or of a heat map's rows; what a histogram counts
     across: str = ""  # names of the columns of a heat map
     low: str = ""  # bars: the ends of a range around the values
     high: str = ""
 
 
 class Tabular(ABC):
-    """A result with a table of columns; what is shown of it follows from that.
+    """A result with a table; its frame, HTML and picture follow from that.
 
     >>> class Draws(Tabular):
     ...     headline = "draws of two arms"
@@ -62,7 +62,7 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def row_count(self) -> int:
-        """How many rows the table has, known before it is made."""
+        """How many rows the table has, without building it."""
 
     @property
     @abstractmethod
@@ -71,24 +71,24 @@ class Tabular(ABC):
 
     @abstractmethod
     def columns(self) -> Columns:
-        """The table: name of a column -> its values, one a row."""
+        """The table, as columns by name."""
 
     def to_frame(self, package: str | None = None) -> Any:
-        """The table as a frame of pandas or Polars: the one that is asked for, or else the one that is installed."""
+        """The table as a frame of pandas or Polars: the one asked for, or else the one installed."""
         if package is not None and package not in FRAMES:
             raise UnknownName("package", package, FRAMES)
         found = [name for name in FRAMES if package in (None, name) and find_spec(name)]
         if not found:
             wanted = package or " or ".join(FRAMES)
             raise MissingPackage(wanted, extra=FRAMES[package or "pandas"], purpose="to_frame()")
-        # Text as a list: NumPy's has a fixed width, which neither package keeps.
+        # Text as a list: NumPy's has a fixed width, which neither package preserves.
         table = {name: _plain(values) for name, values in self.columns().items()}
         return need(found[0], extra=FRAMES[found[0]], purpose="to_frame()").DataFrame(table)
 
     def plot(self, values: str | None = None, *, axes: Any = None) -> Any:
-        """Draw the table on matplotlib axes, new ones unless given; returns them.
+        """Draw the table on the given matplotlib axes, or on new ones; returns the axes.
 
-        `values` names another column of numbers than the usual one.
+        `values` names another numeric column to draw than the usual one.
         """
         return importlib.import_module(DRAWING).draw(self, values, axes)
 
@@ -96,7 +96,7 @@ class Tabular(ABC):
         return f"<{type(self).__name__}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        """The first rows, as notebooks show them."""
+        """The first rows as HTML, for notebooks."""
         from html import escape
 
         caption = f"<caption>{escape(self.headline)}</caption>"
@@ -132,7 +132,7 @@ def _plain(values: Sequence[Any] | NDArray[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value of a table as people read it.
+    """A table's value as people read it.
 
     >>> _shown(np.int64(1200)), _shown(0.123456), _shown(np.True_), _shown("A"), _shown(1e-12)
     ('1,200', '0.1235', 'yes', 'A', '1e-12')

@@ -23,8 +23,8 @@ from typing import Any, Self
 from parley.errors import needs
 
 FOLDER = Path(__file__).parent / "catalogs"
-AUDIENCES = ("trial", "experiment", "bandit")  # a catalog each, but for bandit: its words are those of the messages
-LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of the page of a site
+AUDIENCES = ("trial", "experiment", "bandit")  # one catalog each, except bandit: messages are in its words
+LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of a site's page
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ _active: ContextVar[_Words] = ContextVar("_active", default=_Words(NullTranslati
 
 @contextmanager
 def reading(audience: str = "bandit", language: str = "en") -> Iterator[None]:
-    """Within this context messages have the words of an audience, in a language.
+    """In this context, messages are in an audience's words and a language.
 
     >>> with reading("trial"):
     ...     gettext("Go to agent"), ngettext("%(num)s arm", "%(num)s arms", 1200)
@@ -65,7 +65,7 @@ def gettext(message: str, **values: object) -> str:
 
 
 def ngettext(one: str, many: str, count: int, **values: object) -> str:
-    """A message about one or many, in the reader's words; `num` is the count with thousands separators.
+    """A message about one or many things, in the reader's words; `num` is the count with thousands separators.
 
     >>> ngettext("%(num)s draw of %(arm)s", "%(num)s draws of %(arm)s", 1, arm="A")
     '1 draw of A'
@@ -93,10 +93,10 @@ def figure(value: float) -> str:
 
 
 class Translatable(str):
-    """English text that carries what it was made from: a message, which is its code in the catalogs, and its values.
+    """English text that remembers the message it was made from (its key in the catalogs) and its values.
 
-    Everything that takes text takes it as such, so files, commands and JSON have the English text. A value may be
-    translatable itself; text that is put before or behind is not translated.
+    Everything that takes text takes it as it is, so files, commands and JSON have the English text. A value may be
+    translatable itself; text added before or after is not translated.
 
     >>> said = Translatable("it ends after {value:,} samples at most", value=1200)
     >>> said, said.message, said.values
@@ -104,7 +104,7 @@ class Translatable(str):
     """
 
     message: str
-    values: dict[str, Any]  # by name; positional ones by their digits
+    values: dict[str, Any]  # by name; positional ones by number
 
     def __new__(cls, message: str, *positional: Any, **named: Any) -> Self:
         made = super().__new__(cls, message.format(*positional, **named))
@@ -112,7 +112,7 @@ class Translatable(str):
         made.values = {**{str(index): value for index, value in enumerate(positional)}, **named}
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:  # for other processes
+    def __reduce__(self) -> tuple[Any, ...]:  # for pickling
         return _made_from, (self.message, self.values)
 
     def __add__(self, other: str) -> str:
@@ -122,12 +122,12 @@ class Translatable(str):
         return Translatable("{0}{1}", other, self) if other else self
 
     def contains(self, message: str) -> bool:
-        """Whether it was made from a message, or one of its values was."""
+        """Whether it, or one of its values, was made from this message."""
         inner = (value for value in self.values.values() if isinstance(value, Translatable))
         return self.message == message or any(value.contains(message) for value in inner)
 
     def to_json(self) -> dict[str, Any]:
-        """Message and values; a value that is translatable likewise."""
+        """Message and values, recursively."""
         values = {
             key: value.to_json() if isinstance(value, Translatable) else value for key, value in self.values.items()
         }
@@ -135,7 +135,7 @@ class Translatable(str):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """What `to_json` gave.
+        """The text that `to_json` stored.
 
         >>> said = Translatable("{0}, {late}", Translatable("{agent!r} left", agent="Lyon"), late=2.5)
         >>> Translatable.from_json(said.to_json()).values == said.values
@@ -161,7 +161,7 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joined(separator: str, parts: Iterable[str]) -> str:
-    """Texts with a separator between them, of which some may be translatable.
+    """Texts joined by a separator; some may be translatable.
 
     >>> joined("; ", ["A", Translatable("{0} samples", 3)]).values
     {'0': 'A', '1': '; ', '2': '3 samples'}
@@ -172,12 +172,12 @@ def joined(separator: str, parts: Iterable[str]) -> str:
 
 
 def messages_of(texts: Iterable[str]) -> dict[str, Any]:
-    """What stands beside texts that are stored: text -> its message and values, for each that is translatable."""
+    """What to store beside texts so that they can be translated later: text -> its message and values."""
     return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
 
 
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
-    """A text in the reader's words, if it is translatable, or if one of the `messages` that are stored beside it is.
+    """A text in the reader's words, if it is translatable or if `messages` has its message.
 
     >>> said = Translatable("it ends after {value:,} samples at most", value=9)
     >>> with reading("trial"):
@@ -193,7 +193,7 @@ def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
 
 @cache
 def _words(audience: str, language: str) -> _Words:
-    """Read and compile the catalogs of a reader, once a process."""
+    """A reader's catalogs, compiled once per process."""
     paths = [FOLDER / f"{name}.po" for name in (f"{language}_{audience}", language, audience)]
     made: NullTranslations = NullTranslations()
     for path in reversed([path for path in paths if path.exists()]):
@@ -213,7 +213,7 @@ def _words(audience: str, language: str) -> _Words:
 
 
 def language_of(accepted: str) -> str:
-    """The language of ours that a browser likes best, by its `Accept-Language`.
+    """The supported language that a browser prefers, by its `Accept-Language`.
 
     >>> language_of("xx;q=0.9, en-GB;q=0.8, *;q=0.1"), language_of("")
     ('en', 'en')

@@ -13,19 +13,19 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-LARGEST_COUNT = 2**53  # float64, and so every reader of JSON, tells whole numbers apart up to here
+LARGEST_COUNT = 2**53  # float64, and so every JSON reader, represents whole numbers exactly up to here
 BETWEEN = "a number strictly between 0 and 1"
 IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
 
 # Beyond these limits, squares and reciprocals leave the range in which float64 arithmetic is reliable.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-60, 1e60
 
-# A column typed by hand may be off by rounding. Anything more is a mistake that the user wants to know about.
+# A column typed by hand may be off by rounding. A larger error is a mistake that the user wants to know about.
 COLUMN_SUM_TOLERANCE = 1e-6
 
 
 def number(key: str, value: Any) -> float:
-    """A number, from any value that a user may have given."""
+    """Check a number, from any value that a user may have typed."""
     if isinstance(value, bool | str) or value is None:
         raise InvalidInput(key, found=repr(value), allowed=IN_WORDS[float])
     try:
@@ -37,7 +37,7 @@ def number(key: str, value: Any) -> float:
 
 
 def positive(key: str, value: Any) -> float:
-    """A number that can serve as a scale: above 0, and safe in float64 arithmetic."""
+    """Check a number that can serve as a scale: above 0, and safe in float64 arithmetic."""
     scale = number(key, value)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidInput(key, found=scale, allowed=f"a number above 0, from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}")
@@ -45,7 +45,7 @@ def positive(key: str, value: Any) -> float:
 
 
 def above_zero(key: str, value: Any) -> float:
-    """A finite number above 0.
+    """Check a finite number above 0.
 
     >>> above_zero("loss", 0)
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ def above_zero(key: str, value: Any) -> float:
 
 
 def within(key: str, value: Any, least: float, most: float, allowed: str = "") -> float:
-    """A number within limits, both of them allowed; `allowed` replaces them in the error."""
+    """Check a number from `least` to `most`; `allowed` replaces these limits in the error."""
     found = number(key, value)
     if not least <= found <= most:
         raise InvalidInput(key, found=found, allowed=allowed or f"a number from {least:g} to {most:,.10g}")
@@ -65,7 +65,7 @@ def within(key: str, value: Any, least: float, most: float, allowed: str = "") -
 
 
 def share(key: str, value: Any, least: float = 0.0) -> float:
-    """A probability or a share strictly between 0 and 1, and not below `least`.
+    """Check a probability or share strictly between 0 and 1, and at least `least`.
 
     >>> share("level", 1)
     Traceback (most recent call last):
@@ -78,14 +78,14 @@ def share(key: str, value: Any, least: float = 0.0) -> float:
 
 
 def switch(key: str, value: Any) -> bool:
-    """True or false."""
+    """Check a value that is true or false."""
     if not isinstance(value, bool):
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=IN_WORDS[bool])
     return value
 
 
 def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int:
-    """A whole number from `least` to `most`; `allowed` replaces these limits in the error.
+    """Check a whole number from `least` to `most`; `allowed` replaces these limits in the error.
 
     >>> whole("top", 3, 1, 5)
     3
@@ -100,7 +100,7 @@ def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int
 
 
 def real_array(key: str, value: Any, allowed: str) -> FloatArray:
-    """Real numbers as float64. Text, booleans and complex numbers are not taken for numbers."""
+    """Check real numbers and return them as float64. Text, booleans and complex numbers are refused."""
     try:
         array = np.array(value)
         if array.dtype.kind not in "iuf":
@@ -111,7 +111,7 @@ def real_array(key: str, value: Any, allowed: str) -> FloatArray:
 
 
 def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
-    """A finite matrix; `shape` describes what is allowed."""
+    """Check a finite matrix; `shape` describes what is allowed."""
     matrix = real_array(key, value, shape)
     if matrix.ndim != 2:
         raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
@@ -126,7 +126,7 @@ def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
 
 
 def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
-    """Distinct names; generated from `prefix` where only their number is given."""
+    """Check distinct names; if only their number is given, names are made from `prefix`."""
     if isinstance(value, np.integer):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
@@ -145,7 +145,7 @@ def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def mixing_weights(value: Any) -> FloatArray:
-    """A square matrix in which each column holds the weights of one mix."""
+    """Check a square matrix in which each column holds the weights of one mix."""
     weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
     if weights.shape[0] != weights.shape[1] or weights.size == 0:
         raise InvalidInput(

@@ -43,14 +43,14 @@ class Table:
     unfinished: bool = False
 
     def require(self, *names: str) -> None:
-        """Refuse a table without these columns."""
+        """Raise unless the table has all these columns."""
         for name in names:
             if name not in self.columns:
                 found = f"the columns {', '.join(self.columns)}"[:200]
                 raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
 
     def require_one_of(self, names: Sequence[str]) -> None:
-        """Refuse a table that has none of these columns, in any case. One without a header says nothing at all."""
+        """Raise if the table has none of these columns (in any case): it probably has no header."""
         if self.columns and not {name.lower() for name in names} & set(self.columns):
             found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
             allowed = Translatable("also one of {names}", names=joined(", ", names))
@@ -65,10 +65,9 @@ def read_table(
     growing: bool = False,
     called: Mapping[str, str] = MappingProxyType({}),
 ) -> Table:
-    r"""The table in a file's bytes, with columns by their names in small letters.
+    r"""Parse a table from a file's bytes; column names are in lower case.
 
-    A `growing` file's last line may still be being written: without its end it is not read. `called` has other names
-    of columns.
+    The last line of a `growing` file is ignored until it is complete. `called` maps other names of columns to ours.
 
     >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
     >>> table.rows[0].line, dict(table.rows[0].values), table.separator
@@ -106,12 +105,12 @@ def read_table(
     )
 
 
-PARQUET, EXCEL, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how such files begin
+PARQUET, EXCEL, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of such files
 FORMATS = "a CSV, TSV, Parquet or Excel (.xlsx) file"
 
 
 def load_table(path: str | Path) -> Table:
-    """The table in a file of any of `FORMATS`, told by its first bytes; of Excel the first sheet."""
+    """Load a table from a file in any of `FORMATS`, recognized by its first bytes; of an Excel file the first sheet."""
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -137,7 +136,7 @@ def _parquet(path: Path) -> Table:
             rows = answer.fetchall()
     except duckdb.Error as error:
         raise InvalidInput(str(path), found=" ".join(str(error).split())[:200], allowed=FORMATS) from None
-    return _of_cells(str(path), [columns, *rows], first=0)  # its first row is 1: the names are in no row
+    return _of_cells(str(path), [columns, *rows], first=0)  # Parquet: the first row is 1, and the names are in no row
 
 
 def _excel(data: bytes, source: str) -> Table:
@@ -152,7 +151,7 @@ def _excel(data: bytes, source: str) -> Table:
 
 
 def _of_cells(source: str, lines: Iterable[Iterable[object]], *, first: int) -> Table:
-    """A table of typed cells under their names, which stand in the line `first`; empty lines are left out."""
+    """A table from typed cells below their names, which are on line `first`; empty lines are left out."""
     columns: tuple[str, ...] = ()
     rows: list[Row] = []
     for line, cells in enumerate(lines, start=first):
@@ -167,7 +166,7 @@ def _of_cells(source: str, lines: Iterable[Iterable[object]], *, first: int) -> 
 
 
 def number_in(table: Table, row: Row, column: str) -> float:
-    r"""A finite number in a cell, with a point or a comma; an error names the place.
+    r"""A cell as a finite number, with a decimal point or comma; an error names line and column.
 
     >>> table = read_table(b"arm,reward\nA,\"0,5\"\n", "x.csv", needed=("arm", "reward"))
     >>> number_in(table, table.rows[0], "reward")
@@ -175,14 +174,14 @@ def number_in(table: Table, row: Row, column: str) -> float:
     """
     text = row.values.get(column, "")  # a short line of a table whose columns were chosen later
     try:
-        # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
+        # In a comma-separated file, a quoted "1,250" may well mean 1250.
         return typed_number(text, thousands="," if table.separator == "," else "")
     except InvalidInput as error:
         raise wrong_cell(table.source, row.line, column, repr(text)[:60], error.allowed) from None
 
 
 def typed_number(text: str, *, thousands: str) -> float:
-    """A finite number with a point or a comma. What looks like `thousands` by that sign is refused: it may be meant.
+    """A finite number with a decimal point or comma. What looks like `thousands` by that sign is refused as ambiguous.
 
     >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
     (0.5, 1.25)
@@ -232,7 +231,7 @@ def _header(
 
 
 def wrong_cell(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
-    """The error that names a place of a table."""
+    """The error about one cell of a table."""
     place = Translatable("{source}, line {line}", source=source, line=line)
     if column:
         place = Translatable("{source}, line {line}, column {column}", source=source, line=line, column=column)
@@ -240,7 +239,7 @@ def wrong_cell(source: str, line: int, column: str, found: str, allowed: str) ->
 
 
 def cell_text(value: object) -> str:
-    """A value as a CSV file would have it: a float with all its digits, nothing for NULL."""
+    """A value as in a CSV file: floats with all their digits, nothing for NULL."""
     if isinstance(value, bool) or value is None:
         return UNITS[value]
     return str(value).strip()
@@ -258,10 +257,10 @@ NO_COLUMN = "none"
 def columns_of(
     table: Table, given: Mapping[str, str | None], *, optional: Collection[str] = (), option: str = "--{}"
 ) -> dict[str, str | None]:
-    r"""Role -> its column, for arm, agent, outcome and covariate: as `given`, else by a usual name.
+    r"""The column of each role (arm, agent, outcome, covariate): the `given` one, else one with a usual name.
 
-    None where `optional` roles have no column, or `none` is given for them; a covariate is never guessed. `option` says
-    how a reader names the column of a role.
+    None where an `optional` role has no column, or `none` is given; a covariate is never guessed. `option` says how a
+    reader names the column of a role.
 
     >>> table = read_table(b"Site,Treatment,y\nParis,A,1\n", "x.csv", needed=())
     >>> columns_of(table, {})
@@ -300,7 +299,7 @@ def columns_of(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """A row for every draw: places of its arm and agent among the names, its outcome, and what was known before.
+    """A row for every draw: the indices of its arm and agent, its outcome, and its covariate.
 
     Without a column of arms `arm` is None; without one of agents every row is the first agent's.
     """
@@ -312,7 +311,7 @@ class Draws:
     agent: IntArray
     outcome: FloatArray
     covariate: FloatArray | None
-    line: IntArray  # of the table, for errors
+    line: IntArray  # line in the table, for errors
     columns: Mapping[str, str | None]
 
     def wrong(self, place: int, role: str, found: str, allowed: str) -> InvalidInput:
@@ -327,7 +326,7 @@ def draws_of(
     arms: Sequence[str] | None = None,
     agents: Sequence[str] | None = None,
 ) -> Draws:
-    """The rows of a table as numbers. Names are the table's own, in alphabetical order, unless they are given."""
+    """A table's rows as numbers. Names are the table's own in natural order, unless given."""
     if not table.rows:
         raise InvalidInput(table.source, found="no rows below its names", allowed="a row for every draw")
     for column in columns.values():
@@ -356,7 +355,7 @@ def draws_of(
 
 
 def _numbers(table: Table, column: str) -> FloatArray:
-    """A column as numbers, none of them so large that its powers could not be added up."""
+    """A column as numbers; raise if one is so large that its powers could not be summed."""
     values = np.array([number_in(table, row, column) for row in table.rows])
     if (large := np.abs(values) > LARGEST_SCALE).any():
         row = table.rows[int(np.argmax(large))]
@@ -365,7 +364,7 @@ def _numbers(table: Table, column: str) -> FloatArray:
 
 
 def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tuple[tuple[str, ...], IntArray | None]:
-    """The names of a column, and every row's place among them; None without a column."""
+    """The names in a column, and every row's index among them; None without a column."""
     if column is None:
         return tuple(names or ()), None
     if names is None:
@@ -385,5 +384,5 @@ def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tu
 
 
 def _split(name: str) -> list[str]:
-    """Letters and digits by turns, so that arm 10 comes after arm 2: every second part is a number."""
+    """A sort key that splits letters and digits, so that arm 10 comes after arm 2."""
     return re.split(r"([0-9]+)", name.lower())

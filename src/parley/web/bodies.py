@@ -1,10 +1,10 @@
-"""What comes back over a connection that this side opened."""
+"""Reading the bodies of responses to our own requests."""
 
 from collections.abc import AsyncIterable
 
 
 async def at_most(size: int, parts: AsyncIterable[bytes]) -> bytes:
-    """What comes in parts. Of more than `size` bytes no further part is read: whoever sends them may never end."""
+    """The body joined from its parts; reading stops after `size` bytes, since a sender may never end."""
     found = bytearray()
     async for part in parts:
         found += part

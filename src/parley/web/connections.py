@@ -1,4 +1,4 @@
-"""How a service listens, what a connection may do before anybody knows who it is, and how long it may take.
+"""How a service listens, what a connection may do before it is authenticated, and how long it may take.
 
 h11 parses in Python, and makes an event of every chunk of a body and a pair of every header line: a megabyte of small
 ones would keep all others waiting for seconds. So a head is measured before it is parsed, and a body states its length:
@@ -31,14 +31,14 @@ try:
 except ModuleNotFoundError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-Refuse = Callable[[int, str], Response]  # from a status (400, 411, 431) and words to an answer
+Refuse = Callable[[int, str], Response]  # (status 400, 411 or 431, words) -> response
 END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
-CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
+CONNECTIONS, SPARE = 4096, 128  # accepted at once; descriptors reserved for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error that names the address."""
+    """A listening socket, or an error that names the address."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     # On Windows SO_REUSEADDR would let another process take over the port.
     listener.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
@@ -52,13 +52,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, host: str, *, secure: bool) -> str:
-    """Where it listens, as a browser takes it."""
+    """The URL of a listening socket, for a browser."""
     named = f"[{host}]" if ":" in host else host
     return f"{'https' if secure else 'http'}://{named}:{listener.getsockname()[1]}"
 
 
 def affordable_connections() -> int:
-    """As many as there are descriptors for, of which some are needed elsewhere."""
+    """How many connections there are file descriptors for, less those needed elsewhere."""
     if resource is None:
         return CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -71,20 +71,20 @@ def affordable_connections() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """What one connection may do, and all together."""
+    """Limits on one connection, and on all together."""
 
     head: int = 32 * 1024  # bytes of a request's line and headers
     headers: int = 100
-    head_seconds: float = 10.0  # to send them, from the first byte; and from the connection to the first byte
+    head_seconds: float = 10.0  # to send them, from the first byte; also from connecting to the first byte
     body_seconds: float = 60.0  # to send the body, once the headers are there
-    spilled: int = 4 * 1024 * 1024  # bytes that still come after a refusal
-    linger_seconds: float = 2.0  # to hear of a refusal before the connection ends
-    read_seconds: float = 60.0  # to read an answer, once the transport asks for patience
-    unread: int = 64 * 1024 * 1024  # bytes of answers that nobody reads, all together
+    spilled: int = 4 * 1024 * 1024  # bytes read and dropped after a refusal
+    linger_seconds: float = 2.0  # to let the client read a refusal before the connection closes
+    read_seconds: float = 60.0  # to read an answer, once the transport's buffer is full
+    unread: int = 64 * 1024 * 1024  # bytes of unread answers, of all connections
     connections: int = 2048
 
     def uvicorn(self, refuse: Refuse) -> dict[str, Any]:
-        """The options of a `uvicorn.Config` under which these limits hold; `refuse` answers what is no request."""
+        """Options of a `uvicorn.Config` that enforce these limits; `refuse` answers malformed requests."""
         own = {"limits": self, "waiting": Waiting(), "refuse": staticmethod(refuse)}
         return {
             "http": type("ServerConnection", (LimitedConnection,), own),
@@ -100,7 +100,7 @@ class ConnectionLimits:
 
 @dataclass(kw_only=True)
 class Waiting:
-    """The connections of one server that keep others waiting, the oldest first."""
+    """The connections of one server that are in the middle of a request or an answer, oldest first."""
 
     unfinished: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)
     unread: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)
@@ -108,7 +108,7 @@ class Waiting:
 
 
 class LimitedParser(h11.Connection):
-    """h11, which is given no head that is too long and no body that does not state its length."""
+    """h11 that refuses heads that are too long and bodies that do not state their length."""
 
     limits: ConnectionLimits
     refusal: tuple[int, str] = (400, "this is no HTTP request")
@@ -122,13 +122,13 @@ class LimitedParser(h11.Connection):
         return made
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next event; what is refused raises as what h11 itself cannot read."""
+        """The next event; a refusal raises like a protocol error of h11."""
         if self.their_state is h11.IDLE and self.our_state is h11.IDLE:
             self._measure_head()
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as error:
-            if error.error_status_hint == 431:  # a head whose end has not come yet
+            if error.error_status_hint == 431:  # a head that has not ended yet
                 self.refusal = 431, self._allowed
             elif error.error_status_hint == 501:  # an encoding that h11 does not know
                 self._require_length()
@@ -144,8 +144,8 @@ class LimitedParser(h11.Connection):
         return f"allowed are {self.limits.headers} headers and {self.limits.head} bytes"
 
     def _measure_head(self) -> None:
-        """h11 bounds the length of a head whose end has not come, and nothing else."""
-        data, most = self.trailing_data[0], self.limits.headers + 1  # and the line of the request
+        """Bound the length of a head; h11 does this only while its end has not arrived."""
+        data, most = self.trailing_data[0], self.limits.headers + 1  # including the request line
         if len(data) <= self.limits.head and data.count(b"\n") <= most:
             return
         end = END_OF_HEAD.search(data, 0, self.limits.head)
@@ -161,15 +161,15 @@ class LimitedParser(h11.Connection):
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that is watched until its request is whole, and while its answer is not read."""
+    """A connection with deadlines for sending its request and for reading its answer."""
 
     conn: LimitedParser
     limits: ConnectionLimits
     waiting: Waiting
     refuse: Refuse
     _spilled = 0  # bytes since the request was refused
-    _refused = False  # the connection ends: nothing more is parsed
-    _part: object = None  # of the request that the timer is for
+    _refused = False  # the connection is closing: nothing more is parsed
+    _part: object = None  # the part of the request that the timer is for
     _timer: asyncio.TimerHandle | None = None
     _patience: asyncio.TimerHandle | None = None
 
@@ -189,17 +189,17 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._refused or (self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY):
-            self._spilled += len(data)  # the request is answered: what comes now is read for nothing
+            self._spilled += len(data)  # the request is answered already: what still arrives is dropped
             if self._spilled > self.limits.spilled:
                 self.transport.abort()
         if not self._refused and not self.transport.is_closing():
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Refuse what cannot be parsed, or is not to be, with a problem document, and end the connection.
+        """Refuse what cannot or must not be parsed with a problem document, and close the connection.
 
-        What was sent meanwhile is read and dropped for a moment: a socket that is closed on unread bytes resets the
-        connection, and the client would not hear why.
+        What arrives meanwhile is read and dropped for a moment: closing a socket with unread bytes resets the
+        connection, and the client would not learn why.
         """
         status, words = self.conn.refusal
         answer = self.refuse(status, words)
@@ -215,10 +215,10 @@ class LimitedConnection(H11Protocol):
         self._watch(h11.MUST_CLOSE, self.limits.linger_seconds)
 
     def handle_events(self) -> None:
-        """Parse what came, and see where the request is then. uvicorn calls this for pipelined requests too."""
+        """Parse what has arrived, then set the deadline for the rest. uvicorn calls this for pipelined requests too."""
         try:
             super().handle_events()
-        except h11.LocalProtocolError:  # not HTTP, and its answer is on the way already
+        except h11.LocalProtocolError:  # not HTTP, and its answer is being sent already
             self.transport.abort()
             return
         if self._refused:
@@ -247,7 +247,7 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     def _watch(self, part: object, seconds: float) -> None:
-        """Cut the connection off unless this part of a request is whole in time; slow drops win no time."""
+        """Close the connection unless this part of a request is complete in time. Trickling wins no time."""
         if self._timer is not None and self._part is part:
             return
         self._settle()

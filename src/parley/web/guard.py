@@ -1,4 +1,4 @@
-"""What coordinator, dashboard and site ask of a request before they read it, and put on an answer; words are their own.
+"""Checks of a request before it is read, and headers of the response, shared by coordinator, dashboard and site.
 
 A page of another site can send a form through somebody's browser, with the cookies of that person. A browser says of
 every form where it comes from (`Sec-Fetch-Site`), or, where it is too old for that or the line is not encrypted, which
@@ -18,8 +18,8 @@ from parley.web.openapi import PROBLEM
 
 OWN = ("same-origin", "none")  # from a page of ours, or typed by the user
 MOST_FIELDS = 20  # of a form
-KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
-# What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
+KEYS = 10_000  # whose rate is remembered; the longest silent is dropped first
+# Headers of every page: load nothing from elsewhere, do not frame, do not cache.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -35,10 +35,10 @@ HEADERS = {
 
 
 def sent_from_elsewhere(request: Request, *, unsaid: bool) -> bool:
-    """Whether a page of another site, or of another service of this host, sent the request.
+    """Whether a page of another site, or of another service on this host, sent the request.
 
-    `unsaid` is the answer where neither header says: True for what a browser's cookie or a form would be trusted for,
-    False for a program that shows its own credential.
+    `unsaid` is the answer if neither header says: True where a browser's cookie or form would be trusted, False for a
+    program that shows its own credential.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -49,13 +49,13 @@ def sent_from_elsewhere(request: Request, *, unsaid: bool) -> bool:
 
 
 def announced_length(request: Request) -> int:
-    """Bytes of the body; h11 reads neither more nor less, and 411 answers a body that does not say (`connections`)."""
+    """The length of the body in bytes. h11 holds the sender to it; without one, the answer is 411 (`connections`)."""
     announced = request.headers.get("content-length", "0")
     return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
 
 
 async def read_body(request: Request, limit: int, too_large: Callable[[int], Exception]) -> bytearray:
-    """The body; `too_large` is raised before anything is read. Of tens of megabytes there is one copy."""
+    """The body; raises `too_large` before reading anything. Bodies of tens of megabytes are held only once."""
     body = bytearray()
     if announced_length(request) > limit:
         raise too_large(limit)
@@ -73,19 +73,19 @@ def form_fields(body: bytearray, too_many: Exception, most: int = MOST_FIELDS) -
 
 
 def problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """A problem document (RFC 9457) on its way, with the status that it names."""
+    """A problem document (RFC 9457) as a response with the status that it names."""
     return JSONResponse(document, status_code=document["status"], media_type=PROBLEM, headers=headers)
 
 
 def shielded(response: Response) -> Response:
-    """The response with what every page tells the browser, where it does not say otherwise itself."""
+    """The response with the security headers that it does not set itself."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response
 
 
 class Buckets:
-    """A bucket of `burst` requests a key, refilled at `rate` a second. Large requests cost more.
+    """Rate limits: every key has a bucket of `burst` requests, refilled at `rate` a second. Large requests cost more.
 
     >>> buckets = Buckets(rate=1, burst=2, timer=lambda: 0.0)
     >>> [buckets.wait("a") for _ in range(3)]
@@ -94,18 +94,18 @@ class Buckets:
 
     def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self._timer = rate, burst, timer
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key: requests left, and when that was
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (requests left, when that was)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
-        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
-        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
+        """Seconds until the next request is allowed; if 0, its cost has been taken from the bucket."""
+        cost = min(cost, max(1.0, self.burst / 2))  # the largest allowed request must remain possible
         left, now = self._refilled(key)
         welcome = left >= cost
         self._put(key, left - cost if welcome else left, now)
         return 0.0 if welcome else (cost - left) / self.rate
 
     def charge(self, key: str, cost: float) -> None:
-        """Take the cost of what turned out to be large; the next requests pay for it."""
+        """Charge for a request that turned out to be large; the next requests pay for it."""
         left, now = self._refilled(key)
         self._put(key, max(left - cost, -float(self.burst)), now)
 

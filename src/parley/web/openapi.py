@@ -1,4 +1,4 @@
-"""What an operation of an HTTP API is, and the OpenAPI document of a table of them: coordinator and site share both."""
+"""Operations of an HTTP API and their OpenAPI document, for coordinator and site."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -13,22 +13,22 @@ PROBLEM = "application/problem+json"
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A row of a table of operations; its name is that of its handler."""
+    """A row in a table of operations; it is named after its handler."""
 
     method: str
     path: str
     handler: Callable[[Any], Awaitable[Any]]
     tag: str = ""
-    public: bool = False  # nobody is asked who they are
-    place: type[msgspec.Struct] | None = None  # what its path names, where the service's own does not
+    public: bool = False  # needs no authentication
+    place: type[msgspec.Struct] | None = None  # parameters of its path, if not the service's own
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     answer: type[msgspec.Struct] | None = None  # None: a stream, or no JSON
-    failure: type[msgspec.Struct] | None = None  # what a refusal is, where it is no problem document
+    failure: type[msgspec.Struct] | None = None  # the body of a refusal, if it is not a problem document
     media_type: str = "application/json"
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)  # that the handler reads -> what they are for
-    also: Mapping[int, str] = field(default_factory=dict)  # further statuses that are worth a word
+    headers: Mapping[str, str] = field(default_factory=dict)  # headers that the handler reads -> what they are for
+    also: Mapping[int, str] = field(default_factory=dict)  # further statuses that deserve an explanation
     hidden: bool = False  # not in the OpenAPI document
     name: str = field(init=False)  # the operation's id
 
@@ -38,14 +38,14 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What all operations of one document share."""
+    """What all operations of one API document share."""
 
     title: str
     version: str
     description: str
-    security: Mapping[str, Mapping[str, str]]  # the ways to say who asks
+    security: Mapping[str, Mapping[str, str]]  # the ways to authenticate
     problem: type[msgspec.Struct]
-    place: type[msgspec.Struct] | None = None  # what a path may name, unless the operation says otherwise
+    place: type[msgspec.Struct] | None = None  # parameters of a path, unless the operation says otherwise
 
     def document(self, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         """The OpenAPI document of these operations."""
@@ -109,7 +109,7 @@ def _reference(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 @cache
 def _parameters_of(kind: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
-    """The JSON schema of each field of a struct; enumerations stand in place."""
+    """The JSON schema of each field of a struct; enumerations are inlined."""
     _, found = msgspec.json.schema_components([kind], ref_template="{name}")
 
     def whole(schema: Any) -> Any:
