@@ -204,6 +204,25 @@ def test_of_exact_studies_every_arm_that_is_out_is_worse(here):
     assert all((bound == "–") == ("chosen" in decision) for _, decision, bound in rows_of(page))
 
 
+def test_looks_and_the_largest_size_stand_on_page_answer_report_and_certificate(here):
+    text = TOLERANT.replace("tolerance = 0.4", "tolerance = 0.4\nmax_samples = 9000")
+    found = played(here, text, "sized", TIED)
+    looks, size = found["planned_looks"], found["largest_size"]
+    assert found["samples"] <= size == 9000
+    said = f"{looks} looks are planned, the first phase included, and further looks follow where the last planned one"
+    most = f"ever more than {size:,} samples, whatever the truth"
+    with here.browser() as browser:
+        pages = {path: browser.get(f"/studies/sized{path}").text for path in ("", "/answer", "/report", "/report.md")}
+    for path, page in pages.items():
+        assert said in page, path
+        assert most in page, path
+    assert f"<dt>Planned</dt><dd>{looks} looks, at most {size:,} samples</dd>" in pages["/answer"]
+    assert f"| planned looks | {looks} |" in pages["/report.md"]
+    assert f"| largest size | {size:,} |" in pages["/report.md"]
+    with here.browser() as browser:
+        assert most in browser.post("/new", data={"study": text, "do": "estimate"}).text
+
+
 def test_the_answer_of_play_promises_regret_and_no_error_probability(here):
     played(here, TWO.replace('name = "Two sites"', 'name = "Play"\nhorizon = 3000'), "played", TIED)
     with here.browser() as browser:

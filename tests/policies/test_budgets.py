@@ -15,6 +15,7 @@ from parley.protocol.events import ReportAccepted
 from parley.rewards import make_model
 from parley.simulation import phases
 from parley.text.status import OutcomeStatus, overall
+from parley.totals import Totals
 
 MEANS = [[0.5], [0.5], [0.1]]
 
@@ -144,3 +145,47 @@ def test_with_a_tolerance_the_largest_size_is_named_before_the_study_and_kept(st
     unknown = problem.with_(noise=make_model(kind="gaussian", scale="unknown"))
     assert make_policy("evidence", unknown).largest_size is None, "nobody knows how much rewards scatter"
     assert make_policy("evidence", problem.with_(tolerance=0.0)).largest_size is None
+
+
+@pytest.mark.parametrize(
+    ("terms", "options", "said"),
+    [
+        ({}, {}, "6 looks are planned, the first phase included, and further looks follow where the last planned one "
+                 "does not suffice"),
+        ({}, {"rounds": 4}, "5 looks are planned, the first phase included, and further looks follow where the last "
+                            "planned one does not suffice"),
+        ({"max_rounds": 1}, {}, "at most 1 look"),
+        ({"max_rounds": 4, "max_samples": 2000}, {}, "at most 4 looks; never more than 2,000 samples, whatever the "
+                                                     "truth"),
+    ],
+)  # fmt: skip
+def test_looks_and_size_are_told_before_a_study(terms, options, said):
+    policy = make_policy("evidence", Problem(arms=3, weights=[[1.0]], **terms), options)
+    assert policy.extent == said
+    tolerant = make_policy("evidence", Problem(arms=3, weights=[[1.0]], tolerance=0.1, **terms), options)
+    assert f"never more than {tolerant.largest_size:,} samples" in tolerant.extent
+    if not terms:
+        assert make_policy("uniform", policy.problem).extent == ""
+
+
+@pytest.mark.parametrize("terms", [{}, {"max_rounds": 4}, {"max_samples": 700}, {"top": 2}])
+@pytest.mark.parametrize(
+    ("noise", "middle"),
+    [({"kind": "gaussian", "scale": 1.0}, 0.0), ({"kind": "binary", "inference": "normal"}, 0.5),
+     ({"kind": "binary"}, 0.5)],
+)  # fmt: skip
+def test_the_size_that_is_told_is_kept_whatever_the_rewards_say(noise, middle, terms):
+    """The sites see what they like: every phase another arm is the best, or all are as good."""
+    problem = Problem(arms=4, weights=[[0.7, 0.2], [0.3, 0.8]], tolerance=0.1, noise=make_model(**noise), **terms)
+    policy, rng = make_policy("evidence", problem), np.random.default_rng(20261118)
+    state, spread = policy.start((40,)), rng.choice([0.0, 0.02, 0.1, 0.4], size=(40, 1, 1))
+    for _ in range(80):
+        counts = policy.plan(state)
+        if not counts.any():
+            break
+        means = np.clip(middle + spread * rng.normal(size=counts.shape), *((0, 1) if middle else (-9, 9)))
+        sums = np.round(counts * means) if middle else counts * means
+        squares = sums if middle else counts + sums * means
+        state = policy.update(state, Totals(counts=counts, sums=sums, squares=squares))
+    assert state.finished.all()
+    assert (state.counts.sum(axis=(-2, -1)) <= policy.largest_size).all()

@@ -210,6 +210,7 @@ def plan_command(
         problem=problem,
         policy=name,
         guarantee=chosen.guarantee,
+        extent=chosen.extent,
         timed=made.timed,
         characteristics=made.known,
         comparison=made.beside,
@@ -287,10 +288,8 @@ def _show(made: Simulated, heading: str, policy: Policy) -> None:
     if made.timed and made.timed.trade_off:
         screen.print(plan_page.trade_off_table(f"Days against money ({reference})", made.timed))
     screen.print(plan_page.sensitivity_table(f"What moves the cost ({reference})", made.plan))
-    if policy.planned_looks is not None:
-        say(f"{policy.planned_looks} looks are planned for, the first phase included.")
-    if policy.largest_size is not None:
-        say(f"The study never takes more than {policy.largest_size:,} samples, whatever the truth.")
+    if policy.extent:
+        say(f"{policy.extent[:1].upper()}{policy.extent[1:]}.")
     if made.warning:
         warn(made.warning)
 

@@ -137,6 +137,7 @@ class StudyStatus(StudyLine):
     settings: dict[str, Any]  # what the study asks for; its lists and matrices stand in the document only
     descriptions: dict[str, str]  # key of the study file -> a sentence, for each setting that is not the default
     guarantee: str
+    extent: str  # how many looks are planned and samples taken at most, as far as that is known before; or empty
     rates: bool  # rewards are 0 or 1: means are shown in per cent
     warnings: list[str]  # where the data contradict what the study assumes; nothing for blinded readers
     asked: int
@@ -587,6 +588,7 @@ class Estimated(Answer):
     study: str
     policy: str
     guarantee: str
+    extent: str  # how many looks are planned and samples taken at most, as far as that is known before; or empty
     first_phase: int  # samples
     scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str

@@ -22,8 +22,9 @@ from parley.errors import InvalidInput
 from parley.policies.between import without_share
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
+from parley.text.formatting import plural
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, joined
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT
 from parley.weight_map import halfway
@@ -190,6 +191,20 @@ class Policy(ABC):
     def planned_looks(self) -> int | None:
         """The phases that are planned for; a study may take fewer, or a few more. None where the policy plans none."""
         return self.problem.max_rounds
+
+    @property
+    def extent(self) -> str:
+        """How many looks and samples the study may take, as far as that is known before it starts; or nothing."""
+        looks, size = self.planned_looks, self.largest_size
+        parts: list[str] = []
+        if self.problem.max_rounds is not None:
+            parts.append(f"at most {plural(self.problem.max_rounds, 'look')}")
+        elif looks is not None:
+            planned = f"{plural(looks, 'look is', 'looks are')} planned, the first phase included"
+            parts.append(f"{planned}, and further looks follow where the last planned one does not suffice")
+        if size is not None:
+            parts.append(Translatable("never more than {0:,} samples, whatever the truth", size))
+        return joined("; ", parts) if parts else ""
 
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """Nothing drawn, everything possible."""

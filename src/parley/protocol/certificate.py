@@ -122,6 +122,8 @@ def issue_certificate(
         map=maps or None,
         phases=len(data),
         samples=_drawn(trial, phases),
+        planned_looks=policy.planned_looks,
+        largest_size=policy.largest_size,
         frozen=tuple(sorted(trial.frozen)),
         opened=dict(trial.arms_opened),
         withdrawn=dict(trial.arms_withdrawn),

@@ -488,6 +488,8 @@ class Certificate(Message, tag="parley/certificate/1"):
     state: Annotated[dict[str, Any], described("The policy's: everything above can be computed from it again.")]
     sequence: Annotated[Count, described("Of the log when it was issued.")]
     head: str
+    planned_looks: Annotated[Count | None, described("Phases that were planned for; None where none were.")] = None
+    largest_size: Annotated[Count | None, described("The most samples it could ask for; None without a limit.")] = None
     ends: Annotated[
         dict[str, str] | None,
         described("Agent -> how its question ended, unless all are decided or the study was cancelled."),

@@ -56,6 +56,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
         study=study.name,
         policy=study.policy,
         guarantee=policy.guarantee,
+        extent=policy.extent,
         first_phase=int(policy.plan(policy.start()).sum()),
         scenarios=scenarios,
         reason="" if scenarios else "What it costs depends on when an administrator ends it" if endless else why,

@@ -142,4 +142,7 @@ def test_the_plan_warns_of_a_budget_that_cannot_decide(tmp_path):
     document = json.loads(parley("plan", str(study), *few, "--json", cwd=tmp_path).stdout)
     assert "max_samples = 60" in document["warning"]
     assert document["largest_size"] == 60
-    assert "never takes more than 60 samples" in done.stdout
+    assert "ever more than 60 samples, whatever the truth." in " ".join(done.stdout.split())
+    page = " ".join((tmp_path / "parley-plan.html").read_text().split())
+    assert "6 looks are planned, the first phase included, and further looks follow where the last planned one" in page
+    assert "never more than 60 samples, whatever the truth." in page

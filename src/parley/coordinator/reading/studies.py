@@ -149,6 +149,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
         descriptions=claim.problem.descriptions(),  # as it was created: `changed_arms` has what was opened or withdrawn
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
+        extent=study.make_policy().extent,
         rates=study.problem.noise.means_are_rates,
         warnings=list(phases.warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),

@@ -57,6 +57,7 @@ FLOW = {
     "counted": "counted",
     "corrected": "corrected",
 }
+PLANNED = {"planned_looks": "planned looks", "largest_size": "largest size"}  # of a certificate, where it has them
 
 Content = Callable[[], tuple[str, Blocks]]
 
@@ -236,6 +237,7 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         (w["rewards"], noise),
         ("policy", f"{status.policy}{f' ({options})' if options else ''}"),
         ("promise", translated(status.guarantee)),
+        *([("looks and size", translated(status.extent))] if status.extent else []),
         *((key, translated(words)) for key, words in status.descriptions.items() if key != "audience"),
         *(
             ("opened" if one.open else "withdrawn", f"{one.arm}, in phase {one.phase}: {one.reason}")
@@ -433,6 +435,7 @@ def _certificate(known: Mapping[str, Any]) -> Table:
         ("log at the end", f"record {number(certificate['sequence'])}, {certificate['head']}"),
         ("policy", f"{certificate['policy']}, Parley {certificate['version']}"),
         ("under drift", translated(certificate["drift"])),
+        *((name, number(found)) for key, name in PLANNED.items() if (found := certificate[key])),
     ]
     if status.settings["horizon"] is None:
         rows.append(("error probability", error_bound(certificate["guarantee"], certificate["delta"])))
