@@ -28,9 +28,9 @@ from parley.protocol import Report
 from parley.service.server import create_service
 
 MOST = 22  # files from the route to the policy and back to the answer
-MOST_OF_A_PAGE = 30  # from the session to the drawn page
-MOST_OF_A_PAGE_IN_ALL = 45  # with its templates, and what its numbers are computed with
-MOST_IN_ALL = 40  # with what the policy computes with
+MOST_OF_A_PAGE = 29  # from the session to the drawn page
+MOST_OF_A_PAGE_IN_ALL = 36  # with its templates, and what its numbers are computed with
+MOST_IN_ALL = 39  # with what the policy computes with
 NUMERIC = (
     "rewards/",
     "harmonic/",

@@ -14,6 +14,7 @@ from parley.rewards.known_variance import KnownVariance
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, squared_scale
 from parley.settings import Key
+from parley.system.once import once
 from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 CLIP = Key(
@@ -33,7 +34,7 @@ class Scaled(KnownVariance):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", checked_scale("noise.scale", self.scale))
 
-    @property
+    @once
     def variance(self) -> FloatArray | float:
         return squared_scale(self.scale)
 

@@ -25,7 +25,6 @@ from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.sensitivity import WORDS as STANDINGS
 from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
 from parley.protocol.state_machine import OVER, STOPPED
-from parley.protocol.trial import Trial
 from parley.text.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
@@ -45,7 +44,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
     study, after = studies.message(transaction, row), latest_phase(row)
     policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
-    ends, statuses = policy.ends(state, STOPPED.get(row.stage)), _arm_statuses(transaction, row, policy, after)
+    statuses, ends = _statuses(transaction, row, policy, after)
     left, asks = state.active.sum(axis=0), study.problem.asks
     priced = "price" in study.problem.non_default() and not blinded
     spent = _accepted(transaction, row, state, study.agents[columns] if blinded else None)
@@ -93,7 +92,7 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     """How a study ended; `open` while it goes on."""
     if row.stage not in OVER:
         return OutcomeStatus.OPEN
-    return overall(policy_of(transaction, row).ends(latest_state(transaction, row), STOPPED.get(row.stage)))
+    return overall(_statuses(transaction, row, policy_of(transaction, row), latest_phase(row))[1])
 
 
 def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answers.ByArm:
@@ -181,11 +180,19 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
     return transaction.cache.states.get_or_compute((row.id, row.digest, phase), made)
 
 
-def _arm_statuses(transaction: Transaction, row: StudyRow, policy: Policy, phase: int) -> NDArray[np.str_]:
-    """`(arm, agent)`: what may be said of every arm after a phase, by a policy that knows who left."""
+def _statuses(
+    transaction: Transaction, row: StudyRow, policy: Policy, phase: int, *, latest: bool = True
+) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
+    """What may be said after a phase, by a policy that knows who left: of every arm `(arm, agent)`, of every agent.
+
+    After the latest phase an agent without an answer has the status with which the study was stopped, if it was.
+    """
     found = _phase(transaction, row, phase)
-    key = (row.id, row.digest, phase, policy.unasked)
-    return transaction.cache.arm_statuses.get_or_compute(key, lambda: policy.arm_statuses(*found))
+    stopped = STOPPED.get(row.stage) if latest else None
+    return transaction.cache.statuses.get_or_compute(
+        (row.id, row.digest, phase, policy.unasked, stopped),
+        lambda: (policy.arm_statuses(*found), policy.ends(found[0], stopped)),
+    )
 
 
 def history(
@@ -193,7 +200,7 @@ def history(
 ) -> answers.History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study = studies.message(transaction, row)
-    statuses = _arm_statuses(transaction, row, policy_of(transaction, row), latest_phase(row))  # as is said now
+    statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))  # as is said now
     shown, cells = [], row.arms * min(columns.stop - columns.start, row.agents)
     few = min(limit, max(1, MOST_NUMBERS // cells))
     for phase in range(after + 1, min(after + few, row.phase) + 1):
@@ -267,8 +274,8 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     shown, policy = last if phase is None else phase, policy_of(transaction, row)
     after = latest_phase(row) if phase is None else phase
-    state, statuses = _phase(transaction, row, after)[0], _arm_statuses(transaction, row, policy, after)
-    ends = policy.ends(state, STOPPED.get(row.stage) if shown == last else None)
+    state = _phase(transaction, row, after)[0]
+    statuses, ends = _statuses(transaction, row, policy, after, latest=shown == last)
     change = _estimated(transaction, row, study, state, shown, columns).change if shown else None
     return answers.Findings(
         study=row.id,
@@ -295,15 +302,8 @@ def _outcomes(
     plan = phases.plan_of(transaction, row.id, row.phase)
     if not study.outcomes or plan is None:
         return []
-    question = studies.question(transaction, row.id)
-    trial = Trial(
-        id=row.id,
-        study=study,
-        stage=row.stage,
-        state=state,
-        plan=plan,
-        origin=None if question is None else studies.created(transaction, row),
-        arms_withdrawn={} if question is None else question.withdrawn,
+    trial = replace(
+        studies.without_reports(transaction, row, state=state, plan=plan),
         outcomes_past=tuple(phases.read_outcomes(transaction, row.id, study, phase) for phase in range(1, last + 1)),
         verdicts=phases.verdicts(transaction, row.id),
     )
@@ -383,7 +383,7 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) ->
     agents = []
     if last and row.agents > 1:
         found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
-        ends = policy.ends(latest_state(transaction, row), STOPPED.get(row.stage))
+        _, ends = _statuses(transaction, row, policy, latest_phase(row))
         own = study.problem.draws & study.problem.asks
         places = (place for place in range(len(study.agents))[columns] if own[place])
         agents = [_sensitivity(study, found, place, ends[place]) for place in places]

@@ -40,6 +40,7 @@ from parley.protocol.report_checks import Scatter
 from parley.protocol.sensitivity import Sensitivity
 from parley.rewards import Past
 from parley.system.killpoints import reached
+from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 
 if TYPE_CHECKING:
@@ -121,11 +122,12 @@ class RecordCache:
             64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
         )
         self.states: Cache[PhaseKey, tuple[State, Explanation]] = Cache(24)
-        # With the places of the agents that left.
-        self.arm_statuses: Cache[tuple[str, str, int, tuple[int, ...]], NDArray[np.str_]] = Cache(
-            24, weigh=lambda statuses: statuses.size, heaviest=1_000_000
-        )
+        # With the places of the agents that left, and how the study was stopped.
+        self.statuses: Cache[
+            tuple[str, str, int, tuple[int, ...], OutcomeStatus | None], tuple[NDArray[np.str_], list[OutcomeStatus]]
+        ] = Cache(24, weigh=lambda found: found[0].size, heaviest=1_000_000)
         self.scatters: Cache[PhaseKey, tuple[Scatter, ...]] = Cache(24)
+        self.warnings: Cache[PhaseKey, tuple[str, ...]] = Cache(24)
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)

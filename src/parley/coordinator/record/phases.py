@@ -4,6 +4,7 @@ and the policy's state between them.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam, func, select
@@ -381,15 +382,23 @@ def most_releases(transaction: Transaction, study: str) -> int:
 
 def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
     """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached."""
-    problem = study.problem
-    if not any(noise.watched for noise in (problem.noise, *(outcome.noise for outcome in problem.outcomes))):
-        return ()
-    found: tuple[Scatter, ...] = ()
-    for phase in range(1, decided + 1):
 
-        def made(phase: int = phase, before: tuple[Scatter, ...] = found) -> tuple[Scatter, ...]:
-            further = read_outcomes(transaction, row.id, study, phase)
-            return added_scatters(problem, totals_of(transaction, row, study, phase), further, before)
+    def made() -> tuple[str, ...]:
+        problem = study.problem
+        if not any(noise.watched for noise in (problem.noise, *(outcome.noise for outcome in problem.outcomes))):
+            return ()
+        found: tuple[Scatter, ...] = ()
+        for phase in range(1, decided + 1):
+            found = transaction.cache.scatters.get_or_compute(
+                (row.id, row.digest, phase), partial(_scatters, transaction, row, study, phase, found)
+            )
+        return data_warnings(study, found)
 
-        found = transaction.cache.scatters.get_or_compute((row.id, row.digest, phase), made)
-    return data_warnings(study, found)
+    return transaction.cache.warnings.get_or_compute((row.id, row.digest, decided), made)
+
+
+def _scatters(
+    transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int, before: tuple[Scatter, ...]
+) -> tuple[Scatter, ...]:
+    further = read_outcomes(transaction, row.id, study, phase)
+    return added_scatters(study.problem, totals_of(transaction, row, study, phase), further, before)

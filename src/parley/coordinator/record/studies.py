@@ -11,7 +11,8 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import assignments, documents, frozen, questions, reports, studies
 from parley.errors import StorageUnavailable
-from parley.protocol import Stage, StudyMessage
+from parley.policies import State
+from parley.protocol import Plan, Stage, StudyMessage, Trial
 from parley.protocol.codec import read_json, sha256
 from parley.protocol.events import AskedAnew, read_event
 from parley.protocol.lost_sites import ask_anew
@@ -229,6 +230,24 @@ def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tup
     """agent -> since which phase, why and when."""
     query = sa.select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
     return {row.agent: row for row in transaction.execute(query)}
+
+
+def without_reports(transaction: Transaction, row: StudyRow, *, state: State, plan: Plan) -> Trial:
+    """A study as the protocol's value, but for what is in of any phase: the question in force, and who is frozen."""
+    last = question(transaction, row.id)
+    return Trial(
+        id=row.id,
+        study=message(transaction, row),
+        stage=row.stage,
+        state=state,
+        plan=plan,
+        frozen=frozenset(frozen_agents(transaction, row.id)),
+        closed_early=row.closed_early,
+        origin=None if last is None else created(transaction, row),
+        leaves=frozenset() if last is None else frozenset(last.left),
+        arms_opened={} if last is None else last.opened,
+        arms_withdrawn={} if last is None else last.withdrawn,
+    )
 
 
 def _document(transaction: Transaction, study: str, kind: str) -> str | None:

@@ -156,20 +156,9 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
     taken = phases.reports_of(transaction, row.id, row.phase)
     held = phases.held(transaction, row.id, row.phase)
-    last = studies.question(transaction, row.id)
-    trial = Trial(
-        id=row.id,
-        study=study,
-        stage=row.stage,
-        state=state,
-        plan=plan,
+    trial = replace(
+        studies.without_reports(transaction, row, state=state, plan=plan),
         reports={agent: found.report for agent, found in taken.items()},
-        frozen=frozenset(studies.frozen_agents(transaction, row.id)),
-        closed_early=row.closed_early,
-        origin=None if last is None else studies.created(transaction, row),
-        leaves=frozenset() if last is None else frozenset(last.left),
-        arms_opened={} if last is None else last.opened,
-        arms_withdrawn={} if last is None else last.withdrawn,
         past=None,
         held={one.agent: Held(one.digest, one.why) for one in held if one.refused is None},
         refused=frozenset(one.digest for one in held if one.refused is not None),
