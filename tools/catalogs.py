@@ -1,9 +1,10 @@
 """The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
 
 `messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
-`ngettext` and `Translatable` of `parley.text.translation`. The catalog of an audience has those with a researcher's
-word, that of a language those of the page of a site, that of both those with both. A message that is new comes without
-a translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves all catalogs.
+`ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those with a
+researcher's word, that of a language those of the page of a site, that of both those with both. A message that is new
+comes without a translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves
+all catalogs.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.dashboard.render import SPOKEN
+from parley.policies.base import CLAIM, NO_GUARANTEE
 from parley.protocol import EVENTS
-from parley.protocol.certificate import ADJUSTED, WITHDRAWN
-from parley.protocol.report_checks import CLOSING_REASONS, VOIDS, WARNED
+from parley.protocol.certificate import ADJUSTED, REMAIN, WITHDRAWN
+from parley.protocol.lost_sites import ASKED_ANEW
+from parley.protocol.report_checks import CLOSING_REASONS, OVERDISPERSED, SKEWED, UNEQUAL, VOIDS, WARNED
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
-from parley.text.translation import AUDIENCES, FOLDER
+from parley.text.translation import AUDIENCES, FOLDER, phrases
 
 SRC = FOLDER.parents[1]
 VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # of a message
 TEMPLATE = FOLDER / "messages.pot"
 SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
+TEMPLATES = (".html", ".md")
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
 # What an audience does not call so: it has words of its own for every message with one of these.
 RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent|mixed means?|bets?"
@@ -41,15 +45,24 @@ KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the st
 OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base.html")
 # And those of the dashboard's pages that are in every language.
 SPOKEN_FILES = ("dashboard/render.py", "dashboard/pages/access.py", *(f"dashboard/templates/{one}" for one in SPOKEN))
+# And sentences of lower rooms that these pages, reports and dossiers show.
+SHOWN_SENTENCES = (
+    "settings.py", "text/status.py", "text/translation.py", "policies/", "weight_map.py", "experiments/report_kit/",
+    "protocol/certificate.py", "protocol/corrections.py", "protocol/events.py", "protocol/lost_sites.py",
+    "protocol/outcome_findings.py", "protocol/report_checks.py",
+)  # fmt: skip
 
 
 # Rows of tables that are shown to people, marked by being there.
 REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
     "text/status.py": [status.description for status in OutcomeStatus],
+    "text/translation.py": phrases(),
+    "policies/base.py": [CLAIM, NO_GUARANTEE],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
-    "protocol/certificate.py": [WITHDRAWN, ADJUSTED],
-    "protocol/report_checks.py": [*WARNED, VOIDS],
+    "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN],
+    "protocol/lost_sites.py": [ASKED_ANEW],
+    "protocol/report_checks.py": [*WARNED, VOIDS, UNEQUAL, SKEWED, OVERDISPERSED],
     "site/pages.py": list(CLOSING_REASONS.values()),
 }
 
@@ -58,9 +71,9 @@ def extracted() -> Catalog:
     """Every message of the product, with the files that have it."""
     made = Catalog(charset="utf-8")
     for path in sorted(SRC.rglob("*")):
-        if path.suffix != ".html" and not (path.suffix == ".py" and b"translation import" in path.read_bytes()):
+        if path.suffix not in TEMPLATES and not (path.suffix == ".py" and b"translation import" in path.read_bytes()):
             continue
-        method, options = ("jinja2.ext:babel_extract", JINJA) if path.suffix == ".html" else ("python", {})
+        method, options = ("jinja2.ext:babel_extract", JINJA) if path.suffix in TEMPLATES else ("python", {})
         place = path.relative_to(SRC).as_posix()
         for _, message, _, _ in extract_from_file(method, path, keywords=SHOWN, options=options):
             made.add(message, locations=[(place, 0)])
@@ -91,9 +104,8 @@ def belongs(name: str, message: Message) -> bool:
     if not audience or audience not in AUDIENCES:
         language, audience = name, ""
     spoken = not audience or any(not_said(audience, form) for form in forms(message))
-    return spoken and (
-        not language or any(place.startswith((*OF_SITES, *SPOKEN_FILES)) for place, _ in message.locations)
-    )
+    shown = (*OF_SITES, *SPOKEN_FILES, *SHOWN_SENTENCES)
+    return spoken and (not language or any(place.startswith(shown) for place, _ in message.locations))
 
 
 def names() -> list[str]:

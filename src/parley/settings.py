@@ -170,8 +170,9 @@ class Setting(Key):
         if isinstance(value, tuple):  # names
             value = ", ".join(value)
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
-        span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
-        shown = f"{value:,}" if type(value) is int and "{value}" in self.sentence else value
+        one, two = Translatable("{0:,.10g}", low), Translatable("from {0:,.10g} to {1:,.10g}", low, high)
+        span = one if low == high else two
+        shown = Translatable("{0:,}", value) if type(value) is int and "{value}" in self.sentence else value
         return Translatable(self.sentence, value=shown, span=span)
 
 

@@ -7,6 +7,8 @@ import re
 import pytest
 from tools import catalogs
 
+from parley.policies.base import CLAIM, RIGHT_WITHIN
+from parley.protocol.certificate import WITHDRAWN
 from parley.settings import SETTINGS
 from parley.study import parse_study
 from parley.text import translation
@@ -124,6 +126,21 @@ def test_what_was_made_before_its_reader_was_known_carries_its_message_and_its_v
     assert translated(whole) == whole
     assert whole.contains("if rewards stay as they are")
     assert not whole.contains("arm")
+
+
+def test_what_a_certificate_has_as_plain_text_is_translated_with_it():
+    """Of 12.5 % missing: its message has been stored with these words as a value, and stays as it was."""
+    shares = "12.5 % of A, twice daily, 3 % of B"
+    told = Translatable(WITHDRAWN, shares, 12.0, Translatable(CLAIM, RIGHT_WITHIN.format("0.05"), 0.95))
+    stored = json.loads(json.dumps(told.to_json()))
+    with reading("trial", "de"):
+        assert translated(Translatable.from_json(stored)) == (
+            "entfallen, da 12,5 % von A, twice daily, 3 % von B in den Berichten fehlen und die Studie 12 % einer "
+            "Behandlung zulässt; wären sie da gewesen: alle Antworten richtig innerhalb von 0,05 mit "
+            "Wahrscheinlichkeit mindestens 0,95"
+        )
+        assert translated(Translatable("{0}: {1:,}", "right", 1234.5)) == "right: 1.234,5"  # a name, and a number
+    assert translated(told) == told
 
 
 @pytest.mark.usefixtures("french")

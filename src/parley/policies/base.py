@@ -22,9 +22,8 @@ from parley.errors import InvalidInput
 from parley.policies.between import without_share
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.formatting import plural
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import Translatable, joined
+from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT
 from parley.weight_map import halfway
@@ -34,6 +33,8 @@ OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
 # Guarantees of a special kind, by which a page tells them from others.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
+CLAIM = "all answers {0} with probability at least {1:g}"
+RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=CLAIM)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,8 +164,8 @@ class Policy(ABC):
 
     def claim(self, probability: float) -> str:
         """The guarantee, with this probability where it has one; only asked where the class says that it is proven."""
-        right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
-        return Translatable("all answers {0} with probability at least {1:g}", right, probability)
+        right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
+        return Translatable(CLAIM, right, probability)
 
     @property
     def bounds_errors(self) -> bool:
@@ -198,10 +199,19 @@ class Policy(ABC):
         looks, size = self.planned_looks, self.largest_size
         parts: list[str] = []
         if self.problem.max_rounds is not None:
-            parts.append(f"at most {plural(self.problem.max_rounds, 'look')}")
+            most = self.problem.max_rounds
+            parts.append(
+                Translatable("at most {0:,} look", most) if most == 1 else Translatable("at most {0:,} looks", most)
+            )
         elif looks is not None:
-            planned = f"{plural(looks, 'look is', 'looks are')} planned, the first phase included"
-            parts.append(f"{planned}, and further looks follow where the last planned one does not suffice")
+            one, many = Translatable("{0:,} look is planned", looks), Translatable("{0:,} looks are planned", looks)
+            parts.append(
+                Translatable(
+                    "{0}, the first phase included, and further looks follow where the last planned one does not "
+                    "suffice",
+                    one if looks == 1 else many,
+                )
+            )
         if size is not None:
             parts.append(Translatable("never more than {0:,} samples, whatever the truth", size))
         return joined("; ", parts) if parts else ""

@@ -21,12 +21,14 @@ from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.system.once import once
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
     "released": (1.0, "sqrt(log T / (M F(p))), as in its authors' released code: NO GUARANTEE"),
 }
+CLAIMS = {name: phrase(f"radius {words}") for name, (_, words) in RADII.items()}
+RIGHT_IN_TIME = phrase("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
 LAST_EFFORT = 60  # doublings: no horizon is that long
 
 
@@ -46,7 +48,7 @@ class PfUcb(Playing):
         personalization(self.problem, self.name)
 
     def claim(self, probability: float) -> str:  # noqa: ARG002
-        return f"radius {RADII[self.radius][1]}"
+        return CLAIMS[self.radius]
 
     @property
     def alpha(self) -> float:
@@ -122,7 +124,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
         EvidenceRacing.__post_init__(self)
 
     def claim(self, probability: float) -> str:  # noqa: ARG002
-        return self._noted("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
+        return self._noted(RIGHT_IN_TIME)
 
     @property
     def line(self) -> float:

@@ -28,14 +28,14 @@ from parley.policies.base import (
 )
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import share
 
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
 THRESHOLDS = {
     "paper": "time-uniform, delta-correct (Lemma 2 of the paper)",
-    "heuristic": "the authors' experimental threshold: NO GUARANTEE on the error",
+    "heuristic": phrase("the authors' experimental threshold: NO GUARANTEE on the error", of=NO_GUARANTEE),
 }
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
 ENDLESS = 2**53  # draws

@@ -16,24 +16,39 @@ from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.report_checks import VOIDS, too_many_voids
 from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
-from parley.text.formatting import plural
+from parley.text.formatting import number
 from parley.text.status import OutcomeStatus, overall
-from parley.text.translation import Translatable, joined, messages_of
+from parley.text.translation import Translatable, joined, messages_of, phrase
 from parley.totals import Totals
 from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # that a sentence names
+REMAIN = "{0}{1}: what is listed are the candidates that remain, not answers (for them: {2})"
 WHY = {
-    OutcomeStatus.CANCELLED: "stopped early",
-    OutcomeStatus.EXHAUSTED: "the budget came first",
+    OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
+    OutcomeStatus.EXHAUSTED: phrase("the budget came first", of=REMAIN),
     OutcomeStatus.BLOCKED: Translatable("a site is gone"),
-    OutcomeStatus.OPEN: "not over yet",
+    OutcomeStatus.OPEN: phrase("not over yet", of=REMAIN),
 }
+WITHOUT = phrase(" for {0}", of=REMAIN)
+GONE = phrase("; {0} left and has no answer: the others were re-weighed without it")
+CORRECTED = (
+    phrase("; {0} report was corrected after the decision, and this is about the numbers that were decided on"),
+    phrase("; {0} reports were corrected after the decision, and this is about the numbers that were decided on"),
+)
 WITHDRAWN = (
     "withdrawn, since {0} are missing from the reports and the study allows {1:.3g} % of an arm; had they been there: "
     "{2}"
 )
+IN_PART = phrase(" are missing from the reports: it holds if that does not depend on their outcomes")
+SHARE = "{0} % of {1}"
+# Of several arms: "12 % of A, 3 % of B".
+SHARES = [
+    phrase(words, of=template)
+    for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
+    for words in (SHARE + ", {2}", SHARE)
+]
 ADJUSTED = "{0}; outcomes are adjusted for {1}, which needs arms that are assigned at random whatever that is"
 
 
@@ -62,13 +77,8 @@ def issue_certificate(
     guarantee, gone = trial.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
     if not end.answered:
         without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
-        who = "" if end is OutcomeStatus.CANCELLED else f" for {', '.join(without)}"
-        guarantee = Translatable(
-            "{0}{1}: what is listed are the candidates that remain, not answers (for them: {2})",
-            WHY[end],
-            who,
-            guarantee,
-        )
+        who = "" if end is OutcomeStatus.CANCELLED else WITHOUT.format(", ".join(without))
+        guarantee = Translatable(REMAIN, WHY[end], who, guarantee)
     for alarm in sorted(trial.verdicts):
         if alarm.verdict == "stopped":
             guarantee += Translatable(
@@ -81,7 +91,7 @@ def issue_certificate(
                 "; an alarm of the guardrail {1} on {0} stands, and nobody withdrew the arm", alarm.arm, alarm.guardrail
             )
     if gone:
-        guarantee += f"; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
+        guarantee += GONE.format(", ".join(gone))
     answered = [name in ends and ends[name].answered for name in study.agents]
     maps = tuple(one.to_json() for one in weight_maps(study.problem, np.asarray(state.answers), answered))
     corrected = [one.report for one in trial.corrections]
@@ -91,8 +101,7 @@ def issue_certificate(
         warnings = (*warnings, Translatable(VOIDS, voided, drawn + voided))
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     if trial.corrections:
-        some = plural(len(trial.corrections), "report was", "reports were")
-        guarantee += f"; {some} corrected after the decision, and this is about the numbers that were decided on"
+        guarantee += CORRECTED[len(trial.corrections) > 1].format(number(len(trial.corrections)))
     if study.problem.covariate is not None:
         guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
     # The estimates, by far the most of it, have None already where there is no number.
@@ -263,13 +272,12 @@ def _as_far_as_complete(
     )
     if not worst:  # only of arms that were withdrawn, and about which nothing is claimed
         return guarantee
-    shown = ", ".join(f"{100 * share:.3g} % of {arm}" for share, arm in worst[:MOST_ARMS])
+    shown = ", ".join(SHARE.format(f"{100 * share:.3g}", arm) for share, arm in worst[:MOST_ARMS])
     shown += Translatable(" and some of {0} more arms", len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
     limit = trial.study.problem.most_missing
     if worst[0][0] > limit:
         return Translatable(WITHDRAWN, shown, 100 * limit, guarantee)
-    condition = " are missing from the reports: it holds if that does not depend on their outcomes"
-    return joined("; ", [guarantee, shown + condition])
+    return joined("; ", [guarantee, shown + IN_PART])
 
 
 def _added(missing: Sequence[Rows]) -> Rows:

@@ -26,13 +26,14 @@ from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
 from parley.system.once import once
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 
-STANDS = (
+STANDS = phrase(
     "what the recorded phases would give with the corrected numbers in the place of those that were decided on, along "
     "the plans as they were; decisions and answers stand as they were taken"
 )
+WITHOUT_ERROR = phrase(STANDS + ". No error probability goes with it: ")
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
@@ -133,7 +134,7 @@ class Reading:
     def meaning(self) -> str:
         """What it is, and under which condition it may be believed."""
         if (why := not_reweighable(self.trial.study)) is not None:
-            return f"{STANDS}. No error probability goes with it: " + why
+            return WITHOUT_ERROR + why
         return STANDS + Translatable(
             ". Its error probability is that of the study if the corrected numbers are the rewards that were "
             "drawn, and if it does not depend on them which reports were looked into again; the certificate claims none"

@@ -245,8 +245,9 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
         values = {"arm": self.arm, "guardrail": self.guardrail, "phase": self.phase}
         if self.verdict == "cleared":
             return Translatable("{arm} is cleared by the guardrail {guardrail}, in phase {phase}", **values)
-        words = "the guardrail {guardrail} raised an alarm on {arm}, in phase {phase}: withdraw it"
-        return Translatable(words, **values)
+        return Translatable(
+            "the guardrail {guardrail} raised an alarm on {arm}, in phase {phase}: withdraw it", **values
+        )
 
 
 class Paused(_Event, tag="parley/event/paused/1"):

@@ -24,7 +24,7 @@ from parley.errors import InvalidInput
 from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import mixing_weights, real_array
 
@@ -36,6 +36,8 @@ ASKED_ANEW = (
     "the question is asked anew, {how}. Of any question asked anew, whatever was changed and why: {anew}. Of what this "
     "study ends with, asked anew or not: {either}"
 )
+BOTH_CHANGED = phrase("with other weights and without {0}", of=ASKED_ANEW)
+OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase("without {0}", of=ASKED_ANEW)
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
@@ -189,12 +191,13 @@ def guarantee_under(
     """
     policy, delta = created.make_policy(), created.problem.delta
     guarantee = policy.guarantee
-    how = ["with other weights"] if weights != created.weights else []
-    how += [f"without {', '.join(sorted(withdrawn))}"] if withdrawn else []
-    if how and policy.bounds_errors:
+    template = (BOTH_CHANGED if withdrawn else OTHER_WEIGHTS) if weights != created.weights else FEWER_ARMS
+    if (withdrawn or weights != created.weights) and policy.bounds_errors:
         # One delta each is for the original question, those with other weights, and those without some arms.
         either = policy.claim(max(1 - (3 if withdrawn else 2) * delta, 0.0))
-        guarantee = Translatable(ASKED_ANEW, how=" and ".join(how), anew=guarantee, either=either)
+        guarantee = Translatable(
+            ASKED_ANEW, how=template.format(", ".join(sorted(withdrawn))), anew=guarantee, either=either
+        )
     reason = Translatable(", if the reason to open {0} is not in these rewards", ", ".join(sorted(opened)))
     return guarantee + (reason if opened else "")
 

@@ -33,7 +33,7 @@ from parley.rewards.plausibility import (
     skewed,
 )
 from parley.settings import StudySettings
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
@@ -69,6 +69,12 @@ OVERDISPERSED = (
     'kind = "gaussian" with an unknown scale allows for it'
 )
 UNSOUND = "the guarantee does not hold"
+STATED = [
+    phrase(f" {{0}} times the stated scale; {scale} {verdict}")
+    for scale in ("what", "{1}")
+    for verdict in (SMALL, LARGE)
+]
+UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, OVERDISPERSED)]
 OF_OUTCOME = "{outcome}: {warning}"
 # What scatters or is skewed: templates that audiences word in their own way.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards scatter by about", "the rewards of {agent} scatter by about"

@@ -6,7 +6,8 @@ is looked up in the next one: (language, audience), then language, then audience
 
 Values stand in a message as `%(name)s`, a per cent sign as `%%`. Lower rooms make sentences before anybody knows who
 reads them: as `Translatable`, which is the English text and also carries its message (the template, with values as
-`{name}`) and the values. Pages show it `translated`. What is stored keeps both beside the text: `messages_of`.
+`{name}`) and the values. Pages show it `translated`. What is stored keeps both beside the text: `messages_of`. Words
+of ours that are stored as plain text among such values are a `phrase`: they are recognised when they are shown.
 """
 
 import io
@@ -17,11 +18,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
+from numbers import Real
 from pathlib import Path
+from string import Formatter
 from typing import Any, Self
 
 from parley.errors import needs
 
+PLAIN_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?")
 FOLDER = Path(__file__).parent / "catalogs"
 AUDIENCES = ("trial", "experiment", "bandit")  # one catalog each, except bandit: messages are in its words
 LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of a site's page
@@ -84,12 +88,27 @@ def figure(value: float) -> str:
     >>> figure(1200), figure(0.1 + 0.2)
     ('1,200', '0.3')
     """
-    short = float(f"{value:.10g}")
-    if language() == "en":
-        return f"{short:,.10g}"
-    from babel.numbers import format_decimal
+    return localized(f"{float(f'{value:.10g}'):,.10g}")
 
-    return format_decimal(short, locale=language(), decimal_quantization=False)
+
+def localized(number: str) -> str:
+    """A number as Python writes it, with the separators of the reader's language.
+
+    >>> with reading("bandit", "de"):
+    ...     localized("-1,234.50")
+    '-1.234,50'
+    """
+    if language() == "en":
+        return number
+    signs = _separators(language())
+    return re.sub("[,.]", lambda found: signs[found[0]], number)
+
+
+@cache
+def _separators(language: str) -> dict[str, str]:
+    from babel.numbers import get_decimal_symbol, get_group_symbol
+
+    return {",": get_group_symbol(language), ".": get_decimal_symbol(language)}
 
 
 class Translatable(str):
@@ -176,6 +195,28 @@ def messages_of(texts: Iterable[str]) -> dict[str, Any]:
     return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
 
 
+_phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}  # message, or "" for any -> fragments, as patterns
+
+
+def phrase(template: str, *, of: str = "") -> str:
+    """A fragment that is stored as plain text, within sentences made from the message `of`, or anywhere.
+
+    What people are called must never be taken for it: one of a word or two names its message.
+
+    >>> with_tea = phrase("with {0} of tea", of="made {how}")
+    >>> translated(Translatable("made {how}", how=with_tea.format("2.5 l")))
+    'made with 2.5 l of tea'
+    """
+    parts = [re.escape(text) + ("" if name is None else "(.+?)") for text, name, _, _ in Formatter().parse(template)]
+    _phrases.setdefault(of, []).append((re.compile("".join(parts)), template))
+    return template
+
+
+def phrases() -> list[str]:
+    """Every phrase, for the catalogs."""
+    return sorted({template for some in _phrases.values() for _, template in some})
+
+
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
     """A text in the reader's words, if it is translatable or if `messages` has its message.
 
@@ -186,9 +227,39 @@ def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
     """
     if not isinstance(text, Translatable):
         found = (messages or {}).get(text)
-        return text if found is None else translated(Translatable.from_json(found))
-    values = {key: translated(value) if isinstance(value, str) else value for key, value in text.values.items()}
-    return _active.get().catalogs.gettext(text.message).format(*_positional(values), **_named(values))
+        return _phrased(text) if found is None else translated(Translatable.from_json(found))
+    values = {key: _value(value, text.message) for key, value in text.values.items()}
+    return _LOCALIZED.vformat(_active.get().catalogs.gettext(text.message), _positional(values), _named(values))
+
+
+def _value(value: Any, message: str) -> Any:
+    """A value of a message, in the reader's words if it is a text of ours."""
+    if not isinstance(value, str):
+        return value
+    return translated(value) if isinstance(value, Translatable) else _phrased(value, message)
+
+
+def _phrased(text: str, *messages: str) -> str:
+    """A plain text in the reader's words, if it is a phrase of these messages or of any."""
+    for pattern, template in (one for message in (*messages, "") for one in _phrases.get(message, ())):
+        if (found := pattern.fullmatch(text)) is not None:
+            values = [
+                localized(one) if PLAIN_NUMBER.fullmatch(one) else _phrased(one, template, *messages)
+                for one in found.groups()
+            ]
+            return _active.get().catalogs.gettext(template).format(*values)
+    return text
+
+
+class _Localized(Formatter):
+    """`str.format`, with numbers as the reader's language writes them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        shown = format(value, format_spec)
+        return localized(shown) if isinstance(value, Real) and not isinstance(value, bool) else shown
+
+
+_LOCALIZED = _Localized()
 
 
 @cache

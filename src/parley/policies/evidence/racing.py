@@ -25,13 +25,14 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, 
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import PhaseContrasts
 from parley.system.once import once
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
 ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
+LOG_EVIDENCE = phrase("log evidence ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,7 +480,7 @@ class EvidenceRacing(Elimination):
             mixed_means=self.problem.mixed(state.means),
             score=score,
             line=self.line,
-            words="log evidence " + words,
+            words=LOG_EVIDENCE + words,
         )
 
     def _shown(self, state: Wealth) -> FloatArray:

@@ -21,7 +21,7 @@ from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import Translatable
+from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
@@ -30,6 +30,7 @@ LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_ga
 FIRST_LINE = 11.5
 USUAL_HORIZON = 10**6  # longer ones are worth another round or two
 FIRST_SHARE = 0.25  # of the horizon: the first phase takes no more
+BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
 # What `rounds` stands for: precision, growth (of what exploration costs), optimism, caution; and the growth in time.
 REGRET_TEMPERS = {
@@ -83,7 +84,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
             above_zero(f"policy.{key}", value)
 
     def claim(self, probability: float) -> str:  # noqa: ARG002
-        return self._noted("the expected regret of wrong answers is bounded, whatever the gaps are")
+        return self._noted(BOUNDED_REGRET)
 
     @property
     def line(self) -> float:
