@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -489,6 +491,48 @@ def test_the_live_demo_decides_like_the_simulator():
     assert result["correct"]
     assert result["verification"]["sound"]
     assert any("ruled out" in line for line in said)
+
+
+TIED = """
+arms = ["a", "b", "c"]
+agents = 2
+tolerance = 0.4
+largest_gap = 6.0
+[truth]
+means = [[0.5, 0.5], [0.51, 0.49], [-3.0, -3.0]]
+"""
+
+
+def test_the_live_demo_stays_open_until_it_is_interrupted_and_judges_by_the_tolerance(tmp_path):
+    file = tmp_path / "tied.toml"
+    file.write_text(TIED)
+    arguments = ["demo", "--live", "--keep-open", "--study", str(file), "--seed", "2"]
+    with subprocess.Popen([sys.executable, "-m", "parley", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        said = []
+        for line in process.stdout:
+            said.append(line.strip())
+            if line.startswith("The dashboard stays open"):
+                break
+        whole = "\n".join(said)
+        address, study = re.search(r"dashboard: (http://127\.0\.0\.1:\d+)/studies/(\S+)", whole).groups()
+        token = re.search(r"with this token: (\S+)", whole).group(1)
+        with httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}) as client:
+            assert client.get(f"/v1/studies/{study}").json()["stage"] == "finished"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    assert "Every agent has its answer, and all are within 0.4 of the best." in whole
+    with httpx2.Client(base_url=address) as client, pytest.raises(httpx2.TransportError):
+        client.get("/healthz")
+
+
+def test_a_live_demo_without_the_server_says_which_extra_it_needs():
+    without = "import sys; sys.modules['sqlalchemy'] = None; from parley.cli.main import run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", without, "demo", "--live"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "parley demo --live: found no package sqlalchemy" in done.stderr
+    assert "'.[server]'" in done.stderr
 
 
 GUARDED = """

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,11 @@ PATIENCE = 30.0  # seconds for its server to start
 @output_option("parley-demo.html")
 @click.option("--live", is_flag=True, help="A real coordinator and a process for every agent, on this machine.")
 @click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
+@click.option(
+    "--keep-open/--no-keep-open",
+    default=None,
+    help="With --live: keep the dashboard open afterwards, until Ctrl-C; default: in a terminal, unless --json.",
+)
 @click.option("--regret", is_flag=True, help="Play while learning: regret instead of samples, over 100,000 draws each.")
 @json_option
 def demo_command(
@@ -83,20 +89,24 @@ def demo_command(
     output: str,
     live: bool,
     db: str | None,
+    keep_open: bool | None,
     regret: bool,
     as_json: bool,
 ) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
     Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live a
-    real coordinator runs the study with agents that talk to it over HTTP; then its log is verified, and everything is
-    cleaned up.
+    real coordinator runs the study with agents that talk to it over HTTP, and its dashboard is open to you: sign in
+    with the token that is printed. Then its log is verified, and once you press Ctrl-C everything is cleaned up.
     """
     if live:
-        _show_live(study, seed=seed, db=db, as_json=as_json)
+        stays = sys.stdout.isatty() and not as_json if keep_open is None else keep_open
+        _show_live(study, seed=seed, db=db, as_json=as_json, keep_open=stays)
         return
     if db is not None:
         raise InvalidInput("--db", found=db, allowed="only with --live")
+    if keep_open is not None:
+        raise InvalidInput("--keep-open", found="no --live", allowed="only with --live")
     checked_output(output)
     if replications < 1:
         raise InvalidInput("--replications", found=replications, allowed="at least 1")
@@ -300,13 +310,16 @@ def run_live(
     seed: int = 0,
     db: str | None = None,
     notify: Callable[[str], None] = lambda _: None,
+    afterwards: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run a study live, with simulated arms, until its answer; returns the certificate, the board and the verification.
 
     `study_file` needs a [truth]; left out, it is the paper's instance. `db` may be a PostgreSQL address; left out, an
-    SQLite file that is removed afterwards with everything else.
+    SQLite file that is removed afterwards with everything else. `afterwards` gets the result while the server still
+    serves its dashboard.
     """
-    with needs("agent", "a live demo"):
+    with needs("server", "parley demo --live"):  # its client is one of the server's packages too
+        import parley.service.server  # noqa: F401
         from parley.agent.client import Client
     from parley.protocol import StudyMessage
 
@@ -324,6 +337,8 @@ def run_live(
         notify(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
         body = {"id": f"live-{os.urandom(4).hex()}", "study": StudyMessage.of(study).to_json()}
         made = _patiently(lambda: client.request("POST", "studies", json=body))
+        notify(f"dashboard: {client.server}/studies/{made['id']}")
+        notify(f"sign in there with this token: {token}")
         for place, agent in enumerate(study.problem.sites):
             body = {"role": "agent", "study": made["id"], "agent": agent}
             secret = client.request("POST", "tokens", json=body)["token"]
@@ -334,7 +349,9 @@ def run_live(
             )
             notify(f"agent process started: {agent}")
         last = _follow(client, made["id"], notify)
-        return _result(client, made["id"], last, study)
+        result = _result(client, made["id"], last, study)
+        afterwards(result)
+        return result
 
 
 def _patiently(call: Callable[[], Any]) -> Any:
@@ -368,32 +385,46 @@ def _follow(client: Any, study: str, notify: Callable[[str], None]) -> dict[str,
 
 def _result(client: Any, study: str, last: dict[str, Any], file: Study) -> dict[str, Any]:
     certificate, instance = client.request("GET", "studies", study, "certificate"), file.require_truth()
-    problem = instance.problem
+    problem, usual = instance.problem, OutcomeStatus.DECIDED if certificate["complete"] else OutcomeStatus.OPEN
+    ends = {name: OutcomeStatus((certificate.get("ends") or {}).get(name, usual)) for name in problem.askers}
+    right = all(  # the demo knows the truth; the coordinator did not
+        instance.good[problem.arms.index(arm), problem.agents.index(agent)]
+        for agent, end in ends.items()
+        if end.answered
+        for arm in certificate["answers"][agent]
+    )
     return {
         "study": study,
         "stage": last["stage"],
         "phases": certificate["phases"],
         "samples": certificate["samples"],
         "answers": certificate["answers"],
-        "correct": all(  # the demo knows the truth; the coordinator did not
-            instance.best[problem.arms.index(arm), problem.agents.index(agent)]
-            for agent, arms in certificate["answers"].items()
-            for arm in arms
-        ),
+        "correct": right,
+        "ending": demo.ending(problem, list(ends.values()), right=right),
         "dropped_in": client.request("GET", "studies", study, "board")["dropped_in"],
         "guarantee": certificate["guarantee"],
         "verification": client.request("POST", "studies", study, "verify"),
     }
 
 
-def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool) -> None:
+def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool, keep_open: bool) -> None:
     """Run a study live and show the phases as they come, the answers, the verified log."""
-    if as_json:
-        print_json(run_live(study, seed=seed, db=db))
-        return
-    result = run_live(study, seed=seed, db=db, notify=say)
+
+    def show(result: dict[str, Any]) -> None:
+        print_json(result) if as_json else _tell_live(result)
+        if keep_open:
+            notify("The dashboard stays open. Press Ctrl-C to end it.")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
+
+    notify = (lambda text: click.echo(text, err=True)) if as_json else say
+    run_live(study, seed=seed, db=db, notify=notify, afterwards=show)
+
+
+def _tell_live(result: Mapping[str, Any]) -> None:
     title = f"Answers after {plural(result['phases'], 'phase')} and {plural(result['samples'], 'sample')}"
-    show_table(title, ("agent", "best arms"), [(name, ", ".join(arms)) for name, arms in result["answers"].items()])
+    show_table(title, ("agent", "answer"), [(name, ", ".join(arms)) for name, arms in result["answers"].items()])
+    say(f"{result['ending']}.")
     check = result["verification"]
     verdict = "verified" if check["sound"] else f"NOT SOUND: {check['problem']}"
     say(f"Log of {plural(check['records'], 'record')}: {verdict}. Guarantee: {result['guarantee']}.")

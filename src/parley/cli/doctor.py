@@ -23,7 +23,7 @@ from parley.text.formatting import plural
 # Makefile's business.
 EXTRAS = {
     "": "bounds, simulate, plan, analyze, demo, audit-policy, verify FILE",
-    "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
+    "server": "serve, demo --live, admin init, backup and restore, verify --db",
     "agent": "agent, the rest of admin, verify --server",
     "site": "site",
     "sql": "agent --source sql: and parquet:; analyze and [truth] data with Parquet or Excel",

@@ -194,7 +194,9 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
         if case is None:
             return BoardCell(status=found, dropped_in=dropped_in[arm][agent], share=0.0, interval="")
         score = case.score[arm][agent]
-        share = min(max((score or 0.0) / case.line, 0.0), 1.0)
+        full = is_full(score, case.line)
+        # Together, evidence may come within a hair of the line and stay there: 100 % is what rules an arm out.
+        share = 1.0 if full else min(max((score or 0.0) / case.line, 0.0), 0.99)
         mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
         return BoardCell(
             status=found,
@@ -202,7 +204,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
             share=share,
             interval=ranged(mean, low, high, unit=unit),
             early=says_nothing(low, high, rates=status.rates, largest_gap=largest_gap),
-            enough=enough if is_full(score, case.line) else "",
+            enough=enough if full else "",
             leads=board.arms[arm] in leaders,
         )
 
