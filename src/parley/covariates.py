@@ -74,10 +74,17 @@ class Covariate:
         learned = np.clip(slopes.theta, -self.largest, self.largest)
         return np.where(np.isnan(x0), 0.0, learned), x0
 
-    def reported(self, slopes: Slopes, pairs: Pairs) -> tuple[Totals, Slopes]:
-        """What sites report of a phase, `(..., arm, agent)`, and their updated slopes."""
+    def reported(self, slopes: Slopes, pairs: Pairs, then: Slopes | None = None) -> tuple[Totals, Slopes]:
+        """What sites report of a phase, `(..., arm, agent)`, and their updated slopes.
+
+        People who were assigned for the phase while the one before it waited for outcomes are adjusted as that one was,
+        by the slopes known `then`: their first outcomes may come before its last ones.
+        """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
+        if pairs.between is not None:
+            assert then is not None
+            totals = replace(totals, between=pairs.between.adjusted(*self.fixed(then)))
         if not self.learns:
             return totals, after
         left = pairs.left(theta, self.fixed(after)[0])[..., None, :]
@@ -134,6 +141,7 @@ class Pairs:
     xx: FloatArray
     xy: FloatArray
     yy: FloatArray
+    between: Pairs | None = None  # of the people who came before the phase and belong to it: a stratum of their own
 
     @classmethod
     def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
@@ -145,7 +153,9 @@ class Pairs:
 
     def __getitem__(self, index: Any) -> Pairs:
         """A part of the arrays, by NumPy's indexing rules."""
-        return Pairs(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        some: dict[str, Any] = {name: None if part is None else part[index] for name, part in parts.items()}
+        return Pairs(**some)
 
     @property
     def column(self) -> Pairs:
@@ -228,7 +238,9 @@ class Slopes:
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 
     def added(self, pairs: Pairs) -> Slopes:
-        """The slopes with another phase `(..., arm, agent)` added."""
+        """The slopes with another phase `(..., arm, agent)` added: scatters are within its strata too."""
+        if pairs.between is not None:
+            return self.added(pairs.between).added(replace(pairs, between=None))
         known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
         mean = np.divide(x_sums, known, out=np.full(known.shape, np.nan), where=known > 0)
         large = pairs.xx + np.square(pairs.x_sums) / np.maximum(pairs.known, 1)

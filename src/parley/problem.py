@@ -92,16 +92,10 @@ class Problem(Tabular, StudySettings):
                 allowed = 'nothing, unless sites.between is "assign"'
                 raise InvalidInput("sites.most_between", found=self.most_between, allowed=allowed)
             return
-        reasons = {
-            "rho": "what their sums would release is not accounted for",
-            "covariate": "how their outcomes would be adjusted is not settled",
-        }
-        for name, why in reasons.items():
-            if getattr(self, name) is not None:
-                allowed = f'"outside" or "leading" with {SETTINGS[name].place}: {why}'
-                raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
-        if self.outcomes:
-            allowed = '"outside" or "leading" with [[outcomes]]: reports of people between phases have the primary one'
+        if self.rho is not None:
+            # A person would be in one release as before; but every stratum has noise of its own, and the plan, which
+            # is shortened by the share that they have of it, would promise more than both strata together tell.
+            allowed = '"outside" or "leading" with privacy.rho: two groups have twice the noise of one'
             raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
 
     def _check_outcomes(self) -> None:

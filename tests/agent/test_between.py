@@ -10,10 +10,12 @@ from tests.agent.test_site_page import Desk
 from tests.agent.test_worker import plan
 
 from parley.agent.journal import RulesSeen
+from parley.agent.outcomes import OutcomeRules
 from parley.agent.plans import NotYet
 from parley.agent.privacy import Disclosure, SitePolicy
 from parley.agent.site import Site
-from parley.errors import NotNow, WrongPlan
+from parley.covariates import Pairs, fixed_for
+from parley.errors import InvalidInput, NotNow, WrongPlan
 from parley.protocol.messages import BetweenTotals
 
 ASSIGNS = RulesSeen(between="assign", flexible=True)
@@ -224,3 +226,77 @@ def test_nobody_is_voided_of_whom_a_report_has_told(tmp_path):
         site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
         with pytest.raises(NotNow, match="nothing in it is voided"):
             site.void("p-6", reason="the wrong person", who="nurse N.")
+
+
+def test_their_outcomes_are_adjusted_as_the_phase_in_which_they_were_assigned(tmp_path):
+    """Their first outcome may be known before the phase is over: only what was fixed before the phase is free of it."""
+    rules = RulesSeen(between="assign", flexible=True, covariate="age")
+    ages = [30.0, 40.0, 50.0, 60.0, 70.0, 35.0, 45.0, 55.0, 65.0, 33.0, 44.0, 58.0]
+
+    def come(site, some):
+        return [site.assign(f"p-{number}", covariate=ages[number]) for number in some]
+
+    def values(site, some):
+        for number in some:
+            site.outcome(f"p-{number}", 1.0 + 0.1 * ages[number] + 0.01 * (-1) ** number)
+
+    with begun(tmp_path, rules=rules, most=3) as site:
+        come(site, range(8))
+        with pytest.raises(InvalidInput, match="age: found nothing"):
+            site.assign("p-8")
+        come(site, [8])
+        values(site, range(9))
+        told = site(first_phase())
+        asked = second_phase(told.ahead, draws=(1, 1), most=1)
+        site.begin(phase=2, plan=asked.plan, arms=ARMS, draws=asked.draws, between=asked.between, most_ahead=1)
+        come(site, [9, 10, 11])
+        values(site, [9, 10])
+        two = site(asked)
+        assert two.theta == site.people.phases[2].plan.theta != 0
+        early = sum(1.0 + 0.1 * ages[number] + 0.01 * (-1) ** number for number in (6, 7, 8))
+        assert sum(two.between.sums) == pytest.approx(early), "nothing was known of a slope when they came"
+        third = plan(phase=3, plan="d" * 64, draws=(1, 1), between=two.ahead)
+        site.begin(phase=3, plan=third.plan, arms=ARMS, draws=third.draws, between=third.between)
+        (given,) = (one for one in site.people.in_progress if one.key == "p-11")
+        value = 1.0 + 0.1 * ages[11] - 0.01
+        site.outcome("p-11", value)
+        for number, age in ((21, 40.0), (22, 50.0)):
+            site.assign(f"p-{number}", covariate=age)
+            site.outcome(f"p-{number}", 5.0)
+        three = site(third)
+        assert three.between.sums[given.arm] == value - two.theta * (ages[11] - two.x0)
+        assert three.theta != two.theta
+        slope = [Pairs.of(*site.people.pairs(site.people.phases[1]))]
+        strata = [site.people.phases[2].between, site.people.phases[2]]
+        slope += [Pairs.of(*site.people.pairs(book)) for book in strata]
+        assert (three.theta, three.x0) == fixed_for(rules.adjustment, slope), "they are known after their phase"
+
+
+def test_their_further_outcomes_are_told_with_them(tmp_path):
+    rules = RulesSeen(between="assign", flexible=True, outcomes=(OutcomeRules(name="harm"),))
+    with begun(tmp_path, rules=rules) as site:
+        filled(site, 9)
+        noted(site, range(8))
+        for number in range(6):
+            site.outcome(f"p-{number}", 0.0, outcome="harm")
+        told = site(first_phase())
+        assert told.between is None
+        site.outcome("p-6", 1.0, outcome="harm")
+        asked = second_phase(told.ahead)
+        site.begin(phase=2, plan=asked.plan, arms=ARMS, draws=asked.draws, between=asked.between)
+        filled(site, 2, 20)
+        noted(site, [20, 21])
+        for number in (20, 21):
+            site.outcome(f"p-{number}", 0.0, outcome="harm")
+        with pytest.raises(NotYet, match="0 people to assign, 3 outcomes to come"):
+            site(asked)
+        site.missing("p-7", outcome="harm")
+        site.missing("p-8")
+        site.outcome("p-8", 1.0, outcome="harm")
+        (early,) = site(asked).between.outcomes
+        assert early.name == "harm"
+        assert (sum(early.counts), sum(early.sums), sum(early.missing)) == (2, 2.0, 1), (
+            "who has no reward may be harmed"
+        )
+        assert tuple(c + m for c, m in zip(early.counts, early.missing, strict=True)) == told.ahead
+        assert site(asked).outcomes[0].totals.sums.sum() == 0.0

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from parley.covariates import CovariateTruth
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.policies.between import asked_with, people_ahead, without_share
 from parley.problem import Drift, Instance, Problem
+from parley.rewards import make_model
 from parley.simulation import phases, simulate
 from parley.simulation.rare import ruled_out_probability
 from parley.study import parse_study
@@ -131,6 +133,22 @@ def test_one_run_is_the_first_replication_and_wasted_people_cost():
     assert last.after.counts.sum() > sum(phase.quotas.sum() for phase in course), "people between are counted"
 
 
+def test_with_a_covariate_one_run_is_the_first_replication_of_any_batch():
+    """Whom sites assign between phases is adjusted as the phase before was."""
+    given = problem(rate=2.0, delay=20.0, covariate="age", noise=make_model(scale="unknown"))
+    truth = CovariateTruth(correlation=np.array([0.8, -0.5]), drift=0.5)
+    instance = Instance(problem=given, means=[[0.3, 0.3], [0.1, 0.2], [0.0, 0.1]], scale=1.0, covariate=truth)
+    policy, seen = make_policy("evidence", given), []
+    course = list(phases(policy, instance, seed=3))
+    simulate(policy, instance, replications=300, seed=3, chunk=1, watch=lambda *found: seen.append(found))
+    mine = [fresh[0] for members, _, fresh, _ in seen if members[0] == 0]
+    assert len(mine) == len(course) > 2
+    assert mine[-1].between is not None
+    last = sum((one.everybody for one in mine[1:]), mine[0])
+    assert np.array_equal(last.counts, course[-1].after.counts)
+    assert np.allclose(last.sums, course[-1].after.sums)
+
+
 def test_days_are_saved_where_outcomes_come_late():
     days = {}
     for between in ("outside", "assign"):
@@ -168,17 +186,10 @@ def test_errors_at_a_tie_stay_below_delta_whatever_the_trend(drift):
     assert found.error_rate <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 4000)
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"covariate": {"name": "age"}, "noise": {"scale": "unknown"}}, "covariate.name"),
-        ({"outcomes": [{"name": "pain", "kind": "binary", "role": "secondary", "better": "lower"}]}, "outcomes"),
-        ({"privacy": {"rho": 0.05}, "noise": {"scale": 1.0, "clip": [-5, 5]}}, "privacy.rho"),
-    ],
-)
-def test_what_it_cannot_be_combined_with_is_refused_in_a_sentence(more, words):
+def test_with_private_reports_it_is_refused_in_a_sentence():
     keys = {"arms": 2, "agents": 2, "sites": {"between": "assign"}}
-    with pytest.raises(InvalidInput, match=f'sites.between: found "assign"; allowed: "outside" or .*{words}'):
+    more = {"privacy": {"rho": 0.05}, "noise": {"scale": 1.0, "clip": [-5, 5]}}
+    with pytest.raises(InvalidInput, match=r'sites.between: found "assign"; allowed: "outside" or .*privacy.rho'):
         parse_study(keys | more)
 
 

@@ -254,3 +254,39 @@ def test_a_covariate_adjusts_the_primary_outcome_alone():
     guard, _ = made("binary", covariate="age", covariate_center=60.0, covariate_theta=0.1, noise=primary)
     assert guard.problem.covariate is None
     assert guard.problem.noise.kind == "binary"
+
+
+@pytest.mark.parametrize("pooled", [False, True], ids=["a stratum", "simply more draws"])
+def test_who_came_between_phases_is_compared_within_the_stratum(pooled):
+    """Early people have two of the control for one of the arm, late ones the reverse, and all are harmed more later."""
+    guard, _ = made("gaussian", weights=[[1.0]])
+    rng, runs = np.random.default_rng(7), 2000
+
+    def drawn(counts, mean):
+        counts = np.broadcast_to(np.array(counts)[:, None], (runs, 3, 1))
+        means = mean + MARGIN * np.array([[0.0], [1.0], [1.0]])
+        sums = counts * means + 0.5 * np.sqrt(counts) * rng.normal(size=counts.shape)
+        return Totals(counts=counts, sums=sums, squares=counts * (0.25 + np.square(means)))
+
+    state = guard.update(guard.start((runs,)), drawn((100, 100, 100), 0.4))
+    early, late = drawn((800, 400, 400), 0.4), drawn((400, 800, 800), 0.65)
+    after = guard.update(state, early + late if pooled else replace(late, between=early))
+    wrong = float(after.alarmed.any(axis=-1).mean())
+    assert (wrong > 0.2) if pooled else (wrong <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / runs))
+    assert after.phase == 2
+
+
+@pytest.mark.parametrize("model", ["binary", "count", "unknown"])
+def test_what_is_settled_in_mid_phase_stays_with_people_between_phases(model):
+    """Stakes on a report do not depend on who was between phases at a site that has not reported yet."""
+    guard, means = made(model, weights=np.eye(3))
+    draw = next(iter(guard.problem.noise.samplers(means(2.0, 3.0), 0.5 if model == "unknown" else None).values()))()
+    rng = np.random.default_rng(3)
+    whole = replace(draw(rng, np.full((3, 3), 40)), between=draw(rng, np.full((3, 3), 20)))
+    some = Totals.columns([whole[:, 0], None, whole[:, 2]], 3)
+    waiting = np.array([False, True, False])
+    start = guard.update(guard.start(), draw(rng, np.full((3, 3), 30)))
+    early, late = guard.update(start, some, waiting=waiting), guard.update(start, whole)
+    assert np.array_equal(early.log_alarm[:, [0, 2]], late.log_alarm[:, [0, 2]])
+    assert (guard.evidence(early, waiting) <= guard.evidence(late)).all()
+    assert late.log_alarm.any()

@@ -1,5 +1,6 @@
 """People who were assigned between phases in the protocol: told, planned with, reported apart, replayed."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,12 @@ from tests.protocol.test_lost_sites import Course
 from tests.protocol.test_trial import reported
 
 from parley.errors import ImpossibleReport, InvalidInput
+from parley.outcomes import Outcome
 from parley.policies.between import people_ahead
-from parley.protocol import Report, replay
+from parley.protocol import Report, check_between, replay
 from parley.protocol.events import PhaseClosed, ReportAccepted
-from parley.protocol.messages import BetweenTotals, Plan
+from parley.protocol.messages import BetweenTotals, OutcomeTotals, Plan
+from parley.rewards import Binary
 from parley.totals import Totals
 
 
@@ -129,6 +132,21 @@ def test_impossible_reports_are_refused_in_a_sentence(change, words):
         with pytest.raises(ImpossibleReport, match=found):
             course.let(ReportAccepted(report=structs.replace(good, between=bad)))
     course.let(ReportAccepted(report=good))
+
+
+def test_a_report_tells_every_outcome_of_them():
+    course = Waiting()
+    course.phase()
+    harm = Outcome(name="harm", noise=Binary(), role="secondary", better="lower")
+    report, noise = course.made("agent 1"), course.trial.study.problem.noise
+    sure = report.between.counts
+    with pytest.raises(ImpossibleReport, match=r"between.outcomes: found none; allowed: harm"):
+        check_between(report, sure, 9999, noise, [harm])
+    for counts, words in ((sure, None), (tuple(count + 1 for count in sure), r"between.outcomes.harm.counts: ")):
+        told = OutcomeTotals(name="harm", counts=counts, sums=(0.0,) * 3, squares=(0.0,) * 3)
+        found = structs.replace(report, between=structs.replace(report.between, outcomes=(told,)))
+        with nullcontext() if words is None else pytest.raises(ImpossibleReport, match=words):
+            check_between(found, sure, 9999, noise, [harm])
 
 
 def test_nobody_is_told_of_in_a_study_that_sends_them_away():

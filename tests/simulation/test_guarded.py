@@ -14,7 +14,7 @@ from parley.totals import Totals
 HARM = {"name": "harm", "kind": "binary", "role": "guardrail", "better": "lower", "margin": 0.05, "delta": 0.05}
 
 
-def study(harm=0.4, *, correlation=0.0, noise=None, outcome=HARM, **truth):
+def study(harm=0.4, *, correlation=0.0, noise=None, outcome=HARM, sites=None, **truth):
     means = {
         "means": [[0.4, 0.4], [0.5, 0.5], [0.6, 0.6]],
         "outcomes": {"harm": [[0.1, 0.1], [0.1, 0.1], [harm, harm]]},
@@ -27,6 +27,7 @@ def study(harm=0.4, *, correlation=0.0, noise=None, outcome=HARM, **truth):
             "weights": {"kind": "personalized", "alpha": 0.5},
             "noise": noise or {"kind": "binary"},
             "outcomes": [outcome],
+            "sites": sites or {},
             "truth": means | {"correlation": correlation} | truth,
         }
     )
@@ -181,3 +182,16 @@ def test_parley_simulate_tells_of_guardrails(tmp_path):
 def test_totals_without_some_arms():
     totals = Totals(counts=np.array([[1], [2]]), sums=np.array([[1.0], [2.0]]))
     assert totals.without(np.array([False, True])).counts.tolist() == [[1], [0]]
+
+
+def test_people_between_phases_are_watched_by_guardrails_and_counted():
+    made = study(0.6, sites={"between": "assign", "most_between": 1.0})
+    found = run(made)
+    assert found.stopped[:, 2].mean() > 0.9
+    assert not found.stopped[:, :2].any()
+    assert found.correct.mean() > 0.9
+    policy = make_policy("evidence", made.problem)
+    first = policy.plan(policy.start()).sum()
+    one = found.rounds == 1
+    assert (found.samples[one] == 2 * first).all(), "who was assigned for a phase that never came is a draw too"
+    assert (found.samples > first).all()

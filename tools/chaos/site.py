@@ -184,6 +184,13 @@ def reading(folder, study, agent):
     return people, times
 
 
+def _totals(people, book):
+    """What those of a book add up to, adjusted as the phase in which they were assigned is."""
+    rewards, xs = people.pairs(book)
+    theta, x0 = book.plan.theta, book.plan.x0
+    return Totals.of(rewards if theta is None else adjusted_rewards(rewards, xs, theta, x0))
+
+
 def examine(house, folder, study, agent, ledger, *, exact):
     """Hold the journal against what was told, and the coordinator's reports against the journal."""
     flaws = Counter(dict.fromkeys(FLAWS, 0)) + ledger.wrong
@@ -209,9 +216,8 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["mismatched"] += book.reported.voided != len(gone)
         flaws["lost"] += exact and list(book.reported.counts) != list(book.plan.draws)
         report = house.admin.report(study, phase, agent)
-        rewards, xs = people.pairs(book)
         theta, x0 = book.plan.theta, book.plan.x0
-        totals = Totals.of(rewards if theta is None else adjusted_rewards(rewards, xs, theta, x0))
+        totals = _totals(people, book)
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
         flaws["mismatched"] += report is not None and (report.theta, report.x0) != (theta, x0)
         if theta is not None:  # what earlier phases said, whenever it is asked
@@ -224,13 +230,15 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["mismatched"] += book.reported.ahead != (tuple(book.ahead.assigned) if book.ahead.keys else ())
         early = None
         if book.between is not None:
-            kept = Totals.of(people.pairs(book.between)[0])
-            early = BetweenTotals.of(kept, tuple(book.between.missing))
+            kept = _totals(people, book.between)
+            drawn = [DrawnOutcome.of(one.name, people.others(book.between, one.name)) for one in book.reported.outcomes]
+            others = tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in drawn)
+            early = BetweenTotals.of(kept, tuple(book.between.missing), others)
             flaws["lost"] += sum(kept.counts) + sum(book.between.missing) != len(book.between.keys)
         flaws["mismatched"] += book.reported.between != early
         flaws["mismatched"] += report is not None and (report.ahead, report.between) != (book.reported.ahead, early)
         for one in book.reported.outcomes:
-            drawn = DrawnOutcome.of(one.name, people.others(phase, one.name))
+            drawn = DrawnOutcome.of(one.name, people.others(book, one.name))
             flaws["mismatched"] += OutcomeTotals.of(one.name, drawn.totals, drawn.missing) != one
     found = verify_stored(house.storage, study)
     flaws["broken_chains"] += found is None or not found.sound

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tools.correctness.arms import arms
-from tools.correctness.between import between
+from tools.correctness.between import TIES, between
 from tools.correctness.closed import closed
 from tools.correctness.concealment import concealment
 from tools.correctness.counts import counts
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
     moving.add_argument("--only", choices=("policies", "ties"))
     waiting = work.add_parser("between", help="people assigned between phases: errors, days saved; docs/appendix")
     waiting.add_argument("--replications", type=int, default=20_000, help="of every tie")
-    waiting.add_argument("--only", choices=("forced",))
+    waiting.add_argument("--only", choices=("forced", *TIES), help="one table, or one row of the errors at ties")
     late = work.add_parser("arms", help="late arms, and errors when arms come and go; rewrites part of docs/appendix")
     late.add_argument("--replications", type=int, default=5000, help="of every tie")
     short = work.add_parser("savings", help="samples against W-CPE")

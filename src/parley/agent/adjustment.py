@@ -15,9 +15,10 @@ from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import Source
 from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput
+from parley.protocol.messages import BetweenTotals
 from parley.totals import Totals
 
-KEPT = [field.name for field in fields(Pairs) if field.name != "totals"]
+KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "between")]
 
 
 class AdjustedSource:
@@ -41,15 +42,19 @@ class AdjustedSource:
             )
         if drawn.pairs is not None:
             pairs, missing = drawn.pairs, 0
-            found = pairs.adjusted(np.array([theta]), np.array([np.nan if x0 is None else x0]))[:, 0]
-            given = replace(drawn, totals=found, pairs=None)
+            given = replace(drawn, totals=_adjusted(pairs, fixed), pairs=None)
+            if pairs.between is not None and drawn.between is not None:
+                # Who came before the phase is adjusted as the one before it was, which waited for its outcomes then.
+                then = self._memory.fixed_slope(plan.phase - 1, lambda: self._fixed(plan.phase - 1))
+                early = BetweenTotals.of(_adjusted(pairs.between, then), outcomes=drawn.between.outcomes)
+                given = replace(given, between=early)
         else:
             xs = clipped(self._rule, drawn.covariates)
             pairs, missing = Pairs.of(drawn.rewards, xs).column, sum(x is None for own in xs for x in own)
             rewards = adjusted_rewards(drawn.rewards, xs, theta, x0)
             given = replace(drawn, totals=Totals.of(rewards), rewards=rewards, covariates=())
         self._note_constant(plan.phase, pairs)
-        self._memory.keep_pairs(plan.phase, {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT})
+        self._memory.keep_pairs(plan.phase, _kept(pairs))
         left = left_after(self._rule, self._earlier(plan.phase), pairs[:, 0], theta)
         return replace(given, theta=theta, x0=x0, left=left, missing_x=missing)
 
@@ -68,12 +73,24 @@ class AdjustedSource:
             self._warn(f"{self._rule.name} was the same for everybody of an arm so far: nothing is adjusted by it")
 
 
+def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:
+    theta, x0 = fixed["theta"], fixed["x0"]
+    return pairs.adjusted(np.array([theta]), np.array([np.nan if x0 is None else x0]))[:, 0]
+
+
+def _kept(pairs: Pairs) -> dict[str, Any]:
+    """Sums as the outbox keeps them: of the people of a phase, and of those who came before it."""
+    early = {} if pairs.between is None else {"between": _kept(pairs.between)}
+    return {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT} | early
+
+
 def _read(found: dict[str, Any]) -> Pairs:
-    """Sums as they were kept; those of the rewards themselves are not needed again."""
+    """The same again; sums of the rewards themselves are not needed any more."""
     arrays: dict[str, Any] = {
         name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
     }
-    return Pairs(totals=Totals.zero(arrays["known"].shape), **arrays)
+    early = _read(found["between"]) if "between" in found else None
+    return Pairs(totals=Totals.zero(arrays["known"].shape), between=early, **arrays)
 
 
 def clipped(rule: Covariate, xs: Sequence[Sequence[float | None]]) -> list[list[float | None]]:

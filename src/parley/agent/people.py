@@ -273,12 +273,11 @@ class People:
                 xs[person.arm].append(None if rule is None or person.x is None else rule.clipped(person.x))
         return rewards, xs
 
-    def others(self, phase: int, outcome: str) -> list[list[float | None]]:
+    def others(self, book: PhaseBook, outcome: str) -> list[list[float | None]]:
         """Per arm the values of a further outcome, None for a missing one, of all whom the report tells of.
 
         Whoever has no reward may still have this outcome: harm is often why.
         """
-        book = self.phases[phase]
         found: list[list[float | None]] = [[] for _ in book.plan.arms]
         for person in self._in_report(book):
             if outcome in person.others and person.arm is not None:

@@ -9,6 +9,7 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -134,7 +135,11 @@ class Site:
 
     def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
         """What phases say of the slope, in their order."""
-        return [Pairs.of(*self.people.pairs(self.people.phases[phase])) for phase in sorted(phases)]
+        return [self._slope_in(self.people.phases[phase]) for phase in sorted(phases)]
+
+    def _slope_in(self, book: PhaseBook) -> Pairs:
+        early = None if book.between is None else self._slope_in(book.between)
+        return replace(Pairs.of(*self.people.pairs(book)), between=early)
 
     def _left(self, book: PhaseBook) -> float | None:
         """Of the scatter of a phase, what is expected in the next one; None without a slope that is learned."""
@@ -192,10 +197,11 @@ class Site:
                     write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit))
                 elif any(shares := book.ahead_shares()):
                     self._require_eligible(eligible)
+                    self._require_covariate(x, without=without_covariate)
                     phase, place = book.plan.phase, book.ahead.drawn
                     arm, share = drawn_arm(self._key, phase, place, shares, ahead=True)
                     odds, kit = str(share), self._kit(book, arm)
-                    entry = journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, kit=kit)
+                    entry = journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit)
                     write(msgspec.structs.replace(entry, ahead=True))
                 else:
                     leading = self._leading(book)
@@ -465,15 +471,20 @@ class Site:
             )
 
     def _between(self, book: PhaseBook) -> BetweenTotals | None:
-        """Of those who were assigned for a phase before it. Of a cell that is too small all are missing."""
-        if book.between is None:
-            return None
-        kept = Totals.of(clipped(self.people.rules.clip, self._large(self.people.pairs(book.between)[0])))
-        counts = zip(book.between.assigned, kept.counts.tolist(), strict=True)
-        return BetweenTotals.of(kept, tuple(assigned - count for assigned, count in counts))
+        """Of those who were assigned for a phase before it. Of a cell that is too small all are missing.
 
-    def _large(self, cells: list[list[float]]) -> list[list[float]]:
-        return [values if len(values) >= self._least else [] for values in cells]
+        They are adjusted for a covariate as the phase in which they were assigned was: that was fixed before the first
+        of their outcomes.
+        """
+        early = book.between
+        if early is None:
+            return None
+        kept = Totals.of(self._kept(early))
+        gone = tuple(assigned - count for assigned, count in zip(early.assigned, kept.counts.tolist(), strict=True))
+        others = self._others(early, early.assigned)
+        return BetweenTotals.of(
+            kept, gone, tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in others)
+        )
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
         """By arm, as the study counts them: clipped, or adjusted for the covariate."""
@@ -491,15 +502,15 @@ class Site:
             [values if kept else [] for values, kept in zip(xs, large, strict=True)],
         )
 
-    def _others(self, book: PhaseBook) -> tuple[DrawnOutcome, ...]:
+    def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them. A cell that is too small is missing as a whole,
-        and so is one in which too few rewards say how many people there were.
+        and so is one in which too few rewards say how many people there were, unless their `counts` are known.
         """
         rewards = map(len, self._kept(book))
-        reported = [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
+        reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
         found = []
         for one in self.people.rules.outcomes:
-            values = self.people.others(book.plan.phase, one.name)
+            values = self.people.others(book, one.name)
             lines = zip(values, reported, strict=True)
             shown = [cell if len(cell) == people else [None] * people for cell, people in lines]
             found.append(DrawnOutcome.of(one.name, shown).without_small_cells(self._least).clipped(one.clip))
@@ -541,7 +552,9 @@ class Site:
 
     def _missing_x(self, book: PhaseBook) -> int:
         """How many of those who are counted have no covariate, where one is asked for."""
-        return 0 if book.plan.theta is None else sum(x is None for xs in self._kept_pairs(book)[1] for x in xs)
+        if book.plan.theta is None:
+            return 0
+        return sum(x is None for part in book.strata for xs in self._kept_pairs(part)[1] for x in xs)
 
     def _outside(self, book: PhaseBook) -> int:
         """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""

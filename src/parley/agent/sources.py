@@ -28,7 +28,7 @@ from parley.errors import InvalidInput, SourceFailed
 from parley.policies.between import people_ahead
 from parley.protocol import Plan, Report
 from parley.protocol.codec import canonical, read_json
-from parley.protocol.messages import BetweenTotals
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.simulation import phase_outcomes, phase_pairs, phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
@@ -568,16 +568,25 @@ class SimulatedSource:
         whole = self._whole_plan(plan.phase)
         quotas, at = whole.array, {"seed": self._seed, "phase": plan.phase - 1}
         between = np.array(whole.between, dtype=np.int64) if whole.between else None
-        pairs = None if self._instance.covariate is None else phase_pairs(self._instance, counts=quotas, **at)
-        drawn = phase_totals(self._instance, counts=quotas, between=between, **at) if pairs is None else pairs.totals
+        pairs = None
+        if self._instance.covariate is None:
+            drawn = phase_totals(self._instance, counts=quotas, between=between, **at)
+        else:
+            pairs = phase_pairs(self._instance, counts=quotas, between=between, **at)
+            drawn = replace(pairs.totals, between=None if pairs.between is None else pairs.between.totals)
         early = None if drawn.between is None or not plan.between else drawn.between[:, place]
         most = np.array(whole.most_ahead or 0, dtype=np.int64)
         ahead = people_ahead(problem, quotas, most)[:, place] if whole.most_ahead else np.zeros(0, dtype=np.int64)
-        further = zip(problem.outcomes, phase_outcomes(self._instance, primary=drawn, **at), strict=True)
+        further = [
+            (one.name, totals[:, place])
+            for one, totals in zip(problem.outcomes, phase_outcomes(self._instance, primary=drawn, **at), strict=True)
+        ]
+        others = tuple(OutcomeTotals.of(name, found.between) for name, found in further if found.between is not None)
+        own = None if pairs is None else pairs[:, place : place + 1]
         return Delivery(
             totals=replace(drawn[:, place], between=None),
             ahead=tuple(ahead.tolist()) if ahead.any() else (),
-            between=None if early is None else BetweenTotals.of(early),
-            pairs=None if pairs is None else pairs[:, place : place + 1],
-            outcomes=tuple(DrawnOutcome(name=one.name, totals=totals[:, place]) for one, totals in further),
+            between=None if early is None else BetweenTotals.of(early, outcomes=others),
+            pairs=own if own is None or early is not None else replace(own, between=None),
+            outcomes=tuple(DrawnOutcome(name=name, totals=replace(found, between=None)) for name, found in further),
         )

@@ -193,7 +193,9 @@ class Guardrail:
         Whoever counts false alarms in many studies may leave out the clearings, which take longer.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
-        for pairs in self._pairs(fresh):
+        # People who came before the phase are bets of their own. Stakes on the phase's own draws do not know of them:
+        # some of their reports may be missing in mid-phase, and what is settled then must not change when they come.
+        for pairs in (pairs for stratum in fresh.strata for pairs in self._pairs(stratum)):
             self._settle(alarm, 1.0, state, pairs)
             if not alarms_only:
                 self._settle(clear, -1.0, state, pairs)

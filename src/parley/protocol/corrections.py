@@ -159,9 +159,9 @@ def _corrected_outcomes(trial: Trial) -> tuple[tuple[Totals, ...], ...]:
     phases = [list(phase) for phase in trial.outcomes_past]
     for report in (event.report for event in trial.corrections if phases):
         place = trial.study.agents.index(report.agent)
-        for number, corrected in enumerate(report.outcomes):
-            totals = phases[report.phase - 1][number]
-            columns = [corrected.totals if m == place else totals[:, m] for m in range(len(trial.study.agents))]
+        for number, totals in enumerate(phases[report.phase - 1]):
+            corrected = report.outcome_totals(number)
+            columns = [corrected if m == place else totals[:, m] for m in range(len(trial.study.agents))]
             phases[report.phase - 1][number] = Totals.columns(columns, len(trial.study.arms))
     return tuple(tuple(phase) for phase in phases)
 

@@ -269,15 +269,19 @@ class BetweenTotals(Model, omit_defaults=True):
     sums: Sums
     squares: Sums
     missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
+    outcomes: Annotated[
+        tuple[OutcomeTotals, ...], described("Of every further outcome of the study, in its order; none otherwise.")
+    ] = ()
 
     @classmethod
-    def of(cls, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
+    def of(cls, totals: Totals, missing: tuple[int, ...] = (), outcomes: tuple[OutcomeTotals, ...] = ()) -> Self:
         """From what an agent observed, `(arm,)`."""
         return cls(
             counts=tuple(totals.counts.tolist()),
             sums=tuple(totals.sums.tolist()),
             squares=tuple(totals.require_squares().tolist()),
             missing=missing if any(missing) else (),
+            outcomes=outcomes,
         )
 
     @property
@@ -374,6 +378,11 @@ class Report(Message, tag="parley/report/1"):
         found = _totals(self.counts, self.sums, self.squares)
         left = None if self.left is None else np.full(len(self.counts), self.left)
         return replace(found, left=left, between=None if self.between is None else self.between.totals)
+
+    def outcome_totals(self, place: int) -> Totals:
+        """`(arm,)`: the same of a further outcome, by its place among those of the study."""
+        early = None if self.between is None else self.between.outcomes[place].totals
+        return replace(self.outcomes[place].totals, between=early)
 
     @property
     def people(self) -> int:

@@ -63,7 +63,7 @@ def _found(
     quantile = fixed_quantile(asked.delta)
     means = found.mean.cells(quantile)
     controls = None if found.control is None else found.control.cells(quantile)
-    total = np.sum([phase.counts for phase in phases], axis=0)[:, agents]
+    total = np.sum([phase.everybody.counts for phase in phases], axis=0)[:, agents]
     return {
         "name": outcome.name,
         "role": outcome.role,

@@ -135,19 +135,21 @@ def check_report(
         raise ImpossibleReport("releases", found=report.releases, allowed=allowed)
     _check_counts(report, draws, flexible)
     _check_cells("", report, noise)
-    _check_outcomes(report, outcomes)
+    _check_outcomes("", report, outcomes)
 
 
-def _check_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
-    """Raise unless the report has the totals of exactly these outcomes, of all its people, that fit their models."""
+def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequence[Outcome]) -> None:
+    """Raise unless a report, or a part of one, has the totals of exactly these outcomes, of all its people, that fit
+    their models.
+    """
     names, found = [outcome.name for outcome in outcomes], [totals.name for totals in report.outcomes]
     if names != found:
         shown, allowed = ", ".join(found) or "none", ", ".join(names) or "none: the study has no further outcomes"
-        raise ImpossibleReport("outcomes", found=shown, allowed=allowed)
+        raise ImpossibleReport(f"{part}outcomes", found=shown, allowed=allowed)
     none = (0,) * len(report.counts)
     people = [count + more for count, more in zip(report.counts, report.missing or none, strict=True)]
     for outcome, totals in zip(outcomes, report.outcomes, strict=True):
-        where = f"outcomes.{outcome.name}."
+        where = f"{part}outcomes.{outcome.name}."
         sizes = [len(totals.counts), len(totals.sums), len(totals.squares), len(totals.missing or none)]
         private, arms = outcome.noise.rho is not None, len(none)
         if sizes != [arms, arms, 0 if private else arms, arms]:
@@ -162,7 +164,9 @@ def _check_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
         _check_cells(where, totals, outcome.noise)
 
 
-def check_between(report: Report, between: tuple[int, ...], most: int, noise: RewardModel) -> None:
+def check_between(
+    report: Report, between: tuple[int, ...], most: int, noise: RewardModel, outcomes: Sequence[Outcome] = ()
+) -> None:
     """Raise `ImpossibleReport` unless the report tells of all who were assigned `between` phases for this one, and of
     at most `most` who are assigned for the next.
 
@@ -191,6 +195,7 @@ def check_between(report: Report, between: tuple[int, ...], most: int, noise: Re
         allowed = f"those of the plan, {_some(between)}"
         raise ImpossibleReport("between.counts", found=f"{_some(people)}, with those missing", allowed=allowed)
     _check_cells("between.", found, noise)
+    _check_outcomes("between.", found, outcomes)
 
 
 def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noise: RewardModel) -> None:
@@ -274,8 +279,8 @@ def check_adjustment(report: Report, problem: Problem) -> None:
     if report.left is not None and not (rule.learns and least <= report.left <= most):
         allowed = f"a number from {least:g} to {most:g}" if rule.learns else "nothing: the study states theta"
         raise ImpossibleReport("left", found=report.left, allowed=allowed)
-    if (report.missing_x or 0) > sum(report.counts):
-        allowed = f"at most {sum(report.counts):,}, the people of the report"
+    if (report.missing_x or 0) > report.people:
+        allowed = f"at most {report.people:,}, the people of the report"
         raise ImpossibleReport("missing_x", found=report.missing_x, allowed=allowed)
 
 

@@ -510,7 +510,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
     if report.ahead != counted.ahead:
         allowed = f"{list(counted.ahead)}, as before: the next plan counted on them"
         raise ImpossibleReport("ahead", found=list(report.ahead), allowed=allowed)
-    check_between(report, counted.between, sum(counted.ahead), problem.noise)
+    check_between(report, counted.between, sum(counted.ahead), problem.noise, problem.outcomes)
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
@@ -522,7 +522,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     draws = still_asked(report, here.place.draws or (), problem)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None, problem.outcomes)
     check_adjustment(report, problem)
-    check_between(report, here.place.between, here.place.most_ahead, problem.noise)
+    check_between(report, here.place.between, here.place.most_ahead, problem.noise, problem.outcomes)
 
 
 def still_asked(

@@ -353,8 +353,7 @@ class Trial:
         found = []
         for place in range(len(self.study.outcomes)):
             columns = [
-                self.reports[name].outcomes[place].totals if name in self.reports else None
-                for name in self.study.agents
+                self.reports[name].outcome_totals(place) if name in self.reports else None for name in self.study.agents
             ]
             found.append(Totals.columns(columns, len(self.study.arms)))
         return tuple(found)

@@ -14,15 +14,17 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.outcomes import Outcome as FurtherOutcome
 from parley.policies import Policy, State
+from parley.policies.between import asked_with
 from parley.policies.guardrails import Guardrail, GuardState, guardrails
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.rewards.privacy import with_noise
-from parley.simulation.simulate import check_end, make_environment
+from parley.simulation.simulate import ahead, check_end, make_environment
 from parley.totals import Totals
 
 CHUNK = 500  # studies in memory at a time
 MOST_PHASES = 400
 OUTCOMES = 2000  # where the streams of further outcomes begin
+EARLY = 900  # the stream of people between phases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +63,7 @@ class _Group:
     state: State
     guards: tuple[GuardState, ...]
     past: tuple[Totals, ...]
+    between: IntArray | None = None  # (study, arm, agent): assigned for the next phase while the last one waited
 
     def take(self, some: BoolArray) -> "_Group":
         return replace(
@@ -69,6 +72,7 @@ class _Group:
             state=self.state.take(some),
             guards=tuple(guard.take(some) for guard in self.guards),
             past=tuple(totals[some] for totals in self.past),
+            between=None if self.between is None else self.between[some],
         )
 
 
@@ -130,8 +134,11 @@ def _phase(
     def stream(number: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(seeds[0], spawn_key=(*key, 1000 + number)))
 
-    quotas = group.policy.plan(group.state)
+    quotas = group.policy.plan(group.state, group.between)
+    between = None if group.between is None else asked_with(quotas, group.between)
     exact = make_environment(instance)(stream(0), quotas)
+    if between is not None:
+        exact = replace(exact, between=make_environment(instance)(stream(EARLY), between))
     fresh = with_noise(exact, stream(1), instance.problem.noise)
     seen = [
         guard.update(
@@ -144,8 +151,8 @@ def _phase(
         )
         for place, (guard, state) in enumerate(zip(guards, group.guards, strict=True))
     ]
-    moved = replace(group, guards=tuple(seen))
-    drawn = group.state.counts.sum(axis=-1) + fresh.counts.sum(axis=-1)
+    moved = replace(group, guards=tuple(seen), between=ahead(group.policy, group.state, quotas, between))
+    drawn = group.state.counts.sum(axis=-1) + fresh.everybody.counts.sum(axis=-1)
     for place, state in enumerate(seen):
         _enter_guard(found, group.members, place, state, drawn)
     stops = _stops(moved, guards)
@@ -197,7 +204,9 @@ def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: Gu
 def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None:
     """Of studies that ended."""
     which, state = group.members, group.state
-    found.samples[which] = np.sum([totals.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
+    found.samples[which] = np.sum([totals.everybody.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
+    if group.between is not None:  # who was assigned for a phase that never came is a draw too
+        found.samples[which] += group.between.sum(axis=(-2, -1))
     found.rounds[which] = len(group.past)
     asked = instance if not group.stopped else replace(instance, problem=group.policy.problem)
     top = asked.problem.top
@@ -235,6 +244,9 @@ def outcome_totals(
     instance: Instance, outcome: FurtherOutcome, generator: np.random.Generator, primary: Totals
 ) -> Totals:
     """Totals of a further outcome of the same draws, with the stated correlation to the primary one, exactly in law."""
+    if primary.between is not None:
+        own = outcome_totals(instance, outcome, generator, replace(primary, between=None))
+        return replace(own, between=outcome_totals(instance, outcome, generator, primary.between))
     means, together = np.asarray(instance.outcomes[outcome.name]), instance.correlation
     if not together:
         return next(iter(outcome.noise.samplers(means).values()))()(generator, primary.counts)

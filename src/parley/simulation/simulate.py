@@ -86,25 +86,27 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     _check_fit(policy, instance)
     first, state, number, past = policy, policy.start((1,)), 0, list[Totals]()
     slopes, between = _no_slopes(instance, 1), None
+    then = slopes
     while not state.finished.all():
         quotas = policy.plan(state, between)
         between = None if between is None else asked_with(quotas, between)
-        ahead = _ahead(policy, state, quotas, between)
+        coming = ahead(policy, state, quotas, between)
         if slopes is None:
             fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy, between=between)
         else:
-            pairs = _draw_pairs(instance, seed, phase=number, counts=quotas, policy=policy)
-            fresh, slopes = _adjusted(instance, pairs, slopes, seed=seed, block=0, phase=number)
+            pairs = _draw_pairs(instance, seed, phase=number, counts=quotas, policy=policy, between=between)
+            at = {"seed": seed, "block": 0, "phase": number}
+            (fresh, slopes), then = _adjusted(instance, pairs, slopes, then, **at), slopes
         number += 1
         policy, state = _asked_in(first, instance, number, (policy, state), past)
         after = policy.update(state, fresh)
         past.append(fresh)
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
-        state, between = after, ahead
+        state, between = after, coming
 
 
-def _ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | None) -> IntArray | None:
+def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | None) -> IntArray | None:
     """`(..., arm, agent)`: whom sites assign for the next phase while this one waits for outcomes; None: nobody."""
     problem = policy.problem
     if problem.between != "assign":
@@ -229,19 +231,34 @@ class _Batch:
         starts = np.arange(len(self.truths)) * self.blocks * self.block
         return np.asarray((starts[:, None] + np.arange(replications)).ravel())
 
-    def pairs(self, phase: int, members: IntArray, quotas: IntArray, slopes: Slopes) -> tuple[Totals, Slopes]:
-        """The draws of the remaining replications as sites report them, adjusted, and their slopes afterwards."""
+    def pairs(
+        self,
+        phase: int,
+        members: IntArray,
+        quotas: IntArray,
+        slopes: Slopes,
+        then: Slopes,
+        between: IntArray | None = None,
+    ) -> tuple[Totals, Slopes]:
+        """The draws of the remaining replications as sites report them, adjusted, and their slopes afterwards; `then`
+        are those before the phase before.
+        """
         totals: list[Totals] = []
         kept: list[Slopes] = []
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
             places = members[some] % self.block
-            padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
-            padded[places] = quotas[some]
             at = {"seed": self.seed + truth, "block": block, "phase": phase}
-            pairs = _draw_pairs(self.truths[truth], counts=padded, policy=self.policy, **at)
-            before = slopes.take(np.arange(some.start, some.stop)).put(places, places[-1] + 1)
-            reported, after = _adjusted(self.truths[truth], pairs, before, **at)
+            pairs = _draw_pairs(
+                self.truths[truth],
+                counts=_padded(quotas[some], places),
+                policy=self.policy,
+                between=None if between is None else _padded(between[some], places),
+                **at,
+            )
+            mine = np.arange(some.start, some.stop)
+            before, earlier = (known.take(mine).put(places, places[-1] + 1) for known in (slopes, then))
+            reported, after = _adjusted(self.truths[truth], pairs, before, earlier, **at)
             totals.append(reported[places])
             kept.append(after.take(places))
         return Totals.concatenated(totals), Slopes.concatenated(kept)
@@ -252,21 +269,15 @@ class _Batch:
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
             places = members[some] % self.block
-
-            def padded(draws: IntArray, places: IntArray = places, some: slice = some) -> IntArray:
-                whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
-                whole[places] = draws[some]
-                return whole
-
             drawn = _draw(
                 self.truths[truth],
                 self.environment,
                 self.seed + truth,
                 block=block,
                 phase=phase,
-                counts=padded(quotas),
+                counts=_padded(quotas[some], places),
                 policy=self.policy,
-                between=None if between is None else padded(between),
+                between=None if between is None else _padded(between[some], places),
             )
             parts.append(drawn[places])
         return Totals.concatenated(parts)
@@ -276,6 +287,13 @@ class _Batch:
         each = self.blocks * self.block
         for truth, some in _groups(members // each):
             yield self.tallies[truth], members[some] % each, some
+
+
+def _padded(draws: IntArray, places: IntArray) -> IntArray:
+    """Draws of replications at their places of a block; 0 for those that ended."""
+    whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
+    whole[places] = draws
+    return whole
 
 
 def _groups(ascending: IntArray) -> Iterator[tuple[int, slice]]:
@@ -325,9 +343,12 @@ def phase_totals(
     return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False, between=early)[0]
 
 
-def phase_pairs(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Pairs:
+def phase_pairs(
+    instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
+) -> Pairs:
     """`(arm, agent)`: the same with the covariate of every person, where the study has one."""
-    return _draw_pairs(instance, seed, phase=phase, counts=counts[None])[0]
+    early = None if between is None else between[None]
+    return _draw_pairs(instance, seed, phase=phase, counts=counts[None], between=early)[0]
 
 
 def _no_slopes(instance: Instance, count: int) -> Slopes | None:
@@ -336,23 +357,39 @@ def _no_slopes(instance: Instance, count: int) -> Slopes | None:
 
 
 def _draw_pairs(
-    instance: Instance, seed: int, *, block: int = 0, phase: int, counts: IntArray, policy: Policy | None = None
+    instance: Instance,
+    seed: int,
+    *,
+    block: int = 0,
+    phase: int,
+    counts: IntArray,
+    policy: Policy | None = None,
+    between: IntArray | None = None,
 ) -> Pairs:
-    """Outcomes of a block in a phase with their covariate, as they are at the sites."""
-    counts = _kept(policy, seed, block, phase, counts)
-    shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
-    generator = _stream(seed, block, phase)
-    means = np.broadcast_to(instance.means if shifts is None else instance.means + shifts, counts.shape)
-    moved = drifted_x(instance, len(counts), seed=seed, block=block, phase=phase)
-    return draw_pairs(instance, generator, counts, means, moved)
+    """Outcomes of a block in a phase with their covariate, as they are at the sites.
+
+    People `between` phases have the means of the phase before, of outcomes and of the covariate.
+    """
+
+    def drawn(generator: np.random.Generator, counts: IntArray, phase: int) -> Pairs:
+        shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
+        means = np.broadcast_to(instance.means if shifts is None else instance.means + shifts, counts.shape)
+        moved = drifted_x(instance, len(counts), seed=seed, block=block, phase=phase)
+        return draw_pairs(instance, generator, counts, means, moved)
+
+    pairs = drawn(_stream(seed, block, phase), _kept(policy, seed, block, phase, counts), phase)
+    if between is None:
+        return pairs
+    kept = _kept(policy, seed, block, phase, between, EARLY + 1)
+    return replace(pairs, between=drawn(_early_stream(seed, block, phase), kept, max(phase - 1, 0)))
 
 
 def _adjusted(
-    instance: Instance, pairs: Pairs, slopes: Slopes, *, seed: int, block: int, phase: int
+    instance: Instance, pairs: Pairs, slopes: Slopes, then: Slopes | None, *, seed: int, block: int, phase: int
 ) -> tuple[Totals, Slopes]:
     """What sites report of pairs, by the slopes of their earlier phases; and the slopes afterwards."""
     assert instance.problem.adjustment is not None
-    totals, after = instance.problem.adjustment.reported(slopes, pairs)
+    totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
     return _reported(instance, totals, seed, block, phase), after
 
 
@@ -379,6 +416,11 @@ def _stream(seed: int, block: int, phase: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
 
 
+def _early_stream(seed: int, block: int, phase: int) -> np.random.Generator:
+    """Where the rewards of people who came before a phase come from."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, EARLY)))
+
+
 def _draw(
     instance: Instance,
     environment: str | None,
@@ -401,9 +443,9 @@ def _draw(
     drawn = make_environment(instance, environment, shifts)(generator, counts)
     if between is not None:
         then = drifted(instance, len(counts), seed=seed, block=block, phase=max(phase - 1, 0))
-        chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, EARLY)))
         kept = _kept(policy, seed, block, phase, between, EARLY + 1)
-        drawn = replace(drawn, between=make_environment(instance, environment, then)(chance, kept))
+        early = make_environment(instance, environment, then)(_early_stream(seed, block, phase), kept)
+        drawn = replace(drawn, between=early)
     return _reported(instance, drawn, seed, block, phase) if reported else drawn
 
 
@@ -421,7 +463,7 @@ def _run(
     state, phase = policy.start((len(members),)), 0
     first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
     keeps = bool(truth.opens or truth.withdraws)
-    slopes = _no_slopes(truth, len(members))
+    slopes = then = _no_slopes(truth, len(members))  # before the phase, and before the one before it
     between: IntArray | None = None
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
@@ -452,19 +494,19 @@ def _run(
             enter(over, stopped=True)
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             between = None if between is None else between[~over]
-            slopes = None if slopes is None else slopes.take(~over)
+            slopes, then = (None if known is None else known.take(~over) for known in (slopes, then))
             past = [totals[~over] for totals in past]
             if not members.size:
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
-        ahead = _ahead(policy, state, quotas, between)
-        if slopes is None:
+        coming = ahead(policy, state, quotas, between)
+        if slopes is None or then is None:
             fresh = batch.rewards(phase, members, quotas, between)
         else:
-            fresh, slopes = batch.pairs(phase, members, quotas, slopes)
+            (fresh, slopes), then = batch.pairs(phase, members, quotas, slopes, then, between), slopes
         policy, state = _asked_in(first, truth, phase + 1, (policy, state), past)
-        state, between = policy.update(state, fresh), ahead
+        state, between = policy.update(state, fresh), coming
         watch(members, phase, fresh, state)
         if keeps:
             past.append(fresh)
@@ -473,5 +515,5 @@ def _run(
             enter(done, stopped=False)
             members, state = members[~done], state.take(~done)
             between = None if between is None else between[~done]
-            slopes = None if slopes is None else slopes.take(~done)
+            slopes, then = (None if known is None else known.take(~done) for known in (slopes, then))
             past = [totals[~done] for totals in past]

@@ -268,9 +268,9 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
     if not study.outcomes:
         return ()
     taken = reports_of(transaction, study_id, phase)
-    of_agents = [taken[name].report.outcomes if name in taken else None for name in study.agents]
+    of_agents = [taken[name].report if name in taken else None for name in study.agents]
     return tuple(
-        Totals.columns([None if one is None else one[place].totals for one in of_agents], len(study.arms))
+        Totals.columns([None if one is None else one.outcome_totals(place) for one in of_agents], len(study.arms))
         for place in range(len(study.outcomes))
     )
 

@@ -116,7 +116,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         check_report(report, draws, problem.noise, problem if study.flexible else None, problem.outcomes)
         check_adjustment(report, problem)
         early = phases.between(transaction, row, report.phase, report.agent)
-        check_between(report, early.between, early.most_ahead, problem.noise)
+        check_between(report, early.between, early.most_ahead, problem.noise, problem.outcomes)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)
