@@ -100,7 +100,7 @@ WEIGHTS = {
     ),
     "reason": Key(
         kinds=(str,),
-        meaning="why these weights, for the readers of the [dossier](planning.md#the-dossier-of-a-protocol)",
+        meaning="why these weights, in your own words, for whoever reads the protocol",
     ),
     "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
 }

@@ -68,11 +68,17 @@ def test_a_study_to_which_much_happened(house, tmp_path):
         assert told, words
 
 
-def test_a_study_with_guardrails(house, tmp_path):
-    """One arm is stopped by itself, the stop of another is proposed, and the answer is the best of the others."""
-    walk = Walk(house, message("guarded", "trial"), seed=1, study_id="guarded")
+def guarded(house, study_id):
+    """A study in which guardrails stop one arm and propose to stop another."""
+    walk = Walk(house, message("guarded", "trial"), seed=1, study_id=study_id)
     for act in ("report_all", "report_short", "report_all", "run", "correct"):
         walk.step(act)
+    return walk
+
+
+def test_a_study_with_guardrails(house):
+    """One arm is stopped by itself, the stop of another is proposed, and the answer is the best of the others."""
+    walk = guarded(house, "guarded")
     certificate = walk.ask("GET", "certificate")
     stands = {one["name"]: {row["arm"]: row["status"] for row in one["arms"]} for one in certificate["outcomes"]}
     assert stands["bleeding"]["high"] == "stopped"
@@ -92,6 +98,11 @@ def test_a_study_with_guardrails(house, tmp_path):
     report = browser.get(f"/studies/{walk.id}/report.md").text
     assert "### bleeding (guardrail)" in report
     assert "### pain (secondary)" in report
+
+
+@pytest.mark.simulations
+def test_everything_of_a_study_with_guardrails(house, tmp_path):
+    walk = guarded(house, "alarms")
     rendered(house, walk, roles=("administrator", "viewer"))
     for words, told in commands(house, walk.id, tmp_path):
         assert told, words

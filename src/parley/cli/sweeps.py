@@ -33,7 +33,7 @@ LEVEL = 0.95  # of the intervals of a report, unless another is asked for
 )
 @click.option("--engine", default="local", show_default=True, metavar="NAME", help=f"One of {', '.join(engines())}.")
 @click.option("--workers", type=int, help="Processes or cluster workers to use; default: all there are.")
-@click.option("--address", help="Address of a Ray or Dask cluster that is running; default: start one here.")
+@click.option("--address", help="Address of the running cluster of an engine; default: start one here.")
 @click.option("--extend", is_flag=True, help="Add cells to a folder whose sweep had fewer values on its axes.")
 @click.option("--dry-run", is_flag=True, help="Print how many cells there are and how long they take; run nothing.")
 @json_option

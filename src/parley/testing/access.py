@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +40,8 @@ class Asked:
     @property
     def place(self) -> dict[str, str]:
         """Values of the path's parameters."""
-        known = {"phase": "1", "kid": "0" * 16, "arm": "arm 1", "webhook": "wh_0"}
-        known |= {"study": self.study, "agent": self.agent}
-        return {key: value for key, value in known.items() if f"{{{key}}}" in self.path}
+        known = {"phase": "1", "kid": "0" * 16, "arm": "arm 1", "study": self.study, "agent": self.agent}
+        return {key: known.get(key, "unknown") for key in re.findall(r"{(\w+)}", self.path)}
 
 
 def call(http: Any, tokens: Mapping[str | None, str], asked: Asked) -> int:

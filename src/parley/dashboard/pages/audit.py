@@ -56,7 +56,7 @@ async def audit_page(shown: Page) -> Response:
 
 
 async def server_log_page(shown: Page) -> Response:
-    """Tokens issued and revoked, webhooks added and removed."""
+    """What happened to the server itself: tokens issued and revoked, and what edges log."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
     found = await shown.call(admin.get_server_log, some)
     return await shown.show("server_log.html", made=lambda: _worded(found))
