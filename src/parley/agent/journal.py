@@ -239,6 +239,18 @@ def read_entry(document: Any) -> Entry:
     return ENTRIES[schema].from_json(document)
 
 
+def journals_in(outbox: str, study: str | None = None) -> list[Opened]:
+    """The first entry of every journal in an outbox, or of those of a study."""
+    found = []
+    for path in sorted(Path(outbox).glob("*/*/journal")):
+        with path.open("rb") as file, lock_file(file.fileno()):  # Windows lets nobody read while another writes
+            first = file.readline().partition(b" ")[2]
+        entry = read_entry(read_json(first)["entry"]) if first else None
+        if isinstance(entry, Opened) and study in (None, entry.study):
+            found.append(entry)
+    return found
+
+
 def now() -> datetime:
     """The time, as a journal notes it."""
     return datetime.now(UTC)

@@ -176,3 +176,12 @@ class Strata:
             return self.known(row.participant)
         except InvalidInput:  # no key at all: whoever judges the row says so
             return self.sites[0]
+
+
+def by_site(sites: Iterable[Site]) -> list[list[Site]]:
+    """Journals that belong together: strata of one place in one study, or an agent alone where it has no strata."""
+    places: dict[tuple[str, str, str], list[Site]] = {}
+    for site in sites:
+        alone = "" if site.rules.place else site.agent
+        places.setdefault((site.study, site.rules.place, alone), []).append(site)
+    return list(places.values())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from parley.agent.journal import Opened, read_entry
+from parley.agent.journal import journals_in
 from parley.cli.console import (
     attention,
     connect,
@@ -30,9 +30,8 @@ from parley.cli.console import (
 )
 from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
 from parley.protocol import Report
-from parley.protocol.codec import read_json
 from parley.protocol.report_checks import CLOSING_REASONS
-from parley.system.files import SECRET, lock_file, write_whole
+from parley.system.files import SECRET, write_whole
 from parley.text.formatting import plural
 
 if TYPE_CHECKING:
@@ -113,27 +112,11 @@ class _OpenSite:
                 raise
 
 
-def _journals(outbox: str, study: str | None) -> list[Opened]:
-    """The first entry of every journal in the outbox, or of those of a study."""
-    found = []
-    for path in sorted(Path(outbox).glob("*/*/journal")):
-        with path.open("rb") as file, lock_file(file.fileno()):  # Windows lets nobody read while another writes
-            first = file.readline().partition(b" ")[2]
-        entry = read_entry(read_json(first)["entry"]) if first else None
-        if isinstance(entry, Opened) and study in (None, entry.study):
-            found.append(entry)
-    return found
-
-
 def _strata_of(sites: Sequence[Site], outbox: str, name: str | None) -> Strata:
     """The journals of one site: the one of the agent `name` with all strata beside it, or the only one there is."""
-    from parley.agent.strata import Strata
+    from parley.agent.strata import Strata, by_site
 
-    places: dict[tuple[str, str, str], list[Site]] = {}
-    for site in sites:
-        alone = "" if site.rules.place else site.agent
-        places.setdefault((site.study, site.rules.place, alone), []).append(site)
-    fitting = [there for there in places.values() if name is None or name in {site.agent for site in there}]
+    fitting = [there for there in by_site(sites) if name is None or name in {site.agent for site in there}]
     if len(fitting) != 1:
         raise InvalidInput(
             "--study, --agent",
@@ -169,7 +152,7 @@ def _open_site(
     with ExitStack() as stack:
         for client in clients.values():
             stack.enter_context(client)
-        known = _journals(outbox, study)
+        known = journals_in(outbox, study)
         sites: list[Site] = []
         # The named one first: its journal knows whether others are strata of the same site.
         for one in sorted(known, key=lambda one: one.agent != name):
