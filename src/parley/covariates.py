@@ -22,7 +22,6 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 LARGEST_X = 1e15  # of a covariate; beyond it, differences between people would lose their digits
 FEWEST_DEGREES = 3.0  # of freedom; with fewer, a slope cannot be told from chance
 CONSTANT = 1e-12  # relative to the squares of x: less scatter than this is rounding
-SLACK = 1e-12  # relative: what rounding may add to an adjusted outcome
 LEFT = 0.01, 100.0  # limits of the share of scatter expected to be left
 
 
@@ -89,11 +88,6 @@ class Covariate:
             return totals, after
         left = pairs.left(theta, self.fixed(after)[0])[..., None, :]
         return replace(totals, left=np.broadcast_to(left, totals.counts.shape)), after
-
-    def of_agent(self, agent: int) -> Covariate:
-        """The same rule for one agent alone, `(1,)`."""
-        theta = None if self.theta is None else self.theta[agent : agent + 1]
-        return Covariate(name=self.name, center=self.center, range=self.range, theta=theta, largest=self.largest)
 
 
 def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float | None]:

@@ -30,11 +30,12 @@ with needs("agent", "talking to a coordinator"):
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
 LONGEST_ANSWER = 256 * 1024 * 1024  # bytes: a study or a certificate may have tens of millions
+TOKEN = "PARLEY_TOKEN"  # the variable of the environment with a token
 PROBLEM = "urn:parley:problem:"  # how the type of every refusal begins
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
 
-def read_token(file: str | Path | None = None, variable: str = "PARLEY_TOKEN") -> str:
+def read_token(file: str | Path | None = None) -> str:
     """A token from a file, or else from the environment; never from a command line, where everybody can read it."""
     if file is not None:
         try:
@@ -42,9 +43,9 @@ def read_token(file: str | Path | None = None, variable: str = "PARLEY_TOKEN") -
         except OSError as error:
             raise InvalidInput("token file", found=f"{file}: {error.strerror}", allowed="a readable file") from None
     else:
-        token = os.environ.get(variable, "").strip()
+        token = os.environ.get(TOKEN, "").strip()
     if not token or any(character.isspace() for character in token) or not token.isascii():
-        raise InvalidInput("token", found="none, or no token", allowed=f"a token in a file, or in {variable}")
+        raise InvalidInput("token", found="none, or no token", allowed=f"a token in a file, or in {TOKEN}")
     return token
 
 

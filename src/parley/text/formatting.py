@@ -237,14 +237,14 @@ def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_
     return written.getvalue()
 
 
-def csv_rows(rows: Iterable[Sequence[object]], *, line_end: str = "\r\n") -> str:
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     """A CSV file from plain rows, the first of which is the header.
 
     >>> csv_rows([["key", "value"], ["@p1", -0.5]])
     "key,value\\r\\n'@p1,-0.5\\r\\n"
     """
     written = io.StringIO()
-    csv.writer(written, lineterminator=line_end).writerows(map(csv_safe, row) for row in rows)
+    csv.writer(written).writerows(map(csv_safe, row) for row in rows)
     return written.getvalue()
 
 
