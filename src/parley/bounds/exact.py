@@ -1,4 +1,4 @@
-"""Exact lower bounds where a reward's law follows from its mean, with a certificate (docs/rewards.md).
+"""Exact lower bounds, with a certificate, for rewards whose distribution is given by their mean (docs/rewards.md).
 
 A contrast is resolved at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that undo its gap,
 sum_i a_i lambda_i <= floor. The least draws that resolve all contrasts are a linear program over cuts, which are added
@@ -17,7 +17,7 @@ from parley.rewards.divergences import SMALLEST, Divergence
 from parley.validation.checks import FloatArray
 
 BISECTIONS, ROUNDS = 90, 120
-DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are taken
+DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are made
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,7 +34,7 @@ class MeanContrasts:
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
-        for _ in range(200):  # a multiplier that undoes every gap
+        for _ in range(200):  # until a multiplier undoes every gap
             short = (self.coefficients * self.divergence.moved(means, high[:, None] * per)).sum(axis=1) > self.floors
             if not short.any():
                 break
@@ -46,13 +46,13 @@ class MeanContrasts:
         moved = self.divergence.moved(means, high[:, None] * per)
         divergence = self.divergence.between(means, moved)
         divergence = np.where(self.coefficients != 0, np.maximum(divergence, 0.0), 0.0)
-        slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: it undoes the gap
+        slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: the gap is undone
         return divergence, np.asarray(divergence @ draws + high * slack)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proven:
-    """A feasible allocation, its cost, and the lower bound on the cost of any other that the cuts prove."""
+    """A feasible allocation, its cost, and the lower bound on any allocation's cost that the cuts prove."""
 
     value: float
     lower: float

@@ -28,7 +28,7 @@ EXACT_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards an
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bound(Tabular):
-    """A complexity: `value` is attained by `allocation`, and provably within the relative `gap` of the optimum.
+    """A complexity: `allocation` attains `value`, which is provably within the relative `gap` of the optimum.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -76,7 +76,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The bounds of one instance, for its `top`; regret is None where two arms tie for an agent's very best.
+    """The bounds of one instance, for its `top`; regret is None if two arms tie for an agent's very best.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -113,7 +113,7 @@ class Bounds(Tabular):
         return Picture(shape="bars", values="value", rows="bound")
 
     def columns(self) -> Columns:
-        """`value` is attained by an allocation, `proven` is the lower bound that the multipliers prove."""
+        """The table of bounds: an allocation attains `value`, the multipliers prove the lower bound `proven`."""
         known = self._known
         numbers = {key: np.array([getattr(one, key) for one in known.values()]) for key in ("value", "gap", "proven")}
         return {"bound": list(known), **numbers}
@@ -146,7 +146,7 @@ def identification(instance: Instance, costs: FloatArray | None = None) -> Contr
 
 
 def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
-    """A variance that all cells share, and the cells' own where they differ (in units of the shared one)."""
+    """The variance that all cells share, and the cells' own if they differ (in units of the shared one)."""
     return (variances, None) if isinstance(variances, float) else (1.0, variances)
 
 
@@ -183,7 +183,7 @@ def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def bounds_are_exact(instance: Instance) -> bool:
-    """Whether `bai` and `regret` are those of 0/1 rewards or counts, not of Gaussian ones with their variances."""
+    """Whether `bai` and `regret` are exact for 0/1 rewards or counts, rather than bounds for Gaussian rewards."""
     return instance.problem.noise.divergence is not None and instance.means.size <= MOST_CELLS
 
 
@@ -203,9 +203,9 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegretUntil:
-    """What an agent that knows the gaps would lose until a horizon: by exploring everything, nothing, or what pays.
+    """The regret until a horizon of an agent that knows the gaps: if it explores everything, nothing, or what pays.
 
-    Nothing below C* log T is possible for ever longer horizons; but shorter ones end before all of it pays.
+    For ever longer horizons nothing below C* log T is possible, but shorter ones end before all exploration pays.
 
     >>> problem = Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]])
     >>> tie = Instance(problem=problem, means=[[2.0, 0.0], [0.0, 0.0]])  # of the first agent's arms
@@ -215,14 +215,14 @@ class RegretUntil:
     """
 
     horizon: int
-    log_bound: float  # C* log T; infinite where arms tie for somebody's best
-    not_exploring: float  # of who draws all arms alike, to the end
-    value: float  # of who explores what pays; at most the smaller of the two
-    explored: BoolArray  # (arm, agent): told from the agent's best arm; among the others it draws all alike
+    log_bound: float  # C* log T; infinite if arms tie for somebody's best
+    not_exploring: float  # regret of drawing all arms equally, to the end
+    value: float  # regret of exploring what pays; at most the smaller of the two
+    explored: BoolArray  # (arm, agent): distinguished from the agent's best arm; the rest are drawn equally
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Lets go of an agent's nearest arm while that saves more than it loses; keeps the best that it passes."""
+        """Greedily stop exploring an agent's nearest arm while that saves more than it loses; keep the best seen."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -256,7 +256,7 @@ class RegretUntil:
 
 
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
-    """All four bounds of an instance; raises `TiedArms` where they are infinite.
+    """All four bounds of an instance; raises `TiedArms` if they are infinite.
 
     They bound samples for the exact question, so a tolerance is refused. `parley.bounds.prices` bounds money and days.
 
@@ -283,7 +283,7 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 
 
 def expected_samples(bound: Bound, delta: float) -> float:
-    """T* log(1 / (2.4 delta)), as far as it is proven: the samples that any delta-correct algorithm must expect.
+    """T* log(1 / (2.4 delta)), as far as proven: the samples that any delta-correct algorithm must expect.
 
     For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
     """
@@ -299,7 +299,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """The sum of one program per arm at the gaps."""
+    """The sum of one program per arm, at these gaps."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)
@@ -352,7 +352,7 @@ class Guarantee:
             beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
             return factor * beta + cells
 
-        # `most` is increasing and concave: iterating it leads to its largest fixed point from either side.
+        # `most` is increasing and concave: iterating it converges to its largest fixed point from either side.
         a, b = cells + 2 * constant, 4 * agents
         inner = 4 + factor**2 / math.e * (a + b * (2 + math.sqrt(math.e))) ** 2
         explicit = factor * (a + b * math.log(inner))
@@ -363,7 +363,7 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the stated scale; the instance itself if it already has them."""
+    """The instance with Gaussian rewards of the stated scale; unchanged if it has them already."""
     model = instance.problem.noise
     if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance

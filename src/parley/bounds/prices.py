@@ -14,7 +14,7 @@ from parley.problem import FloatArray, Instance
 
 
 def cost(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """The least money at the study's prices: T* with prices for costs."""
+    """The least money at the study's prices: T* with prices as costs."""
     programs = identification(instance, instance.problem.price)
     return Bound.of(solve(programs, accuracy=accuracy), instance.problem)
 
@@ -39,7 +39,7 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """C* with prices beside gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
+    """C* with prices added to gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
     Times log(T), this is what a uniformly efficient policy must expect to lose, and to pay for draws of other arms.
     """

@@ -1,4 +1,4 @@
-"""The two kinds of harmonic programs, as linear operators: no matrix is formed, and a batch is one stacked product.
+"""The two kinds of harmonic programs as linear operators: no matrix is formed, and a batch is one stacked product.
 
 `ArmPrograms` decouple by arm (relaxed bounds, W-CPE's oracle); `ContrastPrograms` couple an arm with its opponents
 (exact bounds, the plans of evidence racing).
@@ -43,7 +43,7 @@ class Programs(ABC):
         variances: FloatArray | None,
         **more: Any,
     ) -> Self:
-        """Checked; `shape` is that of the variables. Every cost is 1 unless given."""
+        """Checked programs; `shape` is that of the variables, and every cost is 1 unless given."""
         costs = np.ones(shape) if costs is None else costs
         if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
             raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
@@ -73,7 +73,7 @@ class Programs(ABC):
 
     @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        """A feasible allocation near `allocation`, whose rows evaluate to `ratios` (feasible means at most 1)."""
+        """A feasible allocation near `allocation`, whose rows have the values `ratios` (feasible means at most 1)."""
 
     def _scattered(self, values: FloatArray) -> FloatArray:
         return values if self.variances is None else values * self.variances
@@ -84,12 +84,12 @@ class Programs(ABC):
         return np.asarray((pattern.columns(np.ones_like(self.inverse)) > 0) & np.isfinite(self.costs))
 
     def take(self, chosen: IntArray | BoolArray) -> Self:
-        """Some of the programs."""
+        """A subset of the programs."""
         spread = None if self.variances is None else self.variances[chosen]
         return replace(self, costs=self.costs[chosen], inverse=self.inverse[chosen], variances=spread)
 
     def dense(self) -> FloatArray:
-        """`(variable, row)`: the matrix A of a batch of one program, for programs small enough to write it down."""
+        """`(variable, row)`: the matrix A of a batch of one program that is small enough."""
         rows = self.inverse.size
         one_each = self.take(np.zeros(rows, dtype=np.int64))
         return one_each.columns(np.eye(rows).reshape(rows, *self.inverse.shape[1:])).reshape(rows, -1).T
@@ -126,7 +126,7 @@ class ArmPrograms(Programs):
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
-    """The maximum along an axis; slice by slice where the axis is short, which is many times faster."""
+    """The maximum along an axis; slice by slice, which is many times faster if the axis is short."""
     if values.shape[axis] > SHORT:
         return np.asarray(values.max(axis=axis))
     return np.asarray(reduce(np.maximum, (values.take(place, axis) for place in range(values.shape[axis]))))
@@ -167,7 +167,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Every arm by itself, as in `ArmPrograms`, but all in one program, for a pace to couple them.
+        """Every arm by itself, as in `ArmPrograms`, but in one program, so that a pace can couple them.
 
         `bounds` are `(programs, arm, agent)`. An arm that is its own opponent counts twice, so the bound does too.
         """
@@ -177,7 +177,7 @@ class ContrastPrograms(Programs):
 
     @once
     def _opposite(self) -> IntArray:
-        """`(programs, opponent, arm, agent)`: every row's opponent in a flattened `(program, arm, agent)`."""
+        """`(programs, opponent, arm, agent)`: every row's opponent as an index into the flattened variables."""
         programs, _, arms, agents = self.inverse.shape
         first = np.arange(0, programs * arms * agents, arms * agents)[:, None, None, None]
         return np.asarray(first + self.opponents * agents + np.arange(agents))
@@ -193,8 +193,8 @@ class ContrastPrograms(Programs):
         return np.asarray((variances + variances.ravel()[self._opposite]) * self.inverse)
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        # Scaling an arm by the largest ratio of the rows that touch it settles each of those rows, and leaves the
-        # arms of slack rows alone: far cheaper than scaling everything by the single worst row.
+        # Scaling an arm by the largest ratio among its rows makes each of these rows feasible and leaves the arms of
+        # slack rows alone: far cheaper than scaling everything by the single worst row.
         programs, _, arms, _ = ratios.shape
         flat = _largest_along(_largest_along(ratios, axis=3), axis=1).flatten()  # a copy: it is written to
         pair = (np.arange(0, programs * arms, arms)[:, None, None, None] + self.opponents).ravel()

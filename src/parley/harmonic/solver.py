@@ -29,16 +29,16 @@ from parley.errors import InvalidInput, NotConverged
 from parley.harmonic.programs import Programs
 from parley.problem import BoolArray, FloatArray, IntArray
 
-EXPONENT = 1.9  # where every row starts: 2 solves a diagonal A in one step, 1 a rank-one A
+EXPONENT = 1.9  # initial exponent: 2 solves a diagonal A in one step, 1 a rank-one A
 FINEST = 1e-13
 TOLL_EXPONENT = 1.0  # 2 would find the shares in one step if the multipliers did not move
-COLDEST = 1e-6  # of the largest: a warm start lifts multipliers that have almost vanished, for they may matter again
+COLDEST = 1e-6  # of the largest: a warm start raises multipliers that have almost vanished, since they may matter again
 CHECK_EVERY = 3
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the dense matrix for Newton's method
 NEWTON_STEPS, TO_BOUNDARY, SHRINK_MU = 60, 0.99, 0.1
 GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
-LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back gently
-FLOOR = 1e-100  # a multiplier never becomes 0: it could not grow again
+LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back slowly
+FLOOR = 1e-100  # a multiplier never reaches 0: it could not grow again
 
 
 class Status(Enum):
@@ -63,10 +63,10 @@ class Solution:
     """
 
     value: FloatArray  # (programs): cost of the allocation, an upper bound on the optimum
-    lower: FloatArray  # (programs): what the multipliers prove, a lower bound on the optimum
+    lower: FloatArray  # (programs): the lower bound on the optimum that the multipliers prove
     allocation: FloatArray  # (..., arm, agent): feasible
     dual: FloatArray  # one multiplier per row, scaled so that b . dual = 1
-    shares: FloatArray | None = None  # (programs, agent): with a pace, each agent's share of a day's cost
+    shares: FloatArray | None = None  # (programs, agent): with a pace, each agent's share of the cost of a day
     status: Status
     steps: int
 
@@ -112,15 +112,15 @@ class Multipliers:
     wanted: FloatArray  # 1 where a multiplier is wanted, else 0
     exponents: FloatArray
     before: FloatArray  # the last pull
-    exponent: float  # where every row starts
+    exponent: float  # initial exponent of every row
 
     @classmethod
     def start(cls, values: FloatArray, wanted: FloatArray, *, exponent: float) -> Multipliers:
-        """From any positive weights."""
+        """Multipliers from any positive weights."""
         return cls(_normal(values), wanted, np.full_like(values, exponent), np.zeros_like(values), exponent)
 
     def move(self, pull: FloatArray, steps: int) -> None:
-        """Make one step; `steps` counts those made so far, this one included."""
+        """Take one step; `steps` counts those taken so far, this one included."""
         self.exponents *= np.where(pull * self.before > 0, 1 + GROWTH / (1 + steps / PATIENCE), SHRINK)
         np.clip(self.exponents, LEAST * self.exponent, MOST * self.exponent, out=self.exponents)
         self.before = pull
@@ -128,7 +128,7 @@ class Multipliers:
         self.values = _normal(np.maximum(moved, FLOOR) * self.wanted)
 
     def put(self, values: FloatArray) -> None:
-        """Replace the values and keep the exponents."""
+        """Replace the values but keep the exponents."""
         self.values = _normal(values)
 
     def take(self, chosen: BoolArray) -> Multipliers:
@@ -143,7 +143,7 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @dataclass
 class Tolls:
-    """The shares of a day's cost while they are being found, `(programs, agent)`."""
+    """The shares of a day's cost, `(programs, agent)`, while the solver adjusts them."""
 
     pace: Pace
     shares: Multipliers
@@ -172,7 +172,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Raise the share of agents that need more days than the average weighted by the shares."""
+        """Raise the share of agents that need more days than the share-weighted average."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
@@ -319,12 +319,12 @@ def solve(
 
 
 def _costs(part: Programs, touched: BoolArray) -> FloatArray:
-    """What each variable costs, 0 for those that take no part."""
+    """The cost of each variable, 0 for those not in use."""
     return np.where(touched, part.costs, 0.0)
 
 
 def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatArray) -> FloatArray:
-    """Where the multipliers start (b = 1): all equal, or as in the solution of a similar batch."""
+    """Initial multipliers (b = 1): all equal, or from the solution of a similar batch."""
     if start is None:
         return wanted
     warm = np.divide(start.dual[live], part.inverse, out=np.zeros_like(wanted), where=part.inverse > 0)
@@ -332,7 +332,7 @@ def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatA
 
 
 def _polished(part: Programs, best: _Best, live: IntArray, touched: BoolArray, wanted: FloatArray) -> FloatArray:
-    """Multipliers (b = 1) by Newton's method from the best point so far, one program at a time."""
+    """Multipliers (b = 1) from Newton's method at the best point so far, one program at a time."""
     lam = np.zeros_like(wanted)
     for i, program in enumerate(live):
         one = part.take(np.array([i]))
@@ -359,7 +359,7 @@ class _Best:
     def start(cls, programs: Programs, constrained: BoolArray, pace: Pace | None) -> _Best:
         count = len(programs.inverse)
         finite = np.where(np.isfinite(programs.costs), programs.costs, 0.0)
-        upper = np.where(constrained, np.inf, 0.0)  # without a constraint 0 draws are optimal
+        upper = np.where(constrained, np.inf, 0.0)  # without constraints, 0 draws are optimal
         shares = None if pace is None else np.zeros((count, finite.shape[-1]))
         return cls(upper, np.zeros(count), np.zeros_like(finite), np.zeros_like(programs.inverse), shares)
 
@@ -383,7 +383,7 @@ class _Best:
             self.shares[live[better]] = shares[better]
 
     def solution(self, programs: Programs, touched: BoolArray, steps: int, accuracy: float) -> Solution:
-        # Rounding may leave a row over its bound by a few units in the last place: scale until it is truly feasible.
+        # Rounding may leave a row a few units in the last place over its bound: scale until it is truly feasible.
         ratios = programs.rows(_reciprocals(self.allocation, touched & (self.allocation > 0)))
         excess = largest(ratios)
         scale = np.where(excess > 1, excess * (1 + 1e-15), 1.0)
@@ -408,7 +408,7 @@ def proven_gap(
     pace: Pace | None = None,
     shares: FloatArray | None = None,
 ) -> FloatArray:
-    """`(programs,)`: the relative gap that `dual` proves for `allocation`, from scratch; infinite if not feasible.
+    """`(programs,)`: the relative gap that `dual` proves for `allocation`, from scratch; infinite if infeasible.
 
     With a `pace`, the gap that `dual` and `shares` prove together. It does not depend on how any of them was found, so
     an audit can rely on it.

@@ -1,4 +1,4 @@
-"""What rewards are like: one file a model, which owns all that depends on it.
+"""Reward models, one file each: a model owns everything that depends on how rewards are distributed.
 
 Packages may bring more: a class under `[project.entry-points."parley.rewards"]` is found by its kind once the package
 is installed, and imported when a study asks for it.
@@ -53,7 +53,7 @@ __all__ = [
     "study_model",
 ]
 
-# The registry. Models may share a kind: the first that describes the keys is taken, so the special one stands first.
+# The registry. If models share a kind, the first that describes the keys is taken, so the special one comes first.
 MODELS: tuple[type[RewardModel], ...] = (
     ClippedGaussian,
     UnknownScale,
@@ -65,14 +65,14 @@ MODELS: tuple[type[RewardModel], ...] = (
     Binary,
     Count,
 )
-KINDS = {model.kind: model for model in MODELS}  # by the last of a kind, the general one: it lists the keys
+KINDS = {model.kind: model for model in MODELS}  # models that share a kind: the last, general one lists the keys
 
 
-GROUP = "parley.rewards"  # of entry points
+GROUP = "parley.rewards"  # entry point group
 
 
 def model_kinds() -> list[str]:
-    """Parley's own kinds of rewards, and those that installed packages offer.
+    """All kinds of rewards: Parley's own, and those that installed packages offer.
 
     >>> set(KINDS) <= set(model_kinds())
     True
@@ -94,7 +94,7 @@ def _models_of(kind: Any) -> tuple[type[RewardModel], ...]:
 
 
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
-    """The model that the keys of a study's [noise] describe; a key of another model is an error that says so."""
+    """The model that the keys of a study's [noise] describe; raise if a key belongs to another model."""
     models = _models_of(kind)
     for key, row in models[-1].keys.items():
         if row.default == REQUIRED and key not in keys:
@@ -103,7 +103,7 @@ def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
 
 
 def noise_keys() -> dict[str, Key]:
-    """The keys of [noise], each with the kinds that it belongs to: models that share a key share its row.
+    """The keys of [noise], each with the kinds that accept it; models that share a key share its row.
 
     >>> noise_keys()["low"].meaning
     'bounded: the smallest reward'
@@ -117,7 +117,7 @@ def noise_keys() -> dict[str, Key]:
 
 
 def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys that a [noise] of this kind may have: those of Parley's models, or those of the package's own."""
+    """The keys that a [noise] section of this kind may have, whether the model is Parley's or another package's."""
     kind, known = section.get("kind"), noise_keys()
     if not isinstance(kind, str) or kind in KINDS or kind not in model_kinds():
         return known
@@ -125,7 +125,7 @@ def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
 
 
 def study_model(keys: Mapping[str, Any]) -> RewardModel:
-    """The model of a study file's [noise]: where it leaves something open, what assumes least.
+    """The model of a study file's [noise]; what the file leaves out gets the value that assumes least.
 
     Stored documents and Python's `Noise` assume a scale of 1, or half the range, instead.
 
@@ -137,14 +137,14 @@ def study_model(keys: Mapping[str, Any]) -> RewardModel:
 
 
 class Noise:
-    """A reward model in the words of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian by default.
+    """A reward model with the names of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian by default.
 
     >>> Noise().largest_scale, Noise.bounded(low=0, high=1).kind
     (1.0, 'bounded')
     """
 
     def __new__(cls, **keys: Any) -> RewardModel:  # type: ignore[misc]
-        """A model, by its kind."""
+        """Return the model of this kind."""
         return make_model(**keys)
 
     @staticmethod

@@ -29,16 +29,16 @@ ALLOWED = (
     "scatter by more than a scale that is stated, and those of two arms by different scales"
 )
 
-MOST_LEFT = 0.75  # of the variance in the first phase: who states a slope expects something of it
+MOST_LEFT = 0.75  # of the variance in the first phase: a study that states a slope expects it to help
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OfOutcomes(RewardModel):
-    """What is asked of single rewards, and not of what reports hold of them."""
+    """Answers questions about single rewards with the model of the outcomes, not with that of adjusted reports."""
 
     divergence: ClassVar[None] = None
     bound_note: ClassVar[str] = "for Gaussian rewards of the scatter that the covariate leaves, its slope known"
-    first_left: float = 1.0  # of the variance of outcomes: what is expected in the first phase, which it sizes
+    first_left: float = 1.0  # the share of the outcomes' variance expected in the first phase, which it sizes
 
     @property
     def stated(self) -> RewardModel:
@@ -54,7 +54,7 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """As if all rewards of a site had scattered as it expects of the next phase: each phase has its own theta."""
+        """Sums of squares rescaled to the scatter expected in the site's next phase: each phase has its own theta."""
         both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
         scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
         return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
@@ -77,7 +77,7 @@ class _OfOutcomes(RewardModel):
         return self.stated.scenario(gap)
 
     def other_guesses(self) -> list[tuple[str, str, Any]]:
-        """Of the outcomes: a problem adjusts them again."""
+        """Guesses about the outcomes: a problem adjusts them again."""
         return self.stated.other_guesses()
 
     def check_means(self, means: FloatArray) -> None:
@@ -102,7 +102,7 @@ class _OfOutcomes(RewardModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedVariance(_OfOutcomes, BoundedVariance):
-    """In a wider range, whose scatter is learned.
+    """Adjusted rewards in a wider range, whose variance is learned.
 
     >>> from parley.rewards import Binary
     >>> adjusted_model(Binary(), 0.5).ends, adjusted_model(Binary(), 0.5).document()
@@ -112,36 +112,37 @@ class AdjustedVariance(_OfOutcomes, BoundedVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedRange(_OfOutcomes, Bounded):
-    """In a wider range, half of which is the scale."""
+    """Adjusted rewards in a wider range, half of which is the scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedScale(_OfOutcomes, UnknownScale):
-    """Of an unknown scale per cell."""
+    """Adjusted rewards with an unknown scale per cell."""
 
     def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
-        """None: means and scatter of earlier phases are those of another theta."""
+        """None: means and scatter of earlier phases belong to another theta."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedNormal(AdjustedScale):
-    """Yes or no by normal inference: a cell's variance is the phase's own, and its score Student's."""
+    """0/1 rewards by normal inference: each phase estimates a cell's variance, and scores are Student's."""
 
-    assumes_gaussian: ClassVar[bool] = False  # nobody said so: it is an approximation, and named as one
+    assumes_gaussian: ClassVar[bool] = False  # not stated by the study: it is an approximation, and is called one
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of adjusted rates)")
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:
-    """Degrees of freedom of all draws around one mean, over those of two phases around their own."""
+    """Ratio of the degrees of freedom of all draws around one mean to those of two phases around their own."""
     apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 
 
 def adjusted_model(model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0) -> RewardModel:
-    """The model of rewards that are moved by up to `moves`, infinite where nobody knows; raise where there is none.
+    """The model of rewards shifted by up to `moves` (infinite if unknown); raise if there is none.
 
-    Reports have sums of `squares`, unless they are private. `first_left` of the variance sizes the first phase.
+    Reports contain sums of `squares`, unless they are private. `first_left` is the share of the variance that sizes
+    the first phase.
 
     >>> from parley.rewards import Gaussian
     >>> adjusted_model(Gaussian(), 1.0)

@@ -35,37 +35,33 @@ from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
 NOT_KEYS = ("rho", "outcome", "first_left")  # fields that no study file states
-GRID_BITS = 20  # steps of private sums in the range: what rounding to them loses is a millionth of a reward a cell
+GRID_BITS = 20  # private sums are rounded to range / 2**20: a cell loses a millionth of a reward
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyKeys(ABC):
-    """What a study file says: fields of the model are keys of its [noise]."""
+    """What a study file says: the model's fields are the keys of its [noise]."""
 
     kind: ClassVar[str]
     description: ClassVar[str]  # of the kind, for the docs of the study file
-    keys: ClassVar[Mapping[str, Key]]  # of [noise], all of the kind, the kind itself left out
-    observed: ClassVar[str] = (
-        ""  # what is observed of a person, in the words of a protocol; the description unless told
-    )
-    study_defaults: ClassVar[Mapping[str, Any]] = {}  # keys that a study file may leave out: what assumes least
-    choices: ClassVar[
-        Mapping[str, tuple[str, ...]]
-    ] = {}  # keys that choose among the models of the kind -> their words
-    chosen: ClassVar[Mapping[str, str]] = {}  # the words that this model is chosen by; none: it is the usual one
+    keys: ClassVar[Mapping[str, Key]]  # of [noise]: all keys of the kind, except the kind itself
+    observed: ClassVar[str] = ""  # what is observed of a person, in a protocol's words; the description unless given
+    study_defaults: ClassVar[Mapping[str, Any]] = {}  # values that assume least, for keys a study file may omit
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # keys that choose among the models of a kind -> their words
+    chosen: ClassVar[Mapping[str, str]] = {}  # the words that choose this model; empty for the usual one
 
-    # No keys of [noise]: a `Problem` sets them, from its [privacy] and [covariate].
+    # Not keys of [noise]: a `Problem` sets them from its [privacy] and [covariate].
     rho: float | None = field(default=None, repr=False)
-    outcome: RewardModel | None = field(default=None, repr=False)  # of single rewards, where reports adjust them
+    outcome: RewardModel | None = field(default=None, repr=False)  # model of single rewards, if reports adjust them
 
     @classmethod
     def describes(cls, keys: Mapping[str, Any]) -> bool:
-        """Whether the keys of a [noise] of this kind describe this model, and not another one of the same kind."""
+        """Whether the keys of a [noise] describe this model rather than another of the same kind."""
         return all(keys.get(key) == word for key, word in cls.chosen.items())
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:
-        """From the keys of a study's [noise], the kind left out."""
+        """The model with the keys of a study's [noise], without the kind."""
         known = (*cls._stated(), *cls.choices)
         for key, value in keys.items():
             if key not in known:
@@ -75,7 +71,7 @@ class StudyKeys(ABC):
         return cls(**{key: value for key, value in keys.items() if key not in cls.choices})
 
     def document(self) -> dict[str, Any]:
-        """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
+        """The keys of [noise], ready to be stored; `make_model(**document)` restores the model."""
         if self.outcome is not None:
             return self.outcome.document()
         stated = {name: getattr(self, name) for name in self._stated()}
@@ -92,30 +88,31 @@ class StudyKeys(ABC):
 
 
 class PossibleRewards(StudyKeys):
-    """What a reward may be; in a range, what noise hides it in a private report."""
+    """The values that rewards can take; for rewards in a range, the noise that hides them in private reports."""
 
-    low: ClassVar[float | None] = None  # no reward is below, if that is so
-    high: ClassVar[float | None] = None  # nor above
-    values: ClassVar[tuple[float, ...]] = ()  # the only rewards there are, where they are few
+    low: ClassVar[float | None] = None  # smallest possible reward, if there is one
+    high: ClassVar[float | None] = None  # largest possible reward, if there is one
+    values: ClassVar[tuple[float, ...]] = ()  # the only possible rewards, if there are few
     whole: ClassVar[bool] = False  # rewards are whole numbers
-    means_are_rates: ClassVar[bool] = False  # a mean is a share of rewards, shown in per cent
-    # How a study file asks for it, where evidence stays exact although sums have the noise of private reports.
+    means_are_rates: ClassVar[bool] = False  # a mean is a share, shown in per cent
+    # How a study file asks for private reports with exact evidence, if the model can have both.
     private_form: ClassVar[str] = ""
-    # The model of its rewards once sites adjust them for a covariate (`parley.rewards.adjusted`); empty: there is none.
+    # The model of its rewards once sites adjust them for a covariate (`parley.rewards.adjusted`); empty if there is
+    # none.
     adjusted_form: ClassVar[str] = ""
 
     @property
     def in_range(self) -> bool:
-        """Whether rewards have both ends. One end alone bounds neither a mean nor a scatter."""
+        """Whether rewards are bounded on both sides. One bound alone limits neither a mean nor a scatter."""
         return self.low is not None and self.high is not None
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where rewards lie, infinite on a side without an end."""
+        """The smallest and largest possible reward, infinite where there is no bound."""
         return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
     def check_means(self, means: FloatArray) -> None:
-        """Raise unless true means can be these."""
+        """Raise unless these can be true means."""
         low, high = self.ends
         outside = (means < low) | (means > high)
         if outside.any():
@@ -125,7 +122,7 @@ class PossibleRewards(StudyKeys):
             raise InvalidInput("means", found=f"{means[outside][0]:.9g}", allowed=allowed)
 
     def private(self, rho: float | None) -> Self:
-        """The model of sums with the noise of private reports, or without for None; raise where there is none."""
+        """The model of private reports with privacy loss `rho`, or of exact ones if None; raise if there is none."""
         if rho is not None and not self.private_form:
             found = f"{rho:g} with {', '.join(f'{key} = {value!r}' for key, value in self.document().items())}"
             forms = [model.private_form for model in _every_model(PossibleRewards) if model.private_form]
@@ -135,7 +132,7 @@ class PossibleRewards(StudyKeys):
 
     @property
     def grid(self) -> float:
-        """The step of noise and of private sums: a whole reward, or a power of two about a millionth of the range."""
+        """The step of private sums and their noise: 1 for whole rewards, else about a millionth of the range."""
         if self.low is None or self.high is None:
             raise InvalidInput("noise", found=f"kind {self.kind!r} without a range", allowed="rewards in a range")
         if self.values:
@@ -144,46 +141,46 @@ class PossibleRewards(StudyKeys):
 
     @property
     def sensitivity(self) -> int:
-        """How far another outcome of one person can move a sum at most, in steps of the grid."""
+        """How far one person's outcome can move a sum at most, in steps of the grid."""
         assert self.low is not None
         assert self.high is not None
         return math.ceil((Fraction(self.high) - Fraction(self.low)) / Fraction(self.grid))  # never rounded down
 
     @property
     def noise_variance(self) -> float:
-        """Of the noise in every sum: sensitivity^2 / (2 rho); 0 where reports are not private."""
+        """Variance of the noise in every sum: sensitivity^2 / (2 rho); 0 unless reports are private."""
         return 0.0 if self.rho is None else (self.sensitivity * self.grid) ** 2 / (2 * self.rho)
 
 
 def _every_model(model: type[PossibleRewards]) -> Iterator[type[PossibleRewards]]:
-    """All classes of models, also of other packages once they are imported."""
+    """All classes of models, including other packages' once imported."""
     yield model
     for special in model.__subclasses__():
         yield from _every_model(special)
 
 
 class Expectations(PossibleRewards):
-    """What is expected before a study. No guarantee rests on it: it sizes first phases and the truths to plan for."""
+    """Expectations before a study. No guarantee rests on them: they size first phases, and truths to plan for."""
 
     @property
     @abstractmethod
     def first_variance(self) -> FloatArray | float:
-        """One, or `(arm, agent)`: the variance by which the first phase is sized."""
+        """The variance that sizes the first phase: one number, or `(arm, agent)`."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """The variances and the gap that size the first phase, where no gap exceeds `largest_gap`.
+        """The variances and the gap that size the first phase, if no gap exceeds `largest_gap`.
 
-        Standard errors will be a share of that gap: `gap`, unless the model knows better.
+        Standard errors will be a share of that gap, which is `gap` unless the model knows better.
         """
         return self.first_variance, gap
 
     @property
     def usual_gap(self) -> float:
-        """What no gap exceeds, if the study does not say."""
+        """The largest gap to assume if the study states none."""
         return 1.0 if self.low is None or self.high is None else self.high - self.low
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """The gaps to try a study on where nobody named any: a half, a quarter and an eighth of the largest."""
+        """The gaps to try a study on if none are named: a half, a quarter and an eighth of the largest."""
         return [largest_gap / 2, largest_gap / 4, largest_gap / 8]
 
     def usual_spread(self, largest_gap: float) -> float:
@@ -192,82 +189,83 @@ class Expectations(PossibleRewards):
 
     @property
     def usual_mean(self) -> float:
-        """Where scenarios without a known truth are put."""
+        """The mean at which scenarios without a known truth are placed."""
         return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
 
     def expecting(self, mean: float) -> Self:  # noqa: ARG002
-        """The same model where a mean like this is to be expected and none is stated: stakes and sizes rest on it,
-        no guarantee does.
+        """A copy that expects about this mean, if none is stated.
+
+        Stakes and sizes rest on it; no guarantee does.
         """
         return self
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """What a truth with this gap is called, and the mean of the arms that are not the best."""
+        """The name of a truth with this gap, and the mean of its arms that are not best."""
         return f"gap {gap:g}", self.usual_mean - gap / 2
 
     def other_guesses(self) -> list[tuple[str, str, Self]]:
-        """What a plan tries where a guess was stated: its name, the change, and the model that states another one."""
+        """Alternatives to a stated guess for a plan to try: name, change, and the model with the other guess."""
         return []
 
 
 class Reports(Expectations):
-    """Which reports are believed, and which assumptions the data can contradict."""
+    """Which reports are accepted, and which assumptions the data can contradict."""
 
-    shared_axes: ClassVar[tuple[int, ...]] = ()  # of (arm, agent): over which an unknown scale is assumed to be one
-    assumes_gaussian: ClassVar[bool] = False  # so that skewed rewards break the guarantee
-    variance_is_mean: ClassVar[bool] = False  # so that rewards that scatter by more break it
+    shared_axes: ClassVar[tuple[int, ...]] = ()  # axes of (arm, agent) that share an unknown scale
+    assumes_gaussian: ClassVar[bool] = False  # skewed rewards break the guarantee
+    variance_is_mean: ClassVar[bool] = False  # rewards that scatter more break the guarantee
 
     @property
     def stated_variance(self) -> FloatArray | float | None:
-        """What the data can contradict: the square of a stated scale; None where none is stated."""
+        """The stated variance, which data can contradict; None if no scale is stated."""
         return None
 
     @property
     def watched(self) -> bool:
-        """Whether data can contradict what is assumed, so that people are warned."""
+        """Whether data can contradict an assumption, so that people are warned."""
         return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """What a report's cell holds that no `count` rewards can have; None if all is well."""
+        """What is impossible about a cell of a report, given its `count`; None if all is well."""
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     @abstractmethod
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:
-        """`(arm, agent)`: the largest variances, at a share of `plausibility.LEVEL`; inf where nobody knows.
+        """`(arm, agent)`: upper bounds on variances, at a share of `plausibility.LEVEL`; inf if unknown.
 
         None for rewards in a range, where `flaw` bounds a mean from both sides, and only there: reports of a model that
         returns None are never held for their means.
         """
 
     def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
-        """What the decided phases, and the latest of them, say of every cell; None for rewards in a range."""
+        """What the decided phases, and the last of them, say about every cell; None for rewards in a range."""
         ceiling = self.variance_ceiling(totals, phases)
         return None if ceiling is None else Past(latest=latest, ceiling=ceiling, phases=phases)
 
     def implausible_mean(
         self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float
     ) -> ImplausibleMean | None:
-        """A mean in an agent's report, arm by arm, that the model rules out; None if there is none."""
+        """The first arm of an agent's report whose mean the model rules out; None if there is none."""
         most = self.first_variance
         guess = math.sqrt(most if isinstance(most, float) else np.max(most))
         return implausible_mean(counts, sums, past, agent, guess=guess, largest_gap=largest_gap)
 
 
 class Evidence(Reports):
-    """What rules arms out. The guarantee rests on `payoff` and `gap_bound`; all else here is for the plan."""
+    """What rules arms out. The guarantee rests on `payoff` and `gap_bound`; everything else here only plans."""
 
-    boosted: ClassVar[bool] = False  # payoffs are capped at the line and multiplied beforehand
-    needs_squares: ClassVar[bool] = False  # evidence needs sums of squares; then a state keeps them
-    guarantee_note: ClassVar[str] = ""  # what a guarantee must add, where the evidence is only approximate
-    least_draws: ClassVar[int] = 1  # of every cell that a plan needs
-    bet_draws: ClassVar[int] = 1  # of every cell that bets, at least: with fewer, bets would be less sharp
-    optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
+    boosted: ClassVar[bool] = False  # payoffs are capped at the line and boosted in advance
+    needs_squares: ClassVar[bool] = False  # evidence needs sums of squares, so a state keeps them
+    guarantee_note: ClassVar[str] = ""  # added to the guarantee if the evidence is only approximate
+    least_draws: ClassVar[int] = 1  # of every cell in a plan
+    bet_draws: ClassVar[int] = 1  # of every cell that bets: with fewer draws, bets are less sharp
+    optimism: ClassVar[float] = 1.0  # factor on the policy's: unboosted bets gain by smaller steps
     caution: ClassVar[float] = 1.0
     knows_scale: ClassVar[bool] = False  # whether `variance` is known before the first draw
 
     @property
     def variance(self) -> FloatArray | float:
-        """The square of the sub-Gaussian scale: one for all, or what broadcasts to `(arm, agent)`. Raise if unknown."""
+        """The square of the sub-Gaussian scale: one number, or broadcastable to `(arm, agent)`. Raise if unknown."""
         self.require_scale("this policy")
         raise AssertionError  # never reached
 
@@ -277,7 +275,7 @@ class Evidence(Reports):
         return float(np.sqrt(np.max(self.variance)))
 
     def require_scale(self, who: str) -> None:
-        """Raise where no scale is known that could serve `who`."""
+        """Raise if no scale is known, which `who` needs."""
         if not self.knows_scale:
             raise InvalidInput(
                 "noise.kind",
@@ -295,41 +293,41 @@ class Evidence(Reports):
 
     @abstractmethod
     def cell_variances(self, past: Totals) -> FloatArray | float:
-        """`(..., arm, agent)` or one number: the variance of a reward, known or estimated from the past."""
+        """The variance of a reward, known or estimated from the past: `(..., arm, agent)` or one number."""
 
     @abstractmethod
     def payoff(self, bets: Bets) -> FloatArray:
-        """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line.
+        """The log payoff of every bet; at least `bets.missing` means that its slot reaches the line.
 
-        Fair: where the null holds, the expectation of the payoff, capped at what is missing, is at most 1.
+        Fair: if the null holds, the expectation of the payoff, capped at what is missing, is at most 1.
         """
 
     def final_payoff(self, bets: Bets) -> FloatArray | None:  # noqa: ARG002
-        """The log of what every bet pays at a last look, all in: all that is missing, or nothing at all.
+        """The log payoff of every bet at a last look: everything that is missing, or nothing.
 
-        None where the model has no exact test of a fixed size: there the usual payoff is as good.
+        None if the model has no exact test of a fixed size; the usual payoff is as good then.
         """
         return None
 
     @abstractmethod
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        """Signal and information after a phase, and a lower bound on every gap that follows, `(..., arm, agent)`."""
+        """Signal and information after a phase, and the lower bound on every gap, `(..., arm, agent)`."""
 
     def stake(self, missing: FloatArray, margin: FloatArray) -> FloatArray:
-        """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
+        """The ratio of gap to standard deviation at which a phase wins what is missing; for planning only."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:  # noqa: ARG002
-        """`(batch, arm, agent)`: whole draws of a phase whose bets tell what `draws` should, or 0 for 0; to plan by.
+        """`(batch, arm, agent)`: whole draws with which a phase's bets achieve what `draws` promise; for planning.
 
-        `stake (batch,)` is the largest that is planned for. Bets that are less sharp in small cells need more.
+        `stake (batch,)` is the largest planned for. Bets are less sharp in small cells, which need more.
         """
         return np.where(draws > 0, np.maximum(np.ceil(draws), self.least_draws), 0.0)
 
     def mixed_rounding(self, fresh: Totals, weights: FloatArray) -> FloatArray | None:
-        """`(..., arm, agent)`: at most what a mixed mean is off because sums are rounded; None where they are not.
+        """`(..., arm, agent)`: upper bound on the error of a mixed mean due to rounded sums; None if sums are exact.
 
-        A private sum is rounded to its grid: half a step, and as much again for whatever the site's addition lost.
+        A private sum is rounded to its grid: half a step, and the same again for the rounding of the site's addition.
         """
         if self.needs_squares:
             return fresh.mixed_rounding(weights)
@@ -338,16 +336,16 @@ class Evidence(Reports):
         return np.asarray((self.grid / np.maximum(fresh.counts, 1)) @ weights)
 
     def rounded_down(self, phase: PhaseContrasts) -> PhaseContrasts:
-        """With contrasts no larger than those of sums that were never rounded."""
+        """Contrasts lowered so that none exceeds its value without rounding."""
         lost = self.mixed_rounding(phase.fresh, phase.weights)
         return phase if lost is None else replace(phase, contrast=phase.contrast - phase.both(lost))
 
 
 class Estimates(Evidence):
-    """What people are told of means and differences, valid at all phases at once."""
+    """What people are told about means and differences, valid at all phases at once."""
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """What a phase shows of every mixed mean, `(..., arm, agent)`; its weight is fixed by past and counts."""
+        """What a phase shows about every mixed mean, `(..., arm, agent)`; weighted by the past and the counts alone."""
         counts, nothing, squared = fresh.counts, np.zeros(fresh.counts.shape), np.square(weights)
         noise = self.noise_variance * (np.square(fresh.per_draw) @ squared) if self.rho else nothing
         every: dict[str, Any] = {field.name: nothing for field in fields(ContrastSummary)}
@@ -361,30 +359,30 @@ class Estimates(Evidence):
 
     @abstractmethod
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """Where contrasts lie, by all phases of the summary; `line` is the log of one over the level."""
+        """Intervals for contrasts from all phases of the summary; `line` is the log of one over the level."""
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """The same for differences of two arms, which are supposed not to change from phase to phase."""
+        """The same for differences of two arms, which are assumed to stay the same from phase to phase."""
         return intervals.lasting_interval(self.interval, summary, line)
 
     def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
-        """`(..., arm, agent)`: a scale that is not stated, estimated from the past; None where there is none."""
+        """`(..., arm, agent)`: the scale estimated from the past, if it is not stated; else None."""
         return None
 
 
 class Simulation(Estimates):
-    """What is drawn in simulations, and what lower bounds suppose."""
+    """How simulations draw rewards, and what lower bounds assume."""
 
-    divergence: ClassVar[Divergence | None] = None  # where the law follows from the mean: bounds are exact then
+    divergence: ClassVar[Divergence | None] = None  # if the mean determines the distribution: bounds are exact then
 
     @property
     def free_scale(self) -> bool:
-        """Whether a truth may state how rewards scatter; otherwise that follows from their means."""
+        """Whether a truth may state the scale of rewards; otherwise their means determine it."""
         return not self.in_range
 
     @abstractmethod
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first.
+        """Ways to simulate rewards with true `means (arm, agent)`, by name, the usual one first.
 
         `scale` is the true standard deviation where it is not the stated one, as in a truth or a variation of a plan. A
         model with a free scale draws with it; one whose scatter follows from its means may refuse it (`no_scale`).
@@ -392,23 +390,23 @@ class Simulation(Estimates):
 
     @abstractmethod
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """How a forecast draws rewards whose means and scale are guesses, `(..., arm, agent)`."""
+        """The sampler of a forecast, whose means and scale `(..., arm, agent)` are guesses."""
 
     @abstractmethod
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """Rewards of the usual sampler, tilted exponentially: what measures errors too rare to be counted."""
+        """The usual sampler's rewards, exponentially tilted: measures errors too rare to count."""
 
     @abstractmethod
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:
-        """What lower bounds use: of rewards with these true means, and a true scale where one is given."""
+        """The variances that lower bounds use, for these true means and a true scale if given."""
 
     @property
     @abstractmethod
     def bound_note(self) -> str:
-        """Whose rewards the lower bounds are for, where not for the study's own; else nothing."""
+        """A note on whose rewards the lower bounds are for, if not the study's own; else empty."""
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
-        """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""
+        """`(arm, agent)`: variances of rewards with these true means, as the usual sampler draws them."""
         return np.broadcast_to(self.bound_variances(means, scale), means.shape)
 
 

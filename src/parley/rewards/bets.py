@@ -1,4 +1,4 @@
-"""The bets of a phase: what they are laid on, what they pay, and what a payoff may be multiplied by.
+"""The bets of a phase: what they are about, what they pay, and how far payoffs may be boosted.
 
 A bet is against "arm k is among agent m's top N". Write z = Y / sqrt(V) for the standardised contrast "opponent minus
 arm k" of one phase's fresh draws. A *bet* is a mixture over stakes u >= 0, f(z) = sum_i p_i exp(u_i z - u_i^2 / 2).
@@ -24,43 +24,44 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
-SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
+SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # and Newton's method aims a little further inside
-ROUNDING = 1e-12  # taken off a multiplier, and off a series, for the rounding of its own last line
+ROUNDING = 1e-12  # subtracted from a multiplier and from a series, for the rounding of its last step
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
-# Of what there is until the horizon, a phase: more would leave a loser nothing to go on with, less is not worth it.
+# A phase's share of what is left until the horizon: more would leave a loser nothing to go on with.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
-SPENDING = 1.5  # a boundary spends the share t of all information, to this power, of a level
-MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # of what is left, in one phase; and the largest score that is ever asked for
+SPENDING = 1.5  # at the share t of all information, a boundary has spent t**SPENDING of its level
+MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # of what is left, in one phase; and the largest score ever required
 LEAST_REJECTED = 1e-280
 LARGEST_EXPONENT = 600.0
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # of an integral from 0 to 1
-NEGLIGIBLE = 36.0  # beyond exp of minus this nothing is added up
+NEGLIGIBLE = 36.0  # terms below exp(-NEGLIGIBLE) are left out of sums
 LOG_TWO_PI = math.log(2 * math.pi)
-NOTHING = -700.0  # the log of what a lost bet leaves: JSON has no minus infinity, and the quantile's safety covers it
+NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity, and the quantile's safety margin covers it
 
-# A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
+# A bet is a posterior of the gap from pooled data, in three Gauss-Hermite points, so that a wrong estimate costs
+# little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
-# A capped payoff rewards crossing the line, not wealth: where what a phase should bring comes so near to the line, in
-# standard deviations, stake a little more than log-optimal. Elsewhere that would cost (BOLDNESS - 1)^2 of the growth.
+# A capped payoff rewards crossing the line, not wealth. If the expected score is this close to the line, in standard
+# deviations, the stake is a little above log-optimal; elsewhere that would cost (BOLDNESS - 1)^2 of the growth.
 BOLDNESS, WITHIN_REACH = 1.2, 1.0
 
-NEAR_TIE = 1.5  # tolerances: a pair whose estimated gap, raised by the tolerance, is smaller may be a tie
-BEYOND = 0.1  # standard deviations by which a horizon lies beyond the information that a tie needs
+NEAR_TIE = 1.5  # in tolerances: a pair with a smaller estimated gap, raised by the tolerance, may be a tie
+BEYOND = 0.1  # standard deviations by which a horizon exceeds the information that a tie needs
 
 SIGNS = np.array([1.0, -1.0])[:, None]
-PART = 2**17  # cells looked at together: arrays that fit a cache
+PART = 2**17  # cells processed together: their arrays fit a cache
 
-MANY_AGENTS = 64  # from here on products are faster than cells
+MANY_AGENTS = 64  # from here on, matrix products are faster than cells
 TERMS = 9
-REACH = 0.5  # largest stake times weight over draws: the series is cut off where it is small
-NORM = 16  # the largest of many numbers is at most the sixteenth root of the sum of their sixteenth powers
+REACH = 0.5  # largest stake times weight over draws at which the series may be used
+NORM = 16  # a maximum is bounded by the sixteenth root of the sum of sixteenth powers
 
 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
-    """Over the last axis, which is short: column by column is faster, in the same order and so to the same bit."""
+    """Log-sum-exp over the short last axis, column by column: faster, with the same bits."""
     top = values[..., 0]
     for place in range(1, values.shape[-1]):
         top = np.maximum(top, values[..., place])
@@ -80,7 +81,7 @@ def log_bet(z: FloatArray, stakes: FloatArray, log_shares: FloatArray) -> FloatA
 
 
 def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """log b: a multiplier never above the largest b >= 1 with E min(b f(z), cap) <= 1 for z ~ N(0, 1).
+    """log b: a multiplier that never exceeds the largest b >= 1 with E min(b f(z), cap) <= 1 for z ~ N(0, 1).
 
     With y the point where b f crosses the cap, b = cap / f(y) and E = b sum_i p_i Phi(y - u_i) + cap Phi(-y), which
     falls in y: Newton's method between a y where E >= 1 and one where b <= 1. Only points whose expectation was
@@ -95,7 +96,7 @@ def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -
     high = np.maximum(((cap[:, None] - log_shares + 0.5 * u**2) / np.maximum(u, 1e-9)).min(axis=-1), low)
     accepted = high.copy()
     y = low + 0.15 * np.minimum(high - low, 1.0)
-    open_ = np.arange(len(cap))  # a bet that has settled is left alone: what others need changes none of its bits
+    open_ = np.arange(len(cap))  # bets that have converged are left alone, so that others do not change their bits
     for _ in range(BOOST_STEPS):
         at = y[open_]
         value, slope = _log_expectation(at, u[open_], log_shares, cap[open_])
@@ -125,7 +126,7 @@ def _log_expectation(
 
 
 def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | float = 0.0) -> FloatArray:
-    """A last look: the cap where z reaches the normal quantile of what is staked, else what is kept, or nothing.
+    """The log payoff at a last look: the cap if z reaches the normal quantile of what is staked, else what is kept.
 
     With a = 1 / cap, P(z >= quantile) is at most (1 - kept) a where z is at most N(0, 1), so the expectation is at most
     (1 - kept) + kept. No payoff capped there reaches the cap more often.
@@ -141,7 +142,7 @@ def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | floa
 def log_conditional_error(
     z: FloatArray, log_cap: FloatArray, share: FloatArray, now: FloatArray | None = None, *, floored: bool = False
 ) -> FloatArray:
-    """The log of the conditional error of a test that ends at a horizon, over its level a = 1 / cap.
+    """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
     `share` is the information of this phase over what there is until the horizon: tau, from LEAST_SHARE to MOST_SHARE.
     The test rejects if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if sqrt(tau) z +
@@ -164,7 +165,7 @@ def log_conditional_error(
     end = _horizon_quantile(log_cap, share, now, spent)
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
     if floored:
-        # Twice P(z < 0, S >= c2). In logs: by Owen's function a level of 1e-16 has no digits left.
+        # Twice P(z < 0, S >= c2), in logs: by Owen's function, a level of 1e-16 would lose all digits.
         below = _joint_chance(end, share, np.zeros(len(end)), NEGLIGIBLE * (1 - share))[1]
         average = log_cap + math.log(2) + below - SAFETY
         later = np.where(z > 0, later, average)
@@ -172,7 +173,7 @@ def log_conditional_error(
 
 
 def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray) -> FloatArray:
-    """c2 of `log_conditional_error`, from above.
+    """c2 of `log_conditional_error`, approached from above.
 
     It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. The quantile of a (1 - spent)
     itself is too large, and the left side falls and is concave in c2 (Prekopa: the density is log-concave): so Newton's
@@ -199,12 +200,12 @@ def _joint_chance(
     x = reach[:, None] * UNIT_NODES
     open_ = ndtr((now[:, None] - np.sqrt(share)[:, None] * (end[:, None] + x)) / np.sqrt(1 - share)[:, None])
     inside = np.exp(-x * (end[:, None] + x / 2)) * open_
-    chance = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row: other bets change none of its bits
+    chance = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row, so that other bets do not change its bits
     return chance, np.log(np.maximum(chance, LEAST_REJECTED)) - 0.5 * (np.square(end) + LOG_TWO_PI)
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:
-    """The stake u at which a single bet wins all that is `missing` already at z = u - margin; only to plan by.
+    """The stake u at which a single bet wins all that is `missing` at z = u - margin already; for planning only.
 
     A contrast with true gap D and variance V has z around D / sqrt(V): draw until that is u, and it crosses the line
     unless z falls short by more than `margin` standard deviations.
@@ -226,31 +227,31 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bets:
-    """The bets of one phase, one entry each: "the opponent beats the arm", and the fresh draws that settle them.
+    """The bets of one phase, one entry each: "the opponent beats the arm", with the fresh draws that decide them.
 
-    What a bet stakes may depend on everything here but the fresh sums and squares (and what is computed from them:
-    `contrast`).
+    A stake may depend on everything here except the fresh sums and squares, and `contrast`, which is computed from
+    them.
     """
 
     estimate: FloatArray  # of the gap, opponent minus arm, from all data so far
     error: FloatArray  # its standard error
-    missing: FloatArray  # log wealth between the bet's slot and the line
+    missing: FloatArray  # log wealth that the bet's slot needs to reach the line
     contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws, raised by `shift`
     shift: float = 0.0  # the null is "opponent minus arm is at most -shift"; `estimate` is raised by it too
-    variance: FloatArray  # V of that contrast, by the cell variances that the past gives
+    variance: FloatArray  # V of that contrast, by the past's estimates of cell variances
     replication: tuple[IntArray, ...]  # index into the leading axes of `past` and `fresh`
     opponent: IntArray  # arm indices
     arm: IntArray
     agent: IntArray
-    weights: FloatArray  # (agent n, agent m), and mixes that nobody asks about after those of the agents
+    weights: FloatArray  # (agent n, agent m), followed by mixes that nobody asks about
     past: Totals  # (..., arm, agent)
-    fresh: Totals  # (..., arm, agent): the phase's own
-    horizon: FloatArray | None = None  # V at which a bet's question is closed; nan where it bets on its gap
-    level: FloatArray | None = None  # log of the error probability that the pair was given
-    kept: FloatArray | float = 0.0  # of its level, at a last look: nothing where nothing follows
+    fresh: Totals  # (..., arm, agent): this phase's own
+    horizon: FloatArray | None = None  # V at which the bet's question closes; nan if it bets on its gap
+    level: FloatArray | None = None  # log of the pair's error probability
+    kept: FloatArray | float = 0.0  # share of the level kept at a last look; 0 if nothing follows
 
     def take(self, some: BoolArray) -> Bets:
-        """Some of the bets, `(bet,)`."""
+        """A subset of the bets, `(bet,)`."""
         names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
         parts = {name: getattr(self, name)[some] for name in names}
         optional = {"horizon": self.horizon, "level": self.level, "kept": self.kept}
@@ -259,15 +260,15 @@ class Bets:
 
     @property
     def tied(self) -> BoolArray:
-        """`(bet,)`: whether it is a test that ends at a horizon."""
+        """`(bet,)`: whether the bet is a test that ends at a horizon."""
         return np.zeros(len(self.missing), dtype=np.bool_) if self.horizon is None else ~np.isnan(self.horizon)
 
     @property
     def now(self) -> FloatArray:
-        """`(bet,)`: the score at which a test that ends at a horizon rejects already in this phase, by the past.
+        """`(bet,)`: the score at which a test with a horizon rejects in this phase already, by the past.
 
-        By all draws so far: the boundary that spends the share t^1.5 of the level at the share t of all information,
-        but at most MOST_SPENT of what is left.
+        The boundary has spent the share t^1.5 of the level at the share t of all information, but spends at most
+        MOST_SPENT of what is left.
         """
         assert self.horizon is not None
         assert self.level is not None
@@ -276,32 +277,32 @@ class Bets:
         boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
-        # Where little is left, even the largest score would spend more than that.
+        # If little is left, even the largest score would spend more than that.
         return np.asarray(np.maximum(np.minimum(needed, LARGEST_SCORE), least))
 
     @property
     def share(self) -> FloatArray:
-        """`(bet,)`: of the phase, in what there is until the horizon."""
+        """`(bet,)`: this phase's share of the information left until the horizon."""
         assert self.horizon is not None
         most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)  # the sum is less exact there
         return np.clip(self.horizon / self.variance, LEAST_SHARE, most)
 
 
 def staked_gaps(bets: Bets) -> FloatArray:
-    """`(bet, mixture)`: the gaps that a bet is laid on; 0 abstains."""
+    """`(bet, mixture)`: the gaps that a bet is placed on; 0 abstains."""
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
 
 
 def boldness(expected: FloatArray, missing: FloatArray) -> FloatArray:
-    """What stakes of boosted bets are multiplied by, from the scores that are `expected` and what is missing."""
+    """The factor on the stakes of boosted bets, from the `expected` scores and what is missing."""
     return np.where(expected + WITHIN_REACH >= np.sqrt(2 * missing), BOLDNESS, 1.0)
 
 
 def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
-    """`(bet, mixture)`: the stakes of boosted bets, over the standard deviations of their contrasts.
+    """`(bet, mixture)`: the stakes of boosted bets, in units of one over their contrasts' standard deviations.
 
-    With an unknown scale contrasts over their estimated deviations have these `degrees (bet,)` of freedom, and the
-    scores that they will become are smaller.
+    With an unknown scale, contrasts over estimated deviations have these `degrees (bet,)` of freedom, and their normal
+    scores are smaller.
     """
     plain = staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
     expected = plain if degrees is None else about_normal_score(plain, degrees[:, None])
@@ -309,7 +310,7 @@ def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
 
 
 def about_normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """z with Phi(z) = P(Student's t <= t) for t >= 0, good to some 4 % (Wallace 1959); only to stake by.
+    """z with Phi(z) = P(Student's t <= t) for t >= 0, to about 4 % (Wallace 1959); for stakes only.
 
     >>> about_normal_score(np.array([2.0, 4.3, 50.0]), np.array([1e6, 2.0, 2.0])).round(2).tolist()
     [2.0, 1.93, 3.38]
@@ -319,7 +320,7 @@ def about_normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
 
 
 def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:
-    """The inverse of `about_normal_score`: t for z >= 0, infinite without degrees of freedom; only to plan by.
+    """The inverse of `about_normal_score`: t for z >= 0, infinite without degrees of freedom; for planning only.
 
     >>> about_student_quantile(np.array([2.0, 1.92, 2.0]), np.array([1e6, 2.0, 0.0])).round(2).tolist()
     [2.0, 4.24, inf]
@@ -332,16 +333,14 @@ def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff of this variance where, before the data, it should grow
-    more.
-    """
+    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff with this variance where it is expected to grow faster."""
     stakes = gaps / variance[:, None]
     plain = stakes * contrast[:, None] - np.square(stakes) * variance[:, None] / 2
     return np.where((np.square(gaps[:, 1]) / (2 * variance) > expected)[:, None], plain, logs)
 
 
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
-    """The payoff of a contrast that is sub-Gaussian with known variance; boosted only where it is exactly Gaussian."""
+    """The payoff of a sub-Gaussian contrast with known variance; boosted only if it is exactly Gaussian."""
     root = np.sqrt(bets.variance)
     if boosted:
         return gaussian_payoff(bets, bets.contrast / root)
@@ -349,11 +348,11 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
 
 
 def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
-    """The payoff of contrasts whose `scores (bet,)`, over their standard deviations, are Gaussian.
+    """The payoff of contrasts with Gaussian `scores (bet,)`.
 
-    A boosted bet; or, where a tolerance says how much information a near-tie can need, or what closes the study, the
-    conditional error of a test that ends there. Which of the two, and its horizon, rests on the past and on the counts
-    of the phase.
+    A boosted bet; or, if a tolerance or the end of the study limits the information that a near-tie can get, the
+    conditional error of a test that ends there. The choice and the horizon depend only on the past and the phase's
+    counts.
     """
     near_tie = bets.horizon is None and bets.shift > 0
     tied = bets.estimate < NEAR_TIE * bets.shift if near_tie else bets.tied
@@ -365,7 +364,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     if tied.any():
         near = bets.take(tied)
         if near_tie:
-            # The information 1 / V at which a pair that ties just reaches the line: shift / sqrt(V) is the quantile.
+            # The information 1 / V at which a tied pair just reaches the line: shift / sqrt(V) is the quantile.
             quantile = np.maximum(-ndtri_exp(-near.missing), 0.0) + BEYOND
             share = np.clip(np.square(near.shift / quantile) / near.variance, LEAST_SHARE, MOST_SHARE)
             paid[tied] = log_conditional_error(scores[tied], near.missing, share)
@@ -376,7 +375,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
-    """Some bets, `(bet, side, agent)`: the opponent first."""
+    """Some bets with both sides, `(bet, side, agent)`, the opponent first."""
 
     chosen: slice  # which of the bets
     shares: FloatArray  # signed: +w / d for the opponent, -w / d for the arm; 0 without weight
@@ -384,12 +383,12 @@ class Sides:
     _place: tuple[IntArray, ...]
 
     def of(self, values: FloatArray) -> FloatArray:
-        """`(..., arm, agent)` values as those of the bets' cells."""
+        """Values `(..., arm, agent)` picked for the bets' cells."""
         return np.asarray(values[self._place])
 
 
 def in_parts(bets: Bets) -> Iterator[Sides]:
-    """All bets, a part at a time."""
+    """All bets, some at a time."""
     size = max(1, PART // (2 * len(bets.weights)))
     for start in range(0, len(bets.arm), size):
         chosen = slice(start, start + size)
@@ -402,8 +401,9 @@ def in_parts(bets: Bets) -> Iterator[Sides]:
 
 
 def mixture_payoff(bets: Bets, of_all: Callable[[], FloatArray], of_part: Callable[[Sides], FloatArray]) -> FloatArray:
-    """`(bet,)`: the log of a mixture over stakes, from logs `(bet, mixture)`: of all bets by products where agents are
-    many, else of a part of the bets at a time by their cells.
+    """`(bet,)`: the log of a mixture over stakes, from logs `(bet, mixture)`.
+
+    With many agents `of_all` computes them by matrix products; else `of_part`, cell by cell, for some bets at a time.
     """
     if len(bets.weights) >= MANY_AGENTS:
         return np.asarray(np.logaddexp.reduce(of_all() + LOG_SHARES, axis=-1))
@@ -414,7 +414,7 @@ def mixture_payoff(bets: Bets, of_all: Callable[[], FloatArray], of_part: Callab
 
 
 def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`(..., arm, agent)` values at every bet's opponent, and at its arm."""
+    """Values `(..., arm, agent)` at every bet's opponent, and at its arm."""
     return (
         np.asarray(opponents[(*bets.replication, bets.opponent, bets.agent)]),
         np.asarray(arms[(*bets.replication, bets.arm, bets.agent)]),
@@ -422,18 +422,18 @@ def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatA
 
 
 def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """`(..., arm, agent m)`: the smallest of the values among the agents that m weighs."""
+    """`(..., arm, agent m)`: the smallest value among the agents with weight in m's mix."""
     least, weighed = np.empty((*values.shape[:-1], weights.shape[1])), weights > 0
     if weighed.all():  # as in most studies
         least[:] = values.min(axis=-1, keepdims=True)
         return least
-    for arm in range(values.shape[-2]):  # one at a time: agent by agent is large enough
+    for arm in range(values.shape[-2]):  # one arm at a time: agent by agent is large enough
         least[..., arm, :] = np.where(weighed, values[..., arm, :, None], np.inf).min(axis=-2)
     return least
 
 
 def contrast_variance(bets: Bets, variances: FloatArray | float) -> FloatArray:
-    """`(bet,)`: of the contrast, were these the variances of single rewards."""
+    """`(bet,)`: the variance of the contrast if these were the variances of single rewards."""
     mixed = (variances * bets.fresh.per_draw) @ np.square(bets.weights)
     opponent, arm = at_bets(bets, mixed, mixed)
     return opponent + arm
@@ -448,13 +448,13 @@ def powers(weights: FloatArray) -> Iterator[tuple[int, FloatArray]]:
 
 
 def farthest(bets: Bets, opponents: FloatArray, arms: FloatArray) -> FloatArray:
-    """`(bet,)`: at least the largest of weight times these values over the agents of either side."""
+    """`(bet,)`: upper bound on weight times these values, over the agents of both sides."""
     weights = bets.weights**NORM
     pair = at_bets(bets, opponents**NORM @ weights, arms**NORM @ weights)
     return np.asarray(np.maximum(*pair) ** (1 / NORM))
 
 
 def series_tail(stakes: FloatArray, reach: FloatArray, size: FloatArray | int) -> FloatArray:
-    """At least what the terms after the last would add: each is at most stake times reach of the one before."""
+    """Upper bound on the terms left out: each is at most stake times reach times the one before."""
     ratio = stakes * reach
     return np.asarray(stakes**TERMS * np.asarray(size)[:, None] / (TERMS + 1) * ratio / (1 - ratio))

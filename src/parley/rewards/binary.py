@@ -1,4 +1,4 @@
-"""Rewards that are 0 or 1: clicks, cures, conversions. No scale to state: a rate knows its own variance.
+"""Rewards that are 0 or 1: clicks, cures, conversions. No scale to state: the rate determines the variance.
 
 docs/rewards.md proves that the payoff is fair: f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)), the coefficients
 a_i being `shares` here, the references r the estimates moved onto theta_r = 0. Arrays are `(bet, side, agent)`, the
@@ -25,23 +25,23 @@ from parley.settings import NUMBER, Key
 from parley.totals import Totals
 from parley.validation.checks import BETWEEN, FloatArray, within
 
-RARE = 14.0  # times the rate: the gap by which a first phase is sized; a cell then shows about half a one
-ONES = 1.0  # that an estimated rate borrows from the rate over all, where they are rarer than one in PRIOR draws
+RARE = 14.0  # times the rate is the gap that sizes a first phase; a cell then shows about half a success
+ONES = 1.0  # prior successes in an estimated rate, at the rate over all, if rarer than one in PRIOR draws
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
-HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
-PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all, at least
+HORIZON = 32.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
+PRIOR = 2.0  # least prior draws in an estimated rate, at the rate over all
 
-UNRESOLVED = 0.5  # standard deviations of the noise of private reports: no rate nearer to 0 or 1 can be told
+UNRESOLVED = 0.5  # in standard deviations of the noise of private reports: rates nearer to 0 or 1 cannot be resolved
 
-NEWTON_STEPS = 2  # towards the projection; any reference is fair, so none of them needs to be exact
+NEWTON_STEPS = 2  # towards the projection; any reference is fair, so it need not be exact
 LIMIT = 0.9  # of the stake at which a factor would vanish
 SMALLEST_RATE = 1e-9
-ROUNDING = 4e-16  # taken off per draw: logarithms of factors near 1 are rounded in the last place
+ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounded in the last place
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(KnownVariance):
-    """Yes or no. `rate` is about how often it is yes, if that is known.
+    """0/1 rewards. `rate` is roughly how often they are 1, if known.
 
     It sizes the first phase and is the base rate of truths to plan for; the guarantee does not rest on it.
 
@@ -87,7 +87,7 @@ class Binary(KnownVariance):
 
     @property
     def variance(self) -> float:
-        """A quarter: what holds whatever the rates, for policies that need a known scale."""
+        """A quarter, which holds for all rates; for policies that need a known scale."""
         return 0.25
 
     @property
@@ -103,27 +103,27 @@ class Binary(KnownVariance):
         return 0.5 if self.rate is None else self.rate
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """A gap of the order of the rate: rare ones take more draws until the first of them comes.
+        """A gap of the order of the rate: rare successes need more draws until the first of them.
 
-        Where no rate is stated it may be as small as the largest gap, no smaller. Never fewer draws than nothing stated
-        would take, and never more than a cell needs to show its first one: what is stated must not cost people.
+        A rate that is not stated may be as small as the largest gap, no smaller. Never fewer draws than with nothing
+        stated, and never more than a cell needs to show its first success: stating a rate must not cost people.
         """
         rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
         variance = rate * (1 - rate)
         return variance, min(gap, 2 * math.sqrt(variance), gap if self.rate is None else RARE * rate)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """Lifts of two fifths, a fifth and a tenth of the rate, where one is stated."""
+        """Lifts of 40 %, 20 % and 10 % of the rate, if one is stated."""
         if self.rate is None:
             return super().usual_gaps(largest_gap)
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """Half the rate up and down, where one is stated."""
+        """Half the rate up and down, if one is stated."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """In the words of rates: a base rate, and the lift over it."""
+        """A truth described by its base rate and the lift over it."""
         level = self._usual_rate - gap / 2 if self.rate is None else self.rate
         return f"{100 * level:.4g} % against {100 * (level + gap):.4g} %, a lift of {100 * gap / level:.3g} %", level
 
@@ -146,9 +146,9 @@ class Binary(KnownVariance):
         return two_valued_flaw(count, total, square)
 
     def rates(self, past: Totals) -> FloatArray:
-        """`(..., arm, agent)`: estimates that are never 0 or 1."""
+        """`(..., arm, agent)`: estimated rates, never 0 or 1."""
         axes = (-2, -1)
-        known = 0.5 / min(self._usual_rate, 1 - self._usual_rate)  # draws that the usual rate counts for
+        known = 0.5 / min(self._usual_rate, 1 - self._usual_rate)  # prior draws at the usual rate
         overall = (past.sums.sum(axis=axes, keepdims=True) + known * self._usual_rate) / (
             past.counts.sum(axis=axes, keepdims=True) + known
         )
@@ -160,8 +160,10 @@ class Binary(KnownVariance):
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
-        """The same from private sums: a cell counts for the draws that would tell as much, and rates stay
-        as far from 0 and 1 as the noise can resolve.
+        """The same from private sums.
+
+        A cell counts for the draws that would tell as much, and rates stay as far from 0 and 1 as the noise can
+        resolve.
         """
         spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
         unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)
@@ -177,7 +179,7 @@ class Binary(KnownVariance):
         return rates * (1 - rates)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
+        """The projected likelihood ratio, or the sub-Gaussian payoff where it is expected to grow faster."""
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:
@@ -192,7 +194,7 @@ class Binary(KnownVariance):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
-        """`(bet, mixture)`: chosen by the expected growth at the estimates, before the data."""
+        """`(bet, mixture)`: log payoffs, chosen before the data by the expected growth at the estimates."""
         shares, counts = part.shares, part.counts
         reference, multiplier = null_reference(shares, counts, rates, shift)
         variance = (counts * np.square(shares) * rates * (1 - rates)).sum(axis=(1, 2))
@@ -221,7 +223,7 @@ class Binary(KnownVariance):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
-        # The toll of noise is bounded by the whole width of a cell's share, whichever way the bet goes.
+        # The correction for noise is bounded by the full width of a cell's share, whichever way the bet goes.
         below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
         known = intervals.in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
         ones, zeros, shares = fresh.sums, counts - fresh.sums, fresh.per_draw
@@ -244,7 +246,7 @@ class Binary(KnownVariance):
 
 
 def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """The same of rewards that are 0 or 1: their sum is a whole number, exactly, and each is its own square.
+    """What is impossible about 0/1 rewards: their sum must be a whole number, and each is its own square.
 
     >>> two_valued_flaw(10, 3.0, 3.0), two_valued_flaw(10, 2.5, 2.5)
     (None, ('sums', 'a whole number from 0 to 10'))
@@ -261,7 +263,7 @@ def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
 def null_reference(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """The reference `(bet, side, agent)` nearest to `rates` with no gap left, and the multiplier that leads there.
+    """The reference `(bet, side, agent)` nearest to `rates` without a gap, and the multiplier that leads there.
 
     It solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0; where the rates see no gap they are the
     reference. With a `shift` the bet is on "the gap is more than -shift".
@@ -274,7 +276,7 @@ def null_reference(
     weighed = counts * shares
     gap = (weighed * rates).sum(axis=(1, 2)) + shift
     variance = (weighed * shares * rates * (1 - rates)).sum(axis=(1, 2))
-    # Beyond the largest stake the reference would move far past the null, and a bet of that stake would lose by it.
+    # Beyond the largest stake, the reference would move far past the null and the bet would lose by it.
     most = np.where(gap > 0, stake_limit(shares, rates), 0.0)
     multiplier = np.clip(gap / variance, 0.0, most)
     for _ in range(NEWTON_STEPS):
@@ -294,7 +296,7 @@ def _moved(shares: FloatArray, rates: FloatArray, multiplier: FloatArray) -> tup
 
 
 def stake_limit(shares: FloatArray, reference: FloatArray) -> FloatArray:
-    """`(bet,)`: the stake that leaves every factor at least 1 - LIMIT, whatever the rewards."""
+    """`(bet,)`: the stake that keeps every factor at least 1 - LIMIT, whatever the rewards."""
     worst = np.where(shares > 0, shares * reference, -shares * (1 - reference)).max(axis=(1, 2))
     return np.asarray(LIMIT / np.maximum(worst, 1e-300))
 
@@ -309,7 +311,7 @@ def log_ratios(
     shift: float = 0.0,
     noise: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """log f `(bet, mixture)` for the `ones` that came, and for those `expected` before: the growth to choose by.
+    """log f `(bet, mixture)` for the observed `ones`, and for the `expected` ones: the growth to choose by.
 
     With a `shift` times exp(lam shift), which is fair where theta is at most -shift. Where private reports add `noise`
     of this variance to the ones of a cell: log f is linear in them, with the coefficient c, and E exp(c xi) is at most
@@ -338,7 +340,7 @@ def log_ratios(
 def log_rate_products(
     bets: Bets, rates: FloatArray, gaps: FloatArray, variance: FloatArray, extra: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """As `log_ratios` with the rates for references: log f, and the one expected before.
+    """`log_ratios` with the rates as references: log f, and the one expected before the data.
 
     With the estimate as reference log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
     `extra` is the part of the variance that the noise of private reports has: the toll for it is that of

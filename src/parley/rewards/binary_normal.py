@@ -17,20 +17,20 @@ from parley.rewards.binary import Binary
 from parley.text.translation import phrase
 from parley.validation.checks import BoolArray, FloatArray
 
-PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
-CLEAR_OF_0 = 1e-3  # where a search begins, no rate is nearer to 0 or 1
-RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # at most so many, to a gap of so much
-LEAST_VARIANCE = 1e-100  # of a contrast in which nobody had a one, and which is 0
-# A few draws without a success on one side and without a failure on the other have no variance: a bet that is lost so
-# clearly is lost, but not more than that, or no later phase could make it good.
+PLANNED_DRAWS = 10  # of every cell that bets: with fewer draws, variance estimates are poor
+CLEAR_OF_0 = 1e-3  # starting points of a search stay this far from 0 and 1
+RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # maximum number of steps; the remaining gap to stop at
+LEAST_VARIANCE = 1e-100  # of a contrast without any successes, which is 0
+# A few draws without a success on one side and without a failure on the other have no variance. Such a bet is lost, but
+# only this clearly, or no later phase could make up for it.
 LEAST_SCORE = -40.0
-HEAVIER = 0.2  # log of how much heavier a tail may be because its variance is estimated; else the bet is exact
+HEAVIER = 0.2  # log of how much heavier an estimated variance may make a tail; beyond that, the bet is exact
 LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryNormal(Binary):
-    """Yes or no, by the normal approximation.
+    """0/1 rewards by the normal approximation.
 
     >>> BinaryNormal(rate=0.25).document()
     {'kind': 'binary', 'rate': 0.25, 'inference': 'normal'}
@@ -45,7 +45,7 @@ class BinaryNormal(Binary):
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of rates)")
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """As of a Gaussian contrast where its variance is known well enough, else exact; stakes come from the past."""
+        """The Gaussian payoff where the variance is known well enough, else the exact one; stakes use the past."""
         return self._paid(bets, lambda large: gaussian_payoff(large, self.scores(large)))
 
     def final_payoff(self, bets: Bets) -> FloatArray:
@@ -61,7 +61,7 @@ class BinaryNormal(Binary):
         return paid
 
     def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether the phase alone will know the variance well enough, by the rates to expect in it."""
+        """`(bet,)`: whether the phase alone will determine the variance well enough, by the expected rates."""
         rates, draws = self.rates(bets.past), np.maximum(bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws
         if self.rho:
@@ -71,10 +71,10 @@ class BinaryNormal(Binary):
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, by the rates of this phase alone under the pair's null.
+        """`(bet,)`: the contrast over its standard deviation, by this phase's rates under the pair's null.
 
-        Rates of earlier phases have no say: they may have been others. The variance of an estimated rate is too small
-        by one part in its draws, on average: that is made good.
+        Earlier phases have no say: their rates may have been different. The variance of an estimated rate is too small
+        by one part in its draws, on average; that is corrected.
         """
         scores, fresh = np.empty(len(bets.arm)), bets.fresh
         found = self.rates(fresh) if self.rho else fresh.sums * fresh.per_draw
@@ -91,7 +91,7 @@ class BinaryNormal(Binary):
 
 
 def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:
-    """The likeliest rates `(bet, side, agent)` without a gap, given that `rates` were seen; these, where there is none.
+    """The likeliest rates `(bet, side, agent)` without a gap, given the observed `rates`; these, if they show none.
 
     They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990), by Newton's
     method within a bracket: theta_r falls in kappa.
@@ -136,9 +136,9 @@ def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def unskewed(scores: FloatArray, skewness: FloatArray) -> FloatArray:
-    """Lower scores where the tail is heavier than normal, by the cube root of Wilson and Hilferty (1931).
+    """Scores lowered where the tail is heavier than normal, by the cube root of Wilson and Hilferty (1931).
 
-    The mean of rare ones from few draws is skewed upwards. Scores are never raised.
+    The mean of a few rare successes is skewed upwards. Scores are never raised.
 
     >>> unskewed(np.array([3.0, 3.0, 3.0, -1.0]), np.array([0.0, 0.3, -0.3, 0.3])).round(2).tolist()
     [3.0, 2.69, 3.0, -1.0]

@@ -1,4 +1,4 @@
-"""Rewards in a range that learn the variance there is: from counts, sums and sums of squares.
+"""Rewards in a range whose variance is learned from counts, sums and sums of squares.
 
 Rewards are scaled to [0, 1] here. With psi(y) = -log(1 - y) - y and c how far a reward can fall on the wrong side of
 its reference r, docs/rewards.md proves the payoff fair:
@@ -23,21 +23,21 @@ from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, positive
 
-HORIZON = 64.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
-PRIOR = 3.0  # draws that a cell's variance borrows from that over all
-SMALLEST_SHARE = 1e-8  # of the range, squared: no variance is taken to be smaller
+HORIZON = 64.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
+PRIOR = 3.0  # prior draws in a cell's variance, at the variance over all
+SMALLEST_SHARE = 1e-8  # of the squared range: variances are never taken to be smaller
 
 LIMIT = 0.95  # of the stake beyond which nothing is fair
 SMALLEST_REACH = 1e-6
-ROUNDING = 1e-13  # relative to the terms that are added up
+ROUNDING = 1e-13  # relative to the summed terms
 SERIES_BELOW = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedVariance(Bounded):
-    """Rewards in [low, high], weighed by their own scatter; per bet the better of that and half the range.
+    """Rewards in [low, high]; each bet uses the better of their observed variance and half the range.
 
-    `guess` is about their standard deviation; it sizes the first phase and nothing else.
+    `guess` is roughly their standard deviation; it sizes the first phase and nothing else.
 
     >>> BoundedVariance(low=0, high=10).document()
     {'kind': 'bounded', 'low': 0.0, 'high': 10.0, 'method': 'variance'}
@@ -58,22 +58,25 @@ class BoundedVariance(Bounded):
 
     @property
     def first_variance(self) -> float:
-        """A quarter of the range for a standard deviation, or less if stated: a true guess must not cost draws."""
+        """The variance for a standard deviation of a quarter of the range, or of a smaller stated guess.
+
+        A true guess must not cost draws.
+        """
         return min(self.width / 4, self.width if self.guess is None else self.guess) ** 2
 
     @property
     def width(self) -> float:
-        """Of the range."""
+        """The width of the range."""
         return self.high - self.low
 
     def references(self, past: Totals) -> FloatArray:
-        """`(..., arm, agent)`: past means, drawn a little to the middle of the range."""
+        """`(..., arm, agent)`: past means, shrunk a little towards the middle of the range."""
         return np.asarray((past.sums + (self.low + self.high) / 2) / (past.counts + 1.0))
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each cell's own, drawn towards that over all; a quarter of the squared range before there is any.
+        """Each cell's variance, shrunk towards the overall one; a quarter of the squared range before any data.
 
-        What rounding may hide counts as scatter. So in a range far from 0 bets by the range alone are the better ones.
+        What rounding may hide counts as scatter. So in a range far from 0, bets by the range alone are better.
         """
         scatter = np.minimum(past.scatter + past.rounding, past.counts * self.variance)
         degrees = np.maximum(past.counts - 1, 0).astype(np.float64)
@@ -82,7 +85,7 @@ class BoundedVariance(Bounded):
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The empirical-variance bet, or the sub-Gaussian one where that should grow faster."""
+        """The empirical-variance bet, or the sub-Gaussian one where it is expected to grow faster."""
         gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
@@ -104,7 +107,7 @@ class BoundedVariance(Bounded):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares, and what rounding may have hidden of it."""
+        """`(..., arm, agent)`: the sum of (x - r)^2 from sums and squares, plus what rounding may have hidden."""
         squares, counts = fresh.require_squares(), fresh.counts
         around = squares - 2 * references * fresh.sums + counts * np.square(references)
         lost = fresh.loss * np.square(np.sqrt(squares) + np.abs(references) * np.sqrt(counts))
@@ -119,7 +122,7 @@ class BoundedVariance(Bounded):
         contrast: FloatArray,
         gaps: FloatArray,
     ) -> FloatArray:
-        """`(bet, mixture)` in units of the range: chosen by the expected growth at the estimates, before the data."""
+        """`(bet, mixture)`: log payoffs in units of the range, chosen before the data by their expected growth."""
         shares, counts = part.shares, part.counts
         wide = (counts * np.square(shares)).sum(axis=(1, 2)) / 4
         variance = (counts * np.square(shares) * variances).sum(axis=(1, 2))
@@ -142,12 +145,12 @@ class BoundedVariance(Bounded):
         return intervals.range_interval(summary, line, HORIZON)
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """A forecast draws what scatters as the past did, kept in the range on average."""
+        """A forecast's sampler: scatter as in the past, kept in the range on average."""
         return sampling.gaussian(np.clip(means, self.low, self.high), scale)
 
 
 def _psi(y: FloatArray) -> FloatArray:
-    """-log(1 - y) - y, rounded up: by its series where y is small, for the difference would lose its digits."""
+    """-log(1 - y) - y, rounded up; by its series for small y, where the difference would lose its digits."""
     small = np.square(y) * (0.5 + y * (1 / 3 + y * (1 / 4 + y * (1 / 5 + y))))  # 1 instead of 1/6: an upper bound
     large = -np.log1p(-np.minimum(y, LIMIT)) - y
     return np.asarray(np.where(y < SERIES_BELOW, small, large) * (1 + ROUNDING))
@@ -159,7 +162,7 @@ def _reach(shares: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
-    """Stakes `(bet, mixture)` for gaps of this size: about gap / variance, and never beyond the limit.
+    """Stakes `(bet, mixture)` for gaps of this size: about gap / variance, within the limit.
 
     With one cell, gap / (variance + gap |a| c) maximises the expected logarithm; with more it is a little below.
     """
@@ -188,9 +191,9 @@ def log_spread_bet(
 def log_spread_products(
     bets: Bets, references: FloatArray, around: FloatArray, expected: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """As `log_spread_bet`, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
+    """`log_spread_bet` by matrix products, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
     each = bets.fresh.per_draw
-    falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # of the opponent, of the arm
+    falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # for the opponent, for the arm
     reach = betting.farthest(bets, each * falls[0], each * falls[1])[:, None]
     stakes = np.minimum(gaps / np.maximum(variance[:, None] + gaps * reach, 1e-300), REACH / np.maximum(reach, 1e-300))
     contrast = bets.contrast[:, None]

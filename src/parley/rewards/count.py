@@ -1,4 +1,4 @@
-"""Counts of events that can happen more than once, as exacerbations or purchases. The variance is the mean (Poisson).
+"""Counts of events that can recur, such as exacerbations or purchases. The variance is the mean (Poisson).
 
 The total S of d draws of a cell is Poisson with mean d q, so E (1 + lam a)^S = exp(lam a d q), exactly. With the shares
 a = +- w / d of a contrast theta and a null "theta is at most -shift",
@@ -31,22 +31,22 @@ from parley.settings import NUMBER, Key
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray, positive
 
-HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
-PRIOR = 2.0  # draws that an estimated mean borrows from the mean over all
-RARE = 4.0  # times the mean: the difference by which a first phase is sized
+HORIZON = 32.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
+PRIOR = 2.0  # prior draws in an estimated mean, at the mean over all
+RARE = 4.0  # times the mean is the difference that sizes a first phase
 LIFTS = (0.4, 0.2, 0.1)  # of the mean, tried before a study
 SMALLEST_MEAN = 1e-9
-LARGEST_TOTAL = 2.0**53  # whole numbers beyond have gaps
-DISPERSION = 0.5  # of the sampler that breaks the assumption: the variance is mean + DISPERSION * mean^2
+LARGEST_TOTAL = 2.0**53  # beyond it, float64 skips whole numbers
+DISPERSION = 0.5  # of the sampler that breaks the assumption: variance = mean + DISPERSION * mean^2
 
-NEWTON_STEPS = 4  # towards the best stake; any stake is fair, so none of them needs to be exact
+NEWTON_STEPS = 4  # towards the best stake; any stake is fair, so it need not be exact
 LIMIT = 0.9  # of the stake at which a factor would vanish
-ROUNDING = 1e-14  # relative to what is added up
+ROUNDING = 1e-14  # relative to the summed terms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(RewardModel):
-    """How often something happened. `mean` is about how often, if that is known.
+    """How often something happened. `mean` is roughly how often, if known.
 
     It sizes the first phase and is the base of truths to plan for; the guarantee does not rest on it.
 
@@ -102,15 +102,15 @@ class Count(RewardModel):
         return self.usual_mean
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """A gap of the order of the mean: rare events have a larger first phase, and stating a mean costs nobody.
+        """A gap of the order of the mean: rare events get a larger first phase, and stating a mean costs nobody.
 
-        Where no mean is stated it may be as small as the largest gap, no smaller.
+        A mean that is not stated may be as small as the largest gap, no smaller.
         """
         mean = min(largest_gap, 1.0) if self.mean is None else self.mean
         return mean, min(gap, 2 * math.sqrt(mean), gap if self.mean is None else RARE * mean)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """Lifts of two fifths, a fifth and a tenth of the mean."""
+        """Lifts of 40 %, 20 % and 10 % of the mean."""
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
@@ -118,7 +118,7 @@ class Count(RewardModel):
         return min(largest_gap, self.usual_mean)
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """A base mean, and the lift over it."""
+        """A truth described by its base mean and the lift over it."""
         level = self.usual_mean
         return f"{level:.4g} against {level + gap:.4g} events, a lift of {100 * gap / level:.3g} %", level
 
@@ -136,12 +136,12 @@ class Count(RewardModel):
         return count_flaw(count, total, square)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """Of an agent's arms the largest: means move together. Raised so that normal tails cover a Poisson's."""
+        """The largest over an agent's arms, since means move together; raised so that normal tails cover Poisson's."""
         share = LEVEL / 4 / past.counts.size
         most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)
         known = np.isfinite(most)
         largest = np.where(known, most, 0.0).max(axis=-2, keepdims=True)
-        # Bernstein: a count is beyond its mean by more than sqrt(2 q L) + L / 3 with probability exp(-L) at most.
+        # Bernstein: a count exceeds its mean by more than sqrt(2 q L) + L / 3 with probability at most exp(-L).
         spread = np.square(np.sqrt(largest) + math.sqrt(line / 18))
         return np.broadcast_to(np.where(known.any(axis=-2, keepdims=True), spread, np.inf), past.counts.shape)
 
@@ -168,13 +168,13 @@ class Count(RewardModel):
         return betting.mixture_payoff(bets, lambda: log_power_products(bets, gaps), of_part)
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        """As in a range, with the events for the sum of squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
+        """As in a range, with events for the sum of squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
         return intervals.betting_bound(phase, signal, information, around=phase.fresh.sums, width=1.0)
 
     # ---- estimates
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """An event counts as a reward 1 against the reference 0: powers are sums of events times shares."""
+        """An event counts as a reward of 1 against the reference 0: powers are sums of events times shares."""
         known, each, events = super().summary(past, fresh, weights), fresh.per_draw, fresh.sums
         third, fourth = (events * each**3) @ weights**3, (events * each**4) @ weights**4
         farthest = np.zeros(each.shape)
@@ -188,7 +188,7 @@ class Count(RewardModel):
             fourth_up=fourth,
             fourth_down=fourth,
             reach_down=farthest,
-            estimated=np.full(third.shape, np.inf),  # nothing bounds a count: there is no bound by a range alone
+            estimated=np.full(third.shape, np.inf),  # counts are unbounded: there is no bound by a range alone
         )
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
@@ -200,7 +200,7 @@ class Count(RewardModel):
         return np.asarray(np.maximum(means, SMALLEST_MEAN))
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Poisson; and counts that scatter by more, which breaks the assumption."""
+        """Poisson; and overdispersed counts, which break the assumption."""
         no_scale(self.kind, scale)
         return {
             "poisson": lambda: sampling.poisson(means),
@@ -215,8 +215,9 @@ class Count(RewardModel):
 
 
 def count_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """What whole numbers from 0 on cannot have: squares are least when they differ by at most 1, most when one has all,
-    and as odd as the sum.
+    """What is impossible about whole numbers from 0 on.
+
+    Their squares sum to the least if they differ by at most 1, to the most if one has all, and are odd if the sum is.
 
     >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
     (None, ('sums', 'a whole number from 0 on'), ('sums', 'a whole number from 0 on'))
@@ -238,7 +239,7 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
 
 
 def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
-    """What a Poisson mean is at most, by its total over so many draws; inf without any.
+    """Upper bound on a Poisson mean from its total over so many draws; inf without any.
 
     For f < 1 the likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
     martingale: so q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
@@ -254,10 +255,10 @@ def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) 
 def growing_stakes(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, gaps: FloatArray, shift: float
 ) -> FloatArray:
-    """Stakes `(bet, mixture)`: at the middle gap the one whose expected logarithm at these rates is largest, in
-    proportion at the others; gap / variance where the rates see no gap.
+    """Stakes `(bet, mixture)` with the largest expected logarithm at these rates for the middle gap.
 
-    The expected logarithm lam shift + sum d q log(1 + lam a) is concave: Newton's method on its slope.
+    In proportion for the other gaps; gap / variance if the rates show no gap. The expected logarithm lam shift + sum d
+    q log(1 + lam a) is concave: Newton's method on its slope.
     """
     expected = counts * rates
     pull = np.where(shares < 0, -shares, 0.0).max(axis=(1, 2))
@@ -277,7 +278,7 @@ def growing_stakes(
 
 
 def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift: float = 0.0) -> FloatArray:
-    """log f `(bet, mixture)` for the `events` that came.
+    """log f `(bet, mixture)` for the observed `events`.
 
     >>> from scipy.stats import poisson
     >>> shares, stakes, many = np.array([[[0.5], [-0.5]]]), np.array([[1.0]]), np.arange(60)
@@ -293,8 +294,9 @@ def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift
 
 
 def log_power_products(bets: Bets, gaps: FloatArray) -> FloatArray:
-    """As `log_powers` with stakes gap / variance, where agents are many: log(1 + y) is a power series in y, and the
-    sums of its terms over the agents are matrix products. What is cut off is bounded and taken off.
+    """`log_powers` with stakes gap / variance, by matrix products, for many agents.
+
+    log(1 + y) is a power series in y; what is cut off is bounded and subtracted.
     """
     each, events = bets.fresh.per_draw, bets.fresh.sums
     reach = betting.farthest(bets, each, each)[:, None]

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of rewards whose law follows from their mean: what exact lower bounds are made of."""
+"""Kullback-Leibler divergences of rewards whose distribution is given by their mean, for exact lower bounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 
-SMALLEST = 1e-12  # of a mean that is taken for 0: logarithms stay finite
+SMALLEST = 1e-12  # means are kept this far from 0: logarithms stay finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """kl of two means, and the mean that a price moves another one to."""
+    """The divergence kl of two means, and the mean that a price moves another one to."""
 
-    largest: float  # of all means
+    largest: float  # possible mean
     between: Callable[[FloatArray, FloatArray], FloatArray]  # kl(mean, other)
     moved: Callable[[FloatArray, FloatArray], FloatArray]  # the x that minimises kl(mean, x) + price * x
 
     def inside(self, means: FloatArray) -> FloatArray:
-        """Means that are neither 0 nor the largest."""
+        """Means clipped to lie strictly between 0 and the largest."""
         return np.clip(means, SMALLEST, self.largest - SMALLEST)
 
 
@@ -38,7 +38,7 @@ def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
-    """mean / (1 + price). At -1 there is no end to it: a multiplier that leads there is too large."""
+    """mean / (1 + price). At -1 it diverges: a multiplier that leads there is too large."""
     return np.asarray(means / np.maximum(1 + price, 1e-30))
 
 

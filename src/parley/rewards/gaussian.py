@@ -1,4 +1,4 @@
-"""Rewards of a known scale, one for all or of each agent or cell: Gaussian, clipped to a range, sub-Gaussian."""
+"""Rewards of a known scale (one for all, or per agent or cell): Gaussian, clipped to a range, or sub-Gaussian."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ CLIP = Key(
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled(KnownVariance):
-    """What models with a stated scale share."""
+    """Base of models with a stated scale."""
 
     scale: Scale = 1.0
 
@@ -59,7 +59,7 @@ class Scaled(KnownVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class SubGaussian(Scaled):
-    """Tails no heavier than a Gaussian's of this scale, as in the paper; nothing else is known: nothing is boosted.
+    """Tails no heavier than those of a Gaussian of this scale, as in the paper; nothing is boosted.
 
     >>> SubGaussian().boosted
     False
@@ -91,8 +91,8 @@ class Gaussian(Scaled):
     bound_note: ClassVar[str] = ""
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """By boosted bets: see `parley.rewards.intervals.staked_interval`."""
-        observed = summary.observed & (summary.variance > 0)  # that of an arm to itself has none
+        """By boosted bets; see `parley.rewards.intervals.staked_interval`."""
+        observed = summary.observed & (summary.variance > 0)  # an arm's contrast with itself has no variance
 
         def payoff(score: FloatArray, stake: FloatArray, missing: FloatArray) -> FloatArray:
             return log_bet(score, stake[..., None], ALL) + log_boost(stake[..., None], ALL, missing)
@@ -106,7 +106,7 @@ class Gaussian(Scaled):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedGaussian(Scaled):
-    """Gaussian rewards that are clipped to a range; all that is said is about the means of clipped rewards.
+    """Gaussian rewards clipped to a range; everything reported is about the means of clipped rewards.
 
     Clipping moves no two rewards further apart. So a clipped reward is sub-Gaussian around its own mean with the scale
     that it had before (Gaussian concentration, with constant 1), and with half the range (Hoeffding). It is no longer
@@ -159,10 +159,10 @@ class ClippedGaussian(Scaled):
 
     @property
     def stated_variance(self) -> None:  # type: ignore[override]
-        """Clipped rewards scatter by less than was stated; nothing is to be compared."""
+        """None: clipped rewards scatter less than stated, so there is nothing to compare."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """A range may be far wider than rewards scatter: the first phase is sized by the smaller of the two."""
+        """The first phase is sized by the smaller of scale and range: a range may be far wider than the scatter."""
         return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
@@ -172,7 +172,7 @@ class ClippedGaussian(Scaled):
         return np.broadcast_to(self.bound_variances(means, scale), means.shape)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Gaussian around the mean of clipped rewards, and not clipped: nothing that the guarantee allows is harder."""
+        """Gaussian around the mean of clipped rewards, without clipping: the hardest case that the guarantee allows."""
         root = np.sqrt(self.bound_variances(means, scale))
         return {"gaussian": lambda: sampling.gaussian(means, root)}
 

@@ -1,4 +1,4 @@
-"""A truth from a table of past draws: rows are drawn again, with replacement, so that skew, tails and zeros stay.
+"""A truth from a table of past draws: rows are resampled with replacement, so that skew, tails and zeros stay.
 
 Every arm of every agent has a *pool* of rows: its own, or those of the agent where the table has no arms. A truth
 states means, and rows are moved to them. Where rewards have no range, all rows of a pool move by the same step. In a
@@ -23,18 +23,18 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 from parley.validation.tables import OUTCOME, Draws
 
-REPEATS = 4  # draws a row of a pool beyond which they are drawn by how often each row comes
+REPEATS = 4  # draws per row of a pool beyond which rows are drawn by their multiplicities
 PIECE = 2**18  # draws in memory at once
-SKEWED, VERY_SKEWED = 0.5, 1.0  # skewness, of either sign, from which on a shape is called so
-HEAVY = 3.0  # excess kurtosis, as that of a double exponential law
+SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which on a shape is called skewed, very skewed
+HEAVY = 3.0  # excess kurtosis, that of a double exponential
 MANY_ZEROS = 0.2
-CLOSEST = 0.999  # correlation that a truth may state
-LARGEST_SHARE = 0.01  # the rows furthest from the mean, whose share of the variance is told
+CLOSEST = 0.999  # largest correlation that a truth may state
+LARGEST_SHARE = 0.01  # the outermost rows, whose share of the variance is reported
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How the rows of a pool scatter."""
+    """The shape of a pool's distribution."""
 
     rows: int
     mean: float
@@ -42,7 +42,7 @@ class Shape:
     skewness: float
     kurtosis: float  # excess: 0 for a Gaussian
     zeros: float  # share of the rows
-    tail: float  # share of the variance that is due to the hundredth of the rows furthest from the mean
+    tail: float  # share of the variance due to the outermost hundredth of the rows
 
     @classmethod
     def of(cls, values: FloatArray) -> Shape:
@@ -66,7 +66,7 @@ class Shape:
 
     @property
     def words(self) -> str:
-        """The shape by its names."""
+        """The shape in words."""
         found = []
         if abs(self.skewness) > SKEWED:
             how = "strongly" if abs(self.skewness) > VERY_SKEWED else "moderately"
@@ -84,7 +84,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class History:
-    """The pools of a table: rows in one array, and where those of every arm and agent begin and how many there are.
+    """The pools of a table: all rows in one array, with the start and size of every arm's and agent's pool.
 
     >>> from parley.validation.tables import columns_of, draws_of, read_table
     >>> table = read_table(b"site,y,age\\nP,1,50\\nP,3,60\\nQ,5,40\\n", "past.csv", needed=())
@@ -95,15 +95,15 @@ class History:
 
     source: str
     outcomes: FloatArray  # (row,)
-    covariates: FloatArray | None  # (row,): what was known of the same people before
+    covariates: FloatArray | None  # (row,): known about the same people before
     starts: IntArray  # (arm, agent)
     sizes: IntArray  # (arm, agent)
 
     @classmethod
     def of(cls, draws: Draws, arms: int, weighed: BoolArray | None = None) -> History:
-        """The pools of every arm and agent, or of every agent for all arms alike.
+        """The pools of every arm and agent, or of every agent if all arms share one.
 
-        Agents that are not `weighed (agent,)` draw nothing, and need no rows.
+        Agents without weight, `weighed (agent,)`, draw nothing and need no rows.
         """
         agents = len(draws.agents)
         own = draws.arm is not None
@@ -131,24 +131,24 @@ class History:
 
     @once
     def means(self) -> FloatArray:
-        """`(arm, agent)`: of every pool; 0 of one without rows."""
+        """`(arm, agent)`: every pool's mean; 0 for one without rows."""
         return self._of_cells(lambda rows: self.outcomes[rows].mean())
 
     @once
     def scales(self) -> FloatArray:
-        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 of one without rows."""
+        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 for one without rows."""
         return self._of_cells(lambda rows: self.outcomes[rows].std(), 1.0)
 
     @once
     def covariate_means(self) -> FloatArray:
-        """`(arm, agent)`: of what was known before."""
+        """`(arm, agent)`: every pool's mean covariate."""
         assert self.covariates is not None
         x = self.covariates
         return self._of_cells(lambda rows: x[rows].mean())
 
     @once
     def correlations(self) -> FloatArray:
-        """`(arm, agent)`: of outcome and covariate in every pool; 0 where one of them is constant."""
+        """`(arm, agent)`: the correlation of outcome and covariate in every pool; 0 if one of them is constant."""
         assert self._covariates_around is not None
         x, y = self._covariates_around, self._around
 
@@ -159,7 +159,7 @@ class History:
         return np.clip(self._of_cells(found), -CLOSEST, CLOSEST)
 
     def _of_cells(self, found: Callable[[slice], Any], nothing: float = 0.0) -> FloatArray:
-        """`(arm, agent)`: a number of every pool's rows."""
+        """`(arm, agent)`: a statistic of every pool's rows."""
         pools = zip(self.starts.ravel().tolist(), self.sizes.ravel().tolist(), strict=True)
         numbers = [float(found(slice(start, start + size))) if size else nothing for start, size in pools]
         return np.array(numbers).reshape(self.starts.shape)
@@ -184,9 +184,9 @@ class History:
         return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for arm, agent in cells]
 
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
-        """Rows of the pools, moved to `means (..., arm, agent)`, as the totals of their outcomes."""
+        """A sampler of rows from the pools, moved to `means (..., arm, agent)`."""
         if model.values:
-            return two_valued(means, *model.values)  # exactly their law
+            return two_valued(means, *model.values)  # exactly their distribution
 
         def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
             first, second = self.deviations(generator, counts, means, model)[:2]
@@ -202,7 +202,7 @@ class History:
     def deviations(
         self, generator: np.random.Generator, counts: IntArray, means: FloatArray, model: RewardModel
     ) -> list[FloatArray]:
-        """`(..., arm, agent)` each: sums of y and y^2 over the rows drawn; with covariates also of x, x^2 and xy.
+        """Sums of y and y^2 over the rows drawn, `(..., arm, agent)` each; with covariates also of x, x^2 and xy.
 
         y is around the mean to which a pool is moved, x around that of its pool. Replication i gets the same rows
         however many follow it.
@@ -231,7 +231,7 @@ class History:
             for part in np.array_split(some, -(-len(some) * size // PIECE)):
                 times = pools[number].multinomial(flat[part], np.full(size, 1 / size))
                 found[:, part] = columns @ times.T
-        if not discrete:  # a pool is moved as a whole: its rows keep their order, and shrink alike towards an end
+        if not discrete:  # a pool is moved as a whole: its rows keep their order and shrink alike towards an end
             shrunk = self._shrunk(goal, self.means.ravel()[cell], model)
             found[0] *= shrunk
             found[1] *= np.square(shrunk)
@@ -241,7 +241,7 @@ class History:
 
     @once
     def _around(self) -> FloatArray:
-        """`(row,)`: outcomes around the mean of their pool. Sums of them keep their digits."""
+        """`(row,)`: outcomes minus the mean of their pool; sums of these keep their digits."""
         return self.outcomes - self._of_pools(self.outcomes)
 
     @once
@@ -265,7 +265,7 @@ class History:
 
     @staticmethod
     def _shrunk(goal: FloatArray, mean: FloatArray, model: RewardModel) -> FloatArray:
-        """By what deviations are multiplied when a pool moves from its mean to another: 1 where there is no range."""
+        """The factor on deviations when a pool moves from its mean to another: 1 without a range."""
         low, high = model.ends
         if not model.in_range:
             return np.ones(goal.shape)
@@ -277,7 +277,7 @@ class History:
     def _moved(
         generator: np.random.Generator, y: FloatArray, mean: FloatArray, goal: FloatArray, model: RewardModel
     ) -> FloatArray:
-        """Single rows that stay whole numbers."""
+        """Move single rows so that they stay whole numbers."""
         kept = np.divide(goal, mean, out=np.ones(goal.shape), where=mean > goal)
         if model.values:
             raised = np.divide(goal - mean, 1 - mean, out=np.zeros(goal.shape), where=goal > mean)
@@ -288,8 +288,10 @@ class History:
 
 
 def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """The draws of some cells, in their order, some at a time: cells, and how many draws of each. A large cell comes in
-    several pieces."""
+    """The draws of some cells in order, in pieces: the cells, and the number of draws of each.
+
+    A large cell is split over several pieces.
+    """
     number = -(-counts[cells] // PIECE)
     piece = np.repeat(cells, number)
     drawn = np.full(len(piece), PIECE, dtype=np.int64)
@@ -305,9 +307,9 @@ def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntAr
 
 
 def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray | None = None) -> History:
-    """The pools of a table whose outcomes are what the model says: within its range, whole, or of two values.
+    """The pools of a table, after checking that outcomes fit the model: within its range, whole, or of two values.
 
-    Two values that are not 0 and 1 are taken for these, the smaller for 0.
+    Two values other than 0 and 1 stand for these, the smaller for 0.
     """
     outcome = draws.outcome
     if model.values:

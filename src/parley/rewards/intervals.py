@@ -1,4 +1,4 @@
-"""Intervals for a mixed mean, or for the difference of two, and lower bounds on a gap, at all phases at once.
+"""Intervals for a mixed mean or a difference of two, and lower bounds on gaps, valid at all phases at once.
 
 A phase shows a contrast through its fresh draws, whose counts the past has fixed. An interval is what a bet against
 "the contrast is theta" leaves standing (Ville's inequality); docs/estimates.md has the proofs, docs/rewards.md those of
@@ -17,21 +17,21 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
-# Where a stake is good, in information over that of the first phase, and its share of the wealth; here over a horizon.
+FIRST = 0.25  # of the first phase's information; the mixture over stakes is best at some 10 to 100 times that
+# Where a stake is good, in units of the first phase's information -> its share of the wealth; here over a horizon.
 STAKES = {0.125: 0.1, 0.5: 0.4, 2.0: 0.35, 8.0: 0.1, 32.0: 0.05}
-PLAIN = 0.05  # of the wealth goes to the bound by the range alone
-LONGER = 1.5  # what the mixture adds to the line, about
+PLAIN = 0.05  # share of the wealth for the bound by the range alone
+LONGER = 1.5  # roughly what the mixture adds to the line
 STEPS = 14
-# The same of differences that are Gaussian: most studies have few phases, and their first is a good part of them.
+# The same for Gaussian differences: most studies have few phases, and the first is a good part of them.
 FEW_PHASES = {2.5: 0.85, 15.0: 0.09, 90.0: 0.03, 540.0: 0.02, 3240.0: 0.01}
 DOUBLINGS, TURNS = 120, 16
-FARTHEST = 8.0  # standard deviations: scores beyond do not happen
-CLOSE = 1e-7  # of a step: near enough to an end
-FAR = 1e3  # steps to the other side of the centre, where no end is
-ALL = np.zeros(1)  # the log of the whole of a wealth, on a single stake
-ROUNDED_UP = 1e-6  # of a toll: more than `rest_rate` is rounded up by
-POWER = 8  # the largest of many numbers is at most the eighth root of the sum of their eighth powers
+FARTHEST = 8.0  # standard deviations: larger scores do not happen
+CLOSE = 1e-7  # of a step: close enough to an end
+FAR = 1e3  # steps beyond the centre, where no end can be
+ALL = np.zeros(1)  # log share of a single stake that has all wealth
+ROUNDED_UP = 1e-6  # relative to a toll: more than `rest_rate` is rounded up by
+POWER = 8  # a maximum is bounded by the eighth root of the sum of eighth powers
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
 Bound = tuple[FloatArray, FloatArray, FloatArray]
@@ -39,28 +39,28 @@ Bound = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContrastSummary:
-    """What phases show of contrasts, of one shape: `(phase, ..., arm, agent)` once stacked."""
+    """What phases show about contrasts, of one shape: `(phase, ..., arm, agent)` once stacked."""
 
     contrast: FloatArray  # its value by the fresh draws
-    variance: FloatArray  # of it, by the past; the weight of the phase is one over it
-    noise: FloatArray  # the part of it that the noise of private reports has
-    observed: BoolArray  # everything it needs was drawn
-    second: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
-    third_up: FloatArray  # at most the sum of a^3 (x - r)^3, likewise
-    third_down: FloatArray  # at most minus that
-    fourth_up: FloatArray  # at least the sum of a^4 (x - r)^4, as far as a bet on "larger" must know it
-    fourth_down: FloatArray  # and one on "smaller"
-    reach_up: FloatArray  # at least every a (r - x): what a bet on "larger" can lose by
-    reach_down: FloatArray  # at least every a (x - r)
-    estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
-    degrees: FloatArray  # its degrees of freedom
+    variance: FloatArray  # its variance, by the past; the phase's weight is one over it
+    noise: FloatArray  # the part of the variance due to the noise of private reports
+    observed: BoolArray  # whether all cells it needs were drawn
+    second: FloatArray  # sum of a^2 (x - r)^2, for rewards in a range
+    third_up: FloatArray  # upper bound on the sum of a^3 (x - r)^3, likewise
+    third_down: FloatArray  # upper bound on minus that
+    fourth_up: FloatArray  # upper bound on the sum of a^4 (x - r)^4, for a bet on "larger"
+    fourth_down: FloatArray  # the same for a bet on "smaller"
+    reach_up: FloatArray  # upper bound on every a (r - x): what a bet on "larger" can lose by
+    reach_down: FloatArray  # upper bound on every a (x - r)
+    estimated: FloatArray  # its variance by the fresh draws alone, or by the range alone
+    degrees: FloatArray  # degrees of freedom of `estimated`
 
     def of(self, agents: slice) -> ContrastSummary:
-        """Of some agents alone."""
+        """The summary of some agents alone."""
         return replace(self, **{field.name: getattr(self, field.name)[..., agents] for field in fields(self)})
 
     def first(self, phases: int) -> ContrastSummary:
-        """The first phases alone."""
+        """The summary of the first phases alone."""
         return replace(self, **{field.name: getattr(self, field.name)[:phases] for field in fields(self)})
 
     def against(self, reference: IntArray) -> ContrastSummary:
@@ -76,7 +76,7 @@ class ContrastSummary:
             noise=self.noise + other(self.noise),
             observed=self.observed & np.take_along_axis(self.observed, place, axis=-2),
             second=self.second + other(self.second),
-            # What is up for an arm is down for the one it is compared with.
+            # Up for an arm is down for the one it is compared with.
             third_up=self.third_up + other(self.third_down),
             third_down=self.third_down + other(self.third_up),
             fourth_up=self.fourth_up + other(self.fourth_down),
@@ -88,8 +88,10 @@ class ContrastSummary:
         )
 
     def pooled(self, observed: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """`(phase, ...)` one over the variance of every phase, 0 where nothing was observed; then `(...)` the first of
-        them, 0 if there is none; their sum, or 1; and the contrast by all phases.
+        """Pool contrasts over phases by their information.
+
+        Returns `(phase, ...)` one over the variance of every phase, 0 where nothing was observed; then `(...)` the
+        first of these, 0 if there is none; their sum, or 1; and the pooled contrast.
         """
         each = np.where(observed, 1 / np.where(observed, self.variance, 1.0), 0.0)
         first = np.take_along_axis(each, np.argmax(observed, axis=0)[None], axis=0)[0]
@@ -98,7 +100,7 @@ class ContrastSummary:
 
 
 def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
-    """Phases one after the other, as a first axis."""
+    """Stack phases along a new first axis."""
     parts = {field.name: np.stack([getattr(one, field.name) for one in phases]) for field in fields(ContrastSummary)}
     return replace(phases[0], **parts)
 
@@ -112,10 +114,11 @@ def in_range(
     weights: FloatArray,
     variance: float,
 ) -> ContrastSummary:
-    """With higher powers and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most
-    `below`, x - r at most `above`, and `variance` is what the range alone allows.
+    """The summary with higher powers and reach, for rewards in a range.
 
-    Squares alone are known: a third power is at least minus the square times the reach of its own cell.
+    `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most `below`, x - r at most `above`,
+    and `variance` is what the range alone allows. Only squares are known: a third power is at least minus the square
+    times the reach of its own cell.
     """
     each, squared = fresh.per_draw, np.square(weights)
     squares = around * np.square(each)
@@ -132,12 +135,12 @@ def in_range(
 
 
 def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
-    """`gaussian_reach` with a prior that the information of the `first` phase sets."""
+    """`gaussian_reach` with a prior set by the `first` phase's information."""
     return gaussian_reach(information, FIRST * np.where(first > 0, first, 1.0), line)
 
 
 def gaussian_reach(information: FloatArray, prior: FloatArray, line: float) -> FloatArray:
-    """How far a martingale with this quadratic variation strays: the boundary of a Gaussian mixture of stakes."""
+    """How far a martingale with this quadratic variation strays: the boundary for a Gaussian mixture of stakes."""
     return np.asarray(np.sqrt((information + prior) * (2 * line + np.log1p(information / prior))))
 
 
@@ -160,7 +163,7 @@ def staked_interval(
     score: Callable[[FloatArray], FloatArray],
     payoff: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> Interval:
-    """Where differences lie that are the same in all phases: what a few stakes on either side have never ruled out.
+    """Intervals for differences that stay the same in all phases: the values that no stake has ever ruled out.
 
     `score` makes a phase's distance from theta, over its standard error `root`, one that a bet may be laid on.
     `payoff(scores, stakes, missing)` is the log of what a stake pays before it is capped at what is `missing`. It rises
@@ -174,11 +177,12 @@ def staked_interval(
     sizes = np.sqrt(each / np.where(first > 0, first, 1.0))
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """How far the wealth was beyond the line, when it was farthest."""
+        """How far the wealth exceeded the line at its highest."""
         won, most = start, np.full(shape[1:], -np.inf)
         for size, z in zip(sizes, score(sign * (theta - summary.contrast[:, None]) / root[:, None]), strict=True):
             stakes, missing = np.broadcast_to(sharpest * size, shape), line - won
-            # A boost that only a score beyond 8 would need is none: 0 asks for no boost, and spares most of the work.
+            # A boost that only a score beyond 8 would need is not computed: 0 asks for none, which saves most of the
+            # work.
             missing = np.where(missing < FARTHEST * stakes, missing, 0.0)
             won = won + payoff(np.broadcast_to(z, shape), stakes, missing)
             most = np.maximum(most, np.logaddexp.reduce(won, axis=0))
@@ -192,7 +196,7 @@ def staked_interval(
 def outer_ends(
     excess: Callable[[FloatArray, FloatArray], FloatArray], centre: FloatArray, step: FloatArray, known: BoolArray
 ) -> Interval:
-    """Where `excess(theta, sign)`, which rises outwards on the side of `sign`, reaches 0; never short of it.
+    """The points where `excess(theta, sign)`, increasing outwards on the side of `sign`, reaches 0; never inside.
 
     Both sides at once: `(side, ...)`. `step` is about how far away an end is.
     """
@@ -200,7 +204,7 @@ def outer_ends(
     step = np.broadcast_to(step, (2, *step.shape))
     out, above = step, excess(centre + sign * step, sign)
     within, below = np.zeros(step.shape), excess(centre + 0 * sign, sign)
-    # Where the centre is beyond already, the end lies on the other side of it.
+    # If the centre is beyond already, the end lies on its other side.
     within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -1.0)
     for _ in range(DOUBLINGS):
         short = (above < 0) & known
@@ -210,8 +214,8 @@ def outer_ends(
         out = np.where(short, 2 * out, out)
         above = np.where(short, excess(centre + sign * out, sign), above)
     found = (above >= 0) & known
-    for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
-        open_ = found & (out - within > CLOSE * step)  # what has settled is left alone: others change none of its bits
+    for turn in range(TURNS):  # false position (Illinois), with occasional bisection: the end stays bracketed
+        open_ = found & (out - within > CLOSE * step)  # others must not change the bits of converged entries
         if not open_.any():
             break
         slope = np.where(open_, above - below, 1.0)
@@ -228,7 +232,7 @@ def outer_ends(
 def lasting_interval(
     interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
 ) -> Interval:
-    """Where contrasts lie that are the same in all phases: what was ruled out after a phase stays so."""
+    """Intervals for contrasts that stay the same in all phases: what a phase ruled out stays ruled out."""
     after = [interval(summary.first(phases + 1), line) for phases in range(len(summary.contrast))]
     return np.max([low for low, _ in after], axis=0), np.min([high for _, high in after], axis=0)
 
@@ -237,7 +241,7 @@ def lasting_interval(
 class _Bets:
     """Wealth against "the contrast is theta": exp(won - rate theta) for each stake and side, and a parabola."""
 
-    won: FloatArray  # (stake and side, ...): with the share of the wealth that was put on it
+    won: FloatArray  # (stake and side, ...): includes the share of the wealth placed on it
     rate: FloatArray  # (stake and side, ...)
     signal: FloatArray  # (...): of the bound by the range alone
     information: FloatArray
@@ -256,18 +260,18 @@ class _Bets:
 
 
 def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
-    """Where contrasts lie; `horizon` is the information of a usual study, in that of its first phase."""
+    """Intervals for contrasts of rewards in a range; `horizon` is a study's information over its first phase's."""
     each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
     bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
-    ranged = bets.information > 0  # without a range, only the bets with stakes of their own rule out anything
+    ranged = bets.information > 0  # without a range, only the bets with stakes of their own rule anything out
     divisor = np.where(ranged, bets.information, 1.0)
     centre = bets.signal / divisor
     radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
     radius = np.where(known & ~ranged, np.inf, radius)
     ends = []
     for sign in (-1.0, 1.0):
-        side = bets.rate * sign < 0  # a bet on "larger" rules out what is small
+        side = bets.rate * sign < 0  # a bet on "larger" rules out small values
         lone = np.where(side, (bets.won - line) / np.where(side, bets.rate, 1.0), sign * np.inf)
         nearest = lone.max(axis=0) if sign < 0 else lone.min(axis=0)
         end = np.maximum(centre - radius, nearest) if sign < 0 else np.minimum(centre + radius, nearest)
@@ -308,8 +312,7 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
 
 
 def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
-    """At least what the noise of private reports is worth to a bet (docs/privacy.md): sum over the cells of c^2 s^2 /
-    2.
+    """Upper bound on what noise in private reports is worth to a bet (docs/privacy.md): sum over cells of c^2 s^2 / 2.
 
     The coefficient c is at most y times -log(1 - reach) / reach, y = stake times share of the cell times width of the
     range. `noise` is s^2 times the sum of squared shares.
@@ -327,26 +330,26 @@ def rest_rate(y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseContrasts:
-    """What a phase showed of every gap; `(..., opponent, arm, agent)` unless stated."""
+    """What a phase showed about every gap; `(..., opponent, arm, agent)` unless stated."""
 
     contrast: FloatArray  # Y, opponent minus arm
-    variance: FloatArray  # of it, as the past has it
-    observed: BoolArray  # (..., arm, agent): everything it needs was drawn
+    variance: FloatArray  # its variance, by the past
+    observed: BoolArray  # (..., arm, agent): whether all cells it needs were drawn
     opponents: IntArray
-    phase: IntArray  # (...): betting phases so far, with this one
+    phase: IntArray  # (...): number of betting phases so far, this one included
     weights: FloatArray
     past: Totals
     fresh: Totals
     line: float  # log of one over the level of a single pair
-    scale: float  # a gap that may be expected
+    scale: float  # a gap to be expected
 
     def both(self, values: FloatArray) -> FloatArray:
-        """Opponent plus arm, from `(..., arm, agent)`."""
+        """The sum of the values of opponent and arm, from `(..., arm, agent)`."""
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
 
 def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-    """Signal, information and bound after the phase, where a contrast is sub-Gaussian with known variance."""
+    """Signal, information and bound after the phase, for sub-Gaussian contrasts with known variance."""
     widest = phase.variance.max(axis=-3)
     signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
     information = information + np.where(phase.observed, 1 / widest, 0.0)
@@ -362,7 +365,8 @@ def betting_bound(
     width: float,
     noise: float = 0.0,
 ) -> Bound:
-    """Where rewards lie in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each cell.
+    """The same for rewards in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each
+    cell.
 
     exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up logarithms,
     `information` stakes. With `noise`, the coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).

@@ -1,4 +1,4 @@
-"""What follows where rewards are sub-Gaussian with a variance that is known before the first draw.
+"""Shared by models of sub-Gaussian rewards whose variance is known before the first draw.
 
 A model that states `variance`, its keys and its samplers is complete: contrasts have known variances, bets on them and
 intervals have closed forms, and lower bounds are those of Gaussian rewards. In a range, what is simulated lies at its
@@ -23,14 +23,14 @@ from parley.validation.checks import FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class KnownVariance(RewardModel):
-    """Sub-Gaussian rewards: all that is missing is `variance`, keys and samplers."""
+    """Sub-Gaussian rewards: a subclass adds `variance`, keys and samplers."""
 
     knows_scale: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def variance(self) -> FloatArray | float:
-        """The square of the sub-Gaussian scale: one for all, or what broadcasts to `(arm, agent)`."""
+        """The square of the sub-Gaussian scale: one number, or an array that broadcasts to `(arm, agent)`."""
 
     @property
     def first_variance(self) -> FloatArray | float:
@@ -62,7 +62,7 @@ class KnownVariance(RewardModel):
         return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
-        """As at the ends of the range; without one, those of the bounds."""
+        """The variances of rewards at the ends of the range; without a range, those of the bounds."""
         if self.low is None or self.high is None:
             return super().true_variances(means, scale)
         return np.asarray((means - self.low) * (self.high - means))
@@ -71,7 +71,7 @@ class KnownVariance(RewardModel):
         return sampling.gaussian(means, scale)
 
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """Right for samplers that are Gaussian, or two-valued in a range; a model with another has its own."""
+        """For samplers that are Gaussian, or two-valued in a range; models with other samplers override it."""
         if self.low is None or self.high is None:
             return sampling.tilted_gaussian(means, self.true_variances(means, scale))
         return sampling.tilted_two_valued(means, self.low, self.high)

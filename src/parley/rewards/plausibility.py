@@ -1,4 +1,4 @@
-"""What a report can hold: totals that some rewards have, means that the model allows, scatter that fits the scale.
+"""Plausibility checks of reports: possible totals, means that the model allows, scatter that fits the scale.
 
 **Totals.** Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most
 when all but one lie at an end (the sum of squares is convex, so its maximum is a corner). Everything in between can
@@ -18,28 +18,28 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray
 
-Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
+Flaw = tuple[str, str]  # which of "sums" and "squares" is impossible, and what is possible
 
-LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a whole study's, are still numbers
-ROUNDING = 1e-9  # relative to the sum of what was added up, in any order
-EPSILON = 2.3e-16  # of one addition; within bounds far from 0, a billionth would be more than the whole range
-OWN = 1e-15  # of the few operations here
-NOISE = 10.0  # standard deviations of the noise of a private sum: it goes no further
+LARGEST_REWARD = 1e70  # scales go up to 1e60; fourth powers, and their sums over a study, stay finite
+ROUNDING = 1e-9  # relative to the sum of what was added, in any order
+EPSILON = 2.3e-16  # of one addition; for ranges far from 0, ROUNDING would exceed the whole range
+OWN = 1e-15  # rounding of the few operations here
+NOISE = 10.0  # standard deviations of a private sum's noise: larger noise counts as impossible
 UNDERFLOW = 1e-300  # a square below this may have become 0
 
-LEVEL = 1e-6  # chance that any report at all is held, in a whole study whose model is right
-FAR = 100.0  # arms of one agent do not differ by more, in scales or largest gaps
-GUESSED = 1e6  # nor by more than this, in guessed scales or largest gaps, where no scale is known yet
-DRIFT = 0.25  # of the scale: what an arm may move by itself, from phase to phase
-LEAST_COMPARED = 20  # draws of a cell, in a phase and before, whose mean and variance say something of skew
-LARGEST_MOVE = 3.0  # standard errors: means that move further have drifted, which says nothing of skew
+LEVEL = 1e-6  # chance that any report is held in a whole study whose model is right
+FAR = 100.0  # arms of one agent differ by at most this, in scales or largest gaps
+GUESSED = 1e6  # the same in guessed scales or largest gaps, while no scale is known
+DRIFT = 0.25  # of the scale: how far one arm may move by itself from phase to phase
+LEAST_COMPARED = 20  # draws of a cell, in a phase and before it, for a check of skew
+LARGEST_MOVE = 3.0  # standard errors: means that move further have drifted, which says nothing about skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
-SKEW_LEVEL = 0.001  # of a warning of skew, for any arm
-SKEW_OF_MEANS = 0.1  # with less, Student's t of a phase is good to a third of delta
+SKEW_LEVEL = 0.001  # of a warning about skew, over all arms
+SKEW_OF_MEANS = 0.1  # below this, Student's t of a phase is accurate to a third of delta
 
-# Factors below 1 by which a variance may be smaller than claimed; the evidence for each is a martingale.
+# Factors by which a variance may be smaller than claimed; the evidence for each is a martingale.
 SMALLER = np.array([0.9, 0.75, 0.5, 0.25, 0.1, 0.01])
-FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8])  # of the variance, equally weighed
+FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8])  # of the variance, equally weighted
 
 
 def flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
@@ -64,7 +64,7 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
         return None
     rewards = f"{count} rewards between {low:g} and {high:g}"
     largest = max(abs(low), abs(high))
-    added = min(count * largest, math.sqrt(count) * _root(square, 0))  # no sum of absolute rewards exceeds it
+    added = min(count * largest, math.sqrt(count) * _root(square, 0))  # upper bound on the sum of absolute rewards
     slack = rounding * added + OWN * count * largest
     if not count * low - slack <= total <= count * high + slack:
         return "sums", rewards
@@ -75,7 +75,7 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
 
 
 def noisy_flaw(count: int, total: float, low: float, high: float, grid: float, variance: float) -> Flaw | None:
-    """The same of a sum with the noise of a private report: on its grid, and outside of the range as far as noise goes.
+    """The same for a sum with a private report's noise: on its grid, and out of the range only as far as noise goes.
 
     Noise of this variance is beyond t with probability at most 2 exp(-t^2 / (2 variance)): beyond NOISE standard
     deviations in one of 2e21 cells. So an honest report is refused with probability below 1e-12 in a study of a billion
@@ -103,7 +103,7 @@ def _nothing_drawn(total: float, square: float) -> Flaw | None:
 
 
 def _root(square: float, count: int) -> float:
-    """The root of a sum of squares, with what may have been lost of `count` of them."""
+    """Root of a sum of squares, allowing for what `count` terms may have lost to underflow."""
     return math.hypot(math.sqrt(square), math.sqrt(count * UNDERFLOW))
 
 
@@ -114,7 +114,7 @@ def _most_square(count: int, total: float, low: float, high: float) -> float:
     (2.25, 2.0)
     """
     width = high - low
-    above = min(max(total - count * low, 0.0), count * width)  # over what `count` times `low` gives
+    above = min(max(total - count * low, 0.0), count * width)  # in excess of `count` times `low`
     whole = min(math.floor(above / width), count)
     rest = min(max(above - whole * width, 0.0), width)
     return count * low * low + 2 * low * above + whole * width * width + rest * rest
@@ -126,12 +126,12 @@ class ImplausibleMean:
 
     arm: int
     mean: float
-    against: float  # the mean that it was compared with
-    other: int | None  # of that arm in the same report; None: of the same arm in the phase before
-    allowed: float  # as far as it may be from it
+    against: float  # the mean it was compared with
+    other: int | None  # the arm of that mean in the same report; None if it is the same arm's in the phase before
+    allowed: float  # the largest allowed distance
 
     def sentence(self, arms: tuple[str, ...]) -> str:
-        """For people.
+        """The finding as a sentence.
 
         >>> ImplausibleMean(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).sentence(("placebo", "drug"))
         'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
@@ -145,7 +145,7 @@ class ImplausibleMean:
 
 
 def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> FloatArray:
-    """What a variance is at most, by a scatter that is at least chi-squared of these degrees; inf where they are few.
+    """Upper bound on a variance from its scatter, at least chi-squared with these degrees; inf if they are few.
 
     For f < 1 the likelihood ratio of a variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the scatter
     over the variance, is the logarithm of a martingale: so q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
@@ -161,37 +161,37 @@ def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Past:
-    """What the decided phases say of every cell: made once a phase, asked with every report."""
+    """What the decided phases say about every cell: computed once per phase, used for every report."""
 
-    latest: Totals  # (arm, agent): of the last phase
-    ceiling: FloatArray  # (arm, agent): what variances are at most, inf where nobody knows
+    latest: Totals  # (arm, agent): the last phase's
+    ceiling: FloatArray  # (arm, agent): upper bounds on variances, inf if unknown
     phases: int
 
     def cells(self, agent: int) -> Iterator[tuple[int, float, float]]:
-        """One agent's draws and mean in the last phase, and the largest scale, arm by arm."""
+        """Per arm, an agent's draws and mean in the last phase, and the largest scale."""
         counts, sums = self.latest.counts[:, agent].tolist(), self.latest.sums[:, agent].tolist()
         for count, total, most in zip(counts, sums, self.ceiling[:, agent].tolist(), strict=True):
             yield count, total / max(count, 1), math.sqrt(most)
 
 
 class _Arm(NamedTuple):
-    """An arm of a report: its mean, and how far from it the true one may lie."""
+    """An arm of a report: its mean, and how far the true mean may be from it."""
 
     place: int
     mean: float
-    scale: float  # inf where nobody knows
+    scale: float  # inf if unknown
     radius: float
     drawn: int  # in the phase before
     was: float  # its mean then
-    earlier: float  # and how far from that the true one may have been
+    earlier: float  # and how far the true mean may have been from that
 
 
 def implausible_mean(
     counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, *, guess: float, largest_gap: float
 ) -> ImplausibleMean | None:
-    """What a report of an agent, arm by arm, holds that cannot be after the `past`; None if nothing.
+    """What is impossible about the means of an agent's report, given the `past`; None if nothing is.
 
-    `guess` is a scale to begin with. Plain numbers: a report has few arms, and the hot path asks.
+    `guess` is a scale to begin with. Plain numbers: a report has few arms, and this is on the hot path.
     """
     wide, before = _radius(past, past.phases + 1), _radius(past, past.phases)
     arms = [
@@ -211,7 +211,7 @@ def implausible_mean(
     largest = max((arm.scale for arm in known), default=0.0)
     reach = FAR * max(largest, largest_gap)
     return (
-        _moved(known, reach)  # first: what an arm was before tells people more than another arm
+        _moved(known, reach)  # first: an arm's own past tells people more than another arm
         or _apart(known, reach)
         or _apart(
             [arm._replace(radius=0.0) for arm in arms if arm.scale == math.inf], GUESSED * max(guess, largest_gap)
@@ -220,8 +220,10 @@ def implausible_mean(
 
 
 def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
-    """Two arms of one report, too far from each other. The one that is off is the one far from the middle,
-    or of two the larger one."""
+    """Two arms of one report whose means are too far apart.
+
+    The culprit is the one far from the middle, or of two the larger one.
+    """
     if len(arms) < 2:
         return None
     high, low = max(arms, key=lambda arm: arm.mean - arm.radius), min(arms, key=lambda arm: arm.mean + arm.radius)
@@ -235,19 +237,19 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 
 
 def _radius(past: Past, phase: int) -> float:
-    """How far a mean of one draw lies from the true one in a phase, in scales."""
+    """How far the mean of one draw may be from the true one in a phase, in scales."""
     share = LEVEL / 2 / past.ceiling.size * 6 / (math.pi * max(phase, 1)) ** 2
     return math.sqrt(2 * math.log(2 / share))
 
 
 def _moved(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
-    """An arm whose mean is not the one it had, wherever the agent's arms may have moved together."""
+    """An arm whose mean moved more than a common shift of the agent's arms can explain."""
     both = [arm for arm in arms if arm.drawn]
     if not both:
         return None
     moves = [arm.mean - arm.was for arm in both]
     allowed = [arm.radius + arm.earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was)) for arm in both]
-    # Common moves that fit every arm lie from `low` to `high`.
+    # Common shifts that fit every arm lie between `low` and `high`.
     low = max(-reach, *(move - slack for move, slack in zip(moves, allowed, strict=True)))
     high = min(reach, *(move + slack for move, slack in zip(moves, allowed, strict=True)))
     if low <= high:
@@ -259,7 +261,7 @@ def _moved(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 
 
 def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log e of "the scale is too small" and of "it is too large", for `scatter` in units of the stated variance.
+    """log e-values of "the scale is too small" and "too large", for `scatter` in units of the stated variance.
 
     >>> few, many = (log_evidence_of_scale(np.array(4.0 * nu), np.array(nu))[0] for nu in (3.0, 300.0))
     >>> bool(few < np.log(100)), bool(many > np.log(100))
@@ -274,10 +276,10 @@ def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[Flo
 
 
 def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatArray, others: FloatArray) -> FloatArray:
-    """log e of "these scatter otherwise than the rest", which share an unknown scale if the study is right.
+    """log e-value of "these scatter differently from the rest", which share an unknown scale if the study is right.
 
-    By the likelihood ratio of the share that these have of all scatter, which has a Beta distribution whatever the
-    scale: exact for counts fixed in advance, and close to it where they follow the data. Nothing is decided by it.
+    By the likelihood ratio of their share of all scatter, which has a Beta distribution whatever the scale: exact for
+    counts fixed in advance, and nearly so if they follow the data. It decides nothing.
 
     >>> log_evidence_of_ratio(np.array([20.0, 80.0]), np.full(2, 20.0), np.full(2, 100.0), np.full(2, 100.0)).round(1)
     array([-1.6,  7.9])
@@ -290,12 +292,11 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
 
 
 def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
-    """`(..., arm, agent)` each, of counts of events in a phase: how many more pairs of events fell on one draw than
-    those of Poisson counts do, and the mean of a Poisson variable that scatters like it.
+    """Counts in a phase, `(..., arm, agent)` each: excess of pairs of events on one draw over Poisson, and its spread.
 
-    Given their total S, the events of d draws fall on each alike. So pairs on one draw are S (S - 1) / (2 d) on
-    average, with a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d
-    times it: those of 1 + 2 S / d times a Poisson variable.
+    Given their total S, events fall on d draws uniformly. So pairs on one draw are S (S - 1) / (2 d) on average, with
+    a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d times it: those
+    of 1 + 2 S / d times a Poisson variable, whose mean is the spread.
     """
     draws, events = np.maximum(fresh.counts, 1), np.abs(fresh.sums)
     pairs, expected = (fresh.require_squares() - fresh.sums) / 2, events * np.maximum(events - 1, 0.0) / (2 * draws)
@@ -304,7 +305,7 @@ def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
 
 
 def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> FloatArray:
-    """log e of "these counts scatter by more than Poisson's", from sums of `shared_draws`. No part of the guarantee.
+    """log e-value of "these counts are overdispersed", from sums of `shared_draws`. Not part of the guarantee.
 
     >>> log_evidence_of_overdispersion(np.array([0.0, 30.0]), np.array([50.0, 50.0])).round(1)
     array([-2.5,  5.5])
@@ -316,11 +317,10 @@ def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> Fl
 def skew_product(
     fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`(..., arm, agent)`: a cell's mean in a phase against that before, times its variance against that before, each
-    as a normal score; the square of the first score; and whether there is enough to compare, 0 or 1.
+    """The skew statistic of every cell, `(..., arm, agent)`, with its weight and whether there is enough to compare.
 
-    For Gaussian rewards the product is 0 on average, whatever means do. A move of all arms of an agent by more than
-    `LARGEST_MOVE` standard errors is drift and taken off; what is left of an arm's move is cut there.
+    The statistic is a cell's mean in a phase against that before, times its variance against that before, each as a
+    normal score; its weight is the square of the first score.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
@@ -339,8 +339,10 @@ def skew_product(
 def skewed(
     leans: FloatArray, squares: FloatArray, turns: FloatArray, draws: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """The skewness of rewards by sums of `skew_product`, `turns` of them, and whether it is cause for a warning: no
-    chance, and large enough for so many draws that the mean of a phase is skewed too. No part of the guarantee.
+    """The skewness of rewards from sums over `turns` of `skew_product`, and whether to warn about it.
+
+    A warning needs skewness that is not chance, and is large enough to skew the mean of a phase with so many draws.
+    Not part of the guarantee.
     """
     logs = SKEWS * leans[..., None] - np.square(SKEWS) / 2 * squares[..., None]
     evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))

@@ -1,4 +1,4 @@
-"""Private reports: what the noise of a sum protects, and noise for simulations.
+"""Private reports: the protection that noise in a sum gives, and noise for simulations.
 
 A report is rho-zCDP (zero-concentrated differential privacy: Bun and Steinke 2016) for every person in it, by discrete
 Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010). `docs/privacy.md` has the mechanism and the proofs.
@@ -11,14 +11,14 @@ from parley.rewards.base import RewardModel
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-DELTA = 1e-5  # at which people are told an epsilon
-ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # of Renyi divergences: each gives a true epsilon, and the smallest counts
-FINE = 1000.0  # steps in a standard deviation from which on a rounded normal number is as good as a table
+DELTA = 1e-5  # the delta for which people are told an epsilon
+ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # of Renyi divergences; each gives a valid epsilon: the smallest counts
+FINE = 1000.0  # steps per standard deviation from which on a rounded normal is as good as a table
 FARTHEST = 40.0  # standard deviations in the table: nothing is left beyond
 
 
 def epsilon(rho: float, delta: float = DELTA) -> float:
-    """The smallest epsilon for which rho-zCDP gives (epsilon, delta)-differential privacy.
+    """The smallest epsilon for which rho-zCDP implies (epsilon, delta)-differential privacy.
 
     The conversion of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP has too. It is a little better than
     rho + 2 sqrt(rho log(1 / delta)).
@@ -34,7 +34,8 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
 def with_noise(
     exact: Totals, generator: np.random.Generator, model: RewardModel, moved: FloatArray | float = 0.0
 ) -> Totals:
-    """What reports hold of these totals. Private: sums on the grid, with discrete Gaussian noise, and no squares.
+    """What reports contain of these totals; private ones have rounded sums with discrete Gaussian noise, and no
+    squares.
 
     Noise may be `moved` by whole steps of the grid, which is how rare errors are sampled.
 
@@ -54,7 +55,7 @@ def with_noise(
 
 
 def _noise(generator: np.random.Generator, counts: IntArray, variance: float, grid: float) -> FloatArray:
-    """On multiples of `grid`, for every cell with draws."""
+    """Noise on multiples of `grid`, for every cell with draws."""
     steps = variance**0.5 / grid
     uniform = generator.random(counts.shape)
     if steps > FINE:

@@ -1,4 +1,4 @@
-"""Where simulated rewards come from: the totals of n draws in one go, exactly in law, never one by one.
+"""Simulated rewards: the totals of n draws at once, with their exact distribution, never one by one.
 
 A sampler is a pure function of a random generator and the counts asked for, `(..., arm, agent)`. Sums of squares come
 from a generator of their own, so that replication i gets the same however many replications follow it. Ranges are
@@ -15,14 +15,14 @@ from scipy.special import gammaln, xlogy
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-# The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
+# From a generator and the counts asked for, (..., arm, agent), to the totals of fresh draws, exactly distributed.
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 
-ONE_BY_ONE = 512  # uniform rewards are drawn singly up to so many; beyond, by bins
+ONE_BY_ONE = 512  # up to this many uniform rewards are drawn singly; more by bins
 BINS = 64  # the leading six bits of a uniform number
 SLICE = 2**14
-REACH = 9.0  # standard deviations, and a little: no count beyond is drawn in any simulation that ends
-MOST_COUNTS = 2_000  # counts that are gone through; beyond, what is drawn is rounded
+REACH = 9.0  # standard deviations, plus a little: larger counts never occur in practice
+MOST_COUNTS = 2_000  # possible counts to enumerate; beyond, a rounded normal is drawn
 LEAST_MEAN = 1e-300  # for logarithms
 
 
@@ -52,16 +52,14 @@ def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | fl
 
 
 def poisson(means: FloatArray) -> Sampler:
-    """Counts of events: how many draws have which count is one multinomial a cell, exactly in law."""
+    """Counts of events: one multinomial per cell says how many draws have which count, exactly."""
     return _whole_numbers(
         means, means, lambda counts, mean: xlogy(counts, np.maximum(mean, LEAST_MEAN)) - mean - gammaln(counts + 1)
     )
 
 
 def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
-    """Counts that scatter by more than Poisson's: people differ in their rates. The variance is mean + dispersion *
-    mean^2.
-    """
+    """Overdispersed counts: people differ in their rates. The variance is mean + dispersion * mean^2."""
     size = 1 / dispersion
 
     def log_chances(counts: FloatArray, mean: FloatArray) -> FloatArray:
@@ -75,10 +73,10 @@ def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
 def _whole_numbers(
     means: FloatArray, variances: FloatArray, log_chances: Callable[[FloatArray, FloatArray], FloatArray]
 ) -> Sampler:
-    """Rewards that are whole numbers from 0 on, from the log of their chances at (count, mean).
+    """Rewards that are whole numbers from 0 on, from the log of their probabilities at (count, mean).
 
-    Where counts are large, there are too many of them to go through: sums are then normal, rounded to whole numbers,
-    and scatter is chi-squared.
+    Large counts are too many to enumerate: their sums are normal, rounded to whole numbers, and scatter is
+    chi-squared.
     """
     spread = np.sqrt(variances)
 
@@ -90,7 +88,7 @@ def _whole_numbers(
         exactly, about = generator.spawn(2)
         for part in _slices(np.flatnonzero((flat > 0) & (most <= MOST_COUNTS)), SLICE // 16):
             values = np.arange(np.ceil(most[part].max()) + 1)
-            # Most replications share their means: the chances of each are computed once.
+            # Most replications share their means: the probabilities of each distinct mean are computed once.
             unlike, which = np.unique(mean[part], return_inverse=True)
             chances = np.exp(log_chances(values, unlike[:, None]))
             found = exactly.multinomial(flat[part], (chances / chances.sum(axis=-1, keepdims=True))[which])
@@ -104,7 +102,7 @@ def _whole_numbers(
             noise, scatter = about.standard_normal(large.size), 2.0 * about.standard_gamma(np.maximum(drawn - 1, 0) / 2)
             total[large] = np.maximum(np.rint(drawn * mean[large] + deviation * np.sqrt(drawn) * noise), 0.0)
             least = least_squares(flat[large], total[large])
-            # Sums of squares of whole numbers are as odd as their sum.
+            # A sum of squares of whole numbers has the parity of their sum.
             wished = np.square(total[large]) / drawn + np.square(deviation) * scatter
             square[large] = least + 2 * np.rint(np.maximum(wished - least, 0.0) / 2)
         shape = counts.shape
@@ -114,7 +112,7 @@ def _whole_numbers(
 
 
 def least_squares(counts: IntArray, sums: FloatArray) -> FloatArray:
-    """The smallest sum of squares that so many whole numbers with this sum have: they differ by no more than 1.
+    """The smallest sum of squares of `counts` whole numbers with this sum: they differ by at most 1.
 
     >>> least_squares(np.array([4]), np.array([6.0]))
     array([10.])
@@ -126,11 +124,11 @@ def least_squares(counts: IntArray, sums: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TiltedLaw:
-    """True rewards under another measure: the density of a reward x is multiplied by exp(tilt x) over its mean."""
+    """Rewards under a tilt: the density of a reward x is multiplied by exp(tilt x) and normalized."""
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
-    width: float = 0.0  # how far apart rewards are whose odds a tilt changes; 0 where any tilt is as good
+    width: float = 0.0  # distance between the rewards whose odds a tilt changes; 0 if any tilt is as good
 
 
 def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
@@ -199,7 +197,7 @@ def _slices(places: IntArray, size: int) -> Iterator[IntArray]:
 
 
 def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Sums and sums of squares of few uniform numbers in [0, 1] each."""
+    """Sums and sums of squares of a few uniform numbers in [0, 1] each."""
     values = generator.random(int(counts.sum()))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     return np.add.reduceat(values, starts), np.add.reduceat(np.square(values), starts)
@@ -208,10 +206,10 @@ def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[Float
 def _by_bins(
     binned: np.random.Generator, inside: np.random.Generator, counts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of many: the leading six bits are exact, by one multinomial over 64 bins.
+    """The same for many: the leading six bits are exact, by one multinomial over 64 bins.
 
-    What lies inside the bins is Gaussian with the exact mean and covariance; its share of either sum is below a
-    sixty-fourth, and it is a sum of hundreds.
+    The rest is Gaussian with the exact mean and covariance; it adds less than a sixty-fourth to either sum, and is
+    itself a sum of hundreds.
     """
     bins = binned.multinomial(counts, np.full(BINS, 1 / BINS))
     normal = inside.standard_normal((len(counts), BINS + 1))

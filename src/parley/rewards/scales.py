@@ -1,4 +1,4 @@
-"""Scales as a study file states them: a number, a row per agent or a matrix, and the keys of [noise] that do so."""
+"""Scales as a study file states them (a number, a row per agent, or a matrix), and their keys of [noise]."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ GUESS = Key(
     default="gaussian: 1.0; bounded: a quarter of the range",
 )
 
-# A number, a row per agent, or a matrix (a row per arm), in tuples: a value that compares and hashes.
+# A number, a row per agent, or a matrix (a row per arm), as tuples, which compare and hash.
 Scale = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 ALLOWED = "a number, a row (one per agent) or a matrix (a row per arm), all above 0"
 
 
 def checked_scale(key: str, value: Any) -> Scale:
-    """A scale that was stated, checked; as few numbers as say the same.
+    """Check a stated scale and return its shortest form.
 
     >>> checked_scale("noise.scale", [[1, 2], [1, 2]])
     (1.0, 2.0)
@@ -52,12 +52,12 @@ def in_lists(value: Any) -> Any:
 
 
 def squared_scale(scale: Scale) -> FloatArray | float:
-    """The variance: a float where there is one for all, else an array that broadcasts to `(arm, agent)`."""
+    """The variance: a float if there is one for all, else an array that broadcasts to `(arm, agent)`."""
     return scale**2 if isinstance(scale, float) else np.square(np.array(scale))
 
 
 def fitting(key: str, scale: Scale, shape: tuple[int, int]) -> None:
-    """Raise unless a scale has as many numbers as there are agents (and arms)."""
+    """Raise unless a scale has one number per agent (and arm)."""
     found = np.shape(scale)
     if found not in ((), shape[1:], shape):
         sizes = " x ".join(map(str, found))
@@ -66,7 +66,7 @@ def fitting(key: str, scale: Scale, shape: tuple[int, int]) -> None:
 
 
 def no_scale(kind: str, scale: Scale | None) -> None:
-    """Raise if a truth states a scale where the rewards need none."""
+    """Raise if a truth states a scale although the rewards need none."""
     if scale is not None:
         found = f"{in_lists(scale)} with rewards of kind {kind!r}"
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Gaussian rewards of unknown scale: one per arm and agent, unless fewer are stated.
+"""Gaussian rewards of unknown scale, one per arm and agent unless the study pools them.
 
 Student's t of a phase becomes a normal score, and a bet that is fair for it: docs/rewards.md has the proof.
 """
@@ -40,23 +40,25 @@ SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown per agent": (-2,),
     "unknown, shared": (-2, -1),
 }
-PRIOR = 4.0  # degrees of freedom that an estimate to plan by borrows from the wider one
+PRIOR = 4.0  # prior degrees of freedom in an estimate for planning, from the wider group
 MOST_NEEDED = 13  # draws of a small cell: with 12 degrees of freedom a scale is nearly as good as known
-WIDEST = 1e9  # Student's quantile over the normal one: more is as good as no degrees of freedom
+WIDEST = 1e9  # ratio of Student's quantile to the normal one: more is as good as no degrees of freedom
 TINY = 1e-280
-HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance of which nothing is known; a mixed mean's that has one in it
+HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance about which nothing is known; that of a mixed mean containing one
 
 SMALLEST_TAIL = 1e-290
 LARGEST_EXPONENT = 600.0
-ROUNDING = 1e-10  # taken off every score: Student's distribution function is good to a few units in 1e-13
+ROUNDING = 1e-10  # subtracted from every score: Student's distribution function is accurate to a few units in 1e-13
 
 BASEL = math.log(6 / math.pi**2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownScale(RewardModel):
-    """`guess` sizes the first phase, and says which differences no first report can have: a million of it. No answer
-    rests on it. What is simulated is the truth's scale, or the guess.
+    """Gaussian rewards of unknown scale; `guess` is only roughly right.
+
+    It sizes the first phase and limits what a first report may contain: differences of at most a million guesses. No
+    answer rests on it. Simulations use the truth's scale, or the guess.
 
     >>> UnknownScale().document()
     {'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}
@@ -69,7 +71,7 @@ class UnknownScale(RewardModel):
     assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
-    least_draws: ClassVar[int] = 2  # a cell with one has no scatter
+    least_draws: ClassVar[int] = 2  # a single draw has no scatter
     scale: str = "unknown"
     guess: float = 1.0
 
@@ -100,10 +102,10 @@ class UnknownScale(RewardModel):
         return SCOPES[self.scale]
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:
-        """With few degrees of freedom a contrast must be larger, by Student's quantile over the normal one.
+        """With few degrees of freedom, a contrast must be larger by Student's quantile over the normal one.
 
-        Either all cells of an arm have a few draws more, or those that have many get more still: of all least cells up
-        to MOST_NEEDED the one that takes the fewest draws. Arms that share a scale decide together.
+        Either all cells of an arm get a few more draws, or those that have many get even more: of all minimum cells up
+        to MOST_NEEDED, the one with the fewest draws in total. Arms that share a scale decide together.
         """
         axes, drawn, u = (-2, -1) if self.shared_axes else (-1,), draws > 0, stake[:, None, None]
         best, fewest = draws, np.full(draws.sum(axis=axes, keepdims=True).shape, np.inf)
@@ -118,7 +120,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's own, drawn towards that of the next wider one; the guess where nothing was drawn."""
+        """Each group's variance, shrunk towards that of the next wider one; the guess where nothing was drawn."""
         scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
         each: FloatArray = np.full(past.counts.shape, self.first_variance)
         for axes, prior in (((-2, -1), 1e-9), ((-2,), PRIOR), ((), PRIOR)):
@@ -129,10 +131,10 @@ class UnknownScale(RewardModel):
         return np.maximum(np.broadcast_to(each, past.counts.shape), TINY)
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a cell's variance by the phase alone, and the degrees of freedom of it.
+        """`(..., arm, agent)` each: a cell's variance by this phase alone, and its degrees of freedom.
 
-        No less than that of the exact rewards, whatever was lost when they were added up: so no score is above theirs.
-        Scatter that may be all rounding says nothing, and counts as HIDDEN: such a bet cannot win.
+        Never below the variance of the exact rewards, whatever rounding lost, so no score exceeds theirs. Scatter that
+        may be all rounding says nothing and counts as HIDDEN: such a bet cannot win.
         """
         axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
@@ -141,7 +143,7 @@ class UnknownScale(RewardModel):
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The bet on Student's t of the phase, by its normal score; it abstains without degrees of freedom."""
+        """The bet on the phase's Student's t, by its normal score; it abstains without degrees of freedom."""
         score, nu = self.scores(bets)
         tied, paid = bets.tied, np.empty(len(score))
         if not tied.all():
@@ -153,16 +155,16 @@ class UnknownScale(RewardModel):
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        """By Student's quantile: a score above 0 is at most N(0, 1), so none at 0 or below may win."""
+        """By Student's quantile: a score above 0 is at most N(0, 1), so scores of 0 or below must not win."""
         score, nu = self.scores(bets)
         lost = log_final_payoff(np.full(score.shape, -np.inf), bets.missing, bets.kept)
         paid = np.where(score > 0, log_final_payoff(score, bets.missing, bets.kept), lost)
         return np.where(nu > 0, paid, 0.0)
 
     def scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
-        """`(bet,)` each: Student's t of the phase as a normal score, and its degrees of freedom; 0 without any."""
+        """`(bet,)` each: the phase's Student's t as a normal score, and its degrees of freedom; 0 without any."""
         variances, degrees = self.fresh_variances(bets.fresh)
-        if self.shared_axes != (-2, -1):  # a side without any draws has no share in the contrast, nor a scatter in it
+        if self.shared_axes != (-2, -1):  # a side without draws contributes neither to the contrast nor to its scatter
             degrees = np.where(bets.fresh.counts > 0, degrees, np.inf)
         least = self._least(degrees, bets.weights)
         nu, lost = np.minimum(*at_bets(bets, least, least)), bets.fresh.mixed_rounding(bets.weights)
@@ -170,12 +172,12 @@ class UnknownScale(RewardModel):
         return normal_score(contrast / np.sqrt(contrast_variance(bets, variances)), nu), nu
 
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a mixed mean's variance by the phase alone, and its least degrees of freedom."""
+        """`(..., arm, agent)` each: a mixed mean's variance by this phase alone, and its least degrees of freedom."""
         variances, degrees = self.fresh_variances(fresh)
         return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """A phase weighs by its draws alone: no scale is known, and none is needed."""
+        """A phase is weighted by its draws alone: no scale is known, and none is needed."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))
@@ -203,7 +205,7 @@ class UnknownScale(RewardModel):
         )
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
-        """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
+        """`(..., arm, agent m)`: the smallest degrees of freedom among the agents with weight in m's mix."""
         if self.shared_axes == (-2, -1):
             return np.broadcast_to(degrees[..., :1], (*degrees.shape[:-1], weights.shape[1]))
         return least_weighed(degrees, weights)
@@ -212,7 +214,7 @@ class UnknownScale(RewardModel):
         return np.sqrt(self.cell_variances(past))
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """By the past's scatter around its own mean; of an agent's arms the largest: rare rewards may look alike."""
+        """From the past's scatter; the largest over an agent's arms, since rare rewards may not have shown yet."""
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
@@ -255,7 +257,7 @@ def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
 def log_floored_bet(
     z: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The log payoffs of scores, boosted: fair once capped at `log_cap`; and the logs of the multipliers.
+    """The boosted log payoffs of scores, fair once capped at `log_cap`; and the logs of the multipliers.
 
     The multiplier of the plain bet keeps E min(b f, cap) <= 1. The average below 0 changes nothing as long as b f is
     below the cap there, so b is held to cap / f(0).
@@ -280,7 +282,7 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
 
 
 def student_interval(summary: ContrastSummary, line: float) -> Interval:
-    """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
+    """Intervals for Gaussian rewards of unknown scale: the normal scores of every phase's Student's t, added up."""
     observed = summary.observed & (summary.degrees > 0)
     each, first, information, centre = summary.pooled(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
@@ -289,7 +291,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
     degrees = np.where(observed, summary.degrees, 0.0)
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """How far the bet is beyond ruling out the contrast theta on the side of `sign`."""
+        """How far the bet exceeds what rules out the contrast theta, on the side of `sign`."""
         score = student_scores(sign * (theta - summary.contrast[:, None]) / root[:, None], degrees[:, None])
         return np.asarray((stakes[:, None] * score).sum(axis=0) - reach)
 
@@ -297,14 +299,15 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
 
 
 def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Normal scores of either sign."""
+    """Normal scores of t values of either sign."""
     return np.copysign(normal_score(np.abs(t), np.broadcast_to(degrees, t.shape)), t)
 
 
 def student_bound(
     phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
 ) -> Bound:
-    """Gaussian rewards of unknown scale: the phase's own interval, the t-th at the share 6 / (pi t)^2 of the level.
+    """Bound for Gaussian rewards of unknown scale: the t-th phase's own interval at the share 6 / (pi t)^2 of the
+    level.
 
     `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
     Nothing adds up; the best of all phases is kept.
