@@ -1,4 +1,4 @@
-"""The policies by name, and how one is made from a study's words.
+"""The registry of policies, and how one is made from a study file.
 
 Packages may bring more: a class under `[project.entry-points."parley.policies"]` is found by its name once the package
 is installed, and imported when a study asks for it.
@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-GROUP = "parley.policies"  # of entry points
+GROUP = "parley.policies"  # entry point group
 
 
 def policy_names() -> list[str]:
@@ -74,7 +74,7 @@ def policy_names() -> list[str]:
 
 
 def policy_class(name: str) -> type[Policy]:
-    """A policy by its name, imported if another package offers it.
+    """The class of a policy by its name; imported if another package offers it.
 
     >>> policy_class("wcpe").__name__
     'Wcpe'
@@ -92,19 +92,19 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def _kind(field: Field[Any]) -> str:
-    """The type of an option, in the words of `KINDS`, whether its module postpones annotations or not."""
+    """The type of an option in the words of `KINDS`, whether or not its module postpones annotations."""
     return str(getattr(field.type, "__name__", field.type))
 
 
 def option_names(name: str) -> list[str]:
-    """The options a policy takes."""
+    """The names of the options that a policy takes."""
     return [field.name for field in fields(policy_class(name)) if field.name not in NOT_OPTIONS]
 
 
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """A policy by its registered name; only an oracle looks at the instance. Settings it does not support are refused.
+    """Make a policy by its registered name; only an oracle sees the instance. Unsupported settings are refused.
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee

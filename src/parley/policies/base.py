@@ -1,4 +1,4 @@
-"""What a policy is: three pure functions over `(..., arm, agent)` arrays, and the state that survives between them.
+"""What a policy is: three pure functions over `(..., arm, agent)` arrays, and the state between them.
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
     quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
@@ -31,7 +31,7 @@ from parley.weight_map import halfway
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
-# Guarantees of a special kind, by which a page tells them from others.
+# Special kinds of guarantees, which pages recognize by these templates.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 CLAIM = "all answers {0} with probability at least {1:g}"
 RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=CLAIM)
@@ -39,7 +39,7 @@ RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=C
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What must survive between phases; policies that remember more extend it. Never changed in place.
+    """What survives between phases; policies that remember more extend it. Never changed in place.
 
     >>> import parley
     >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -48,18 +48,18 @@ class State:
     ([[True, True], [True, True]], 0)
     """
 
-    phase: IntArray  # (...): phases completed, which is also the rounds of communication
+    phase: IntArray  # (...): completed phases, which are also rounds of communication
     counts: IntArray  # (..., arm, agent): draws so far
-    sums: FloatArray  # (..., arm, agent): their rewards, added up
-    squares: FloatArray | None = None  # (..., arm, agent): their squares, where the reward model needs them
+    sums: FloatArray  # (..., arm, agent): sums of their rewards
+    squares: FloatArray | None = None  # (..., arm, agent): sums of their squares, if the reward model needs them
     active: BoolArray  # (..., arm, agent): still a candidate of this agent
-    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled it out or set it aside, 0 while active
-    finished: BoolArray  # (...): the policy asks for nothing more
-    accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, where there is one
+    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled it out or set it aside; 0 while active
+    finished: BoolArray  # (...): the policy wants no more draws
+    accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, if there is one
 
     @property
     def totals(self) -> Totals:
-        """All that was drawn so far."""
+        """The totals of all draws so far."""
         return Totals(counts=self.counts, sums=self.sums, squares=self.squares)
 
     @property
@@ -69,15 +69,15 @@ class State:
 
     @property
     def answers(self) -> BoolArray:
-        """`(..., arm, agent)`: the arms that remain; each agent's top N where finished."""
+        """`(..., arm, agent)`: the remaining arms; each agent's top N once finished."""
         return self.active
 
     def take(self, chosen: IntArray | BoolArray | slice) -> Self:
-        """Some replications of a batch."""
+        """A subset of the replications in a batch."""
         return replace(self, **{name: value[chosen] for name, value in self._kept()})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers of what is kept; `from_json` gives back the same state to the last bit."""
+        """The state as plain lists and numbers; `from_json` restores it to the last bit."""
         return {name: value.tolist() for name, value in self._kept()}
 
     def _kept(self) -> list[tuple[str, NDArray[Any]]]:
@@ -105,17 +105,17 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
-    """Why arms are in or out, for people to look at; nothing decides by it."""
+    """Why arms are in or out, for people to read; no decision depends on it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
-    score: FloatArray  # (..., arm, agent): how far the case against the arm has come; out at `line`
+    score: FloatArray  # (..., arm, agent): the evidence against the arm; it is out at `line`
     line: float
-    words: str  # what the score is, in a sentence
+    words: str  # what the score means, as a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and the options of an algorithm. Subclasses say what is `wanted`, and what to make of a phase.
+    """A problem and an algorithm's options. Subclasses say which draws are `wanted`, and what follows from a phase.
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
     problem's `minimum_cell`; replications of a batch do not influence each other; an agent whom nobody weighs draws an
@@ -131,28 +131,28 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    # The settings that affect decisions and that it takes into account; budgets and estimates are everybody's.
+    # Settings that affect decisions and that the policy supports; every policy supports budgets and estimates.
     supports: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
-    plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans
-    needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
-    draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
-    # Whether what `claim` says is proven. A class says it for itself: another rule that inherits from it claims nothing
-    # unless it says so too.
+    plans_by_price: ClassVar[bool] = False  # whether its plans depend on prices and rates
+    needs_scale: ClassVar[bool] = False  # uses intervals of known width: an unknown scale is refused
+    draws_everything: ClassVar[bool] = False  # also at agents that nobody gives weight
+    # Whether the guarantee in `claim` is proven. Every class states this for itself: a subclass with another rule
+    # claims nothing unless it says so too.
     proven: ClassVar[bool] = False
-    allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move alike between phases
+    allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move together
     problem: Problem
-    idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
-    unasked: tuple[int, ...] = ()  # of them, who left: the others were re-weighed, and their own question rests
-    within_phase: bool = False  # updates are of a stratum of a phase that is not over with it
+    idle: tuple[int, ...] = ()  # indices of agents that no longer draw: frozen by an administrator
+    unasked: tuple[int, ...] = ()  # those of them that left: the others were re-weighted
+    within_phase: bool = False  # an update covers one stratum, and the phase goes on
 
     @property
     def values_per_pair(self) -> int:
-        """Numbers held per (arm, agent) of a run at the peak, to size chunks by."""
+        """Peak memory per (arm, agent) of a run, in numbers; it sets the size of chunks."""
         return 16
 
     @property
     def guarantee(self) -> str:
-        """What may be claimed of the answer, in words a user reads: nothing unless the class says it is proven."""
+        """The guarantee of the answer, as users read it: none unless the class says it is proven."""
         if self.claims:
             return self.claim(1 - self.problem.delta)
         return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims none", self.name))
@@ -163,18 +163,18 @@ class Policy(ABC):
         return bool(vars(type(self)).get("proven", False))
 
     def claim(self, probability: float) -> str:
-        """The guarantee, with this probability where it has one; only asked where the class says that it is proven."""
+        """The guarantee with this probability, if it has one; called only if the class says that it is proven."""
         right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
         return Translatable(CLAIM, right, probability)
 
     @property
     def bounds_errors(self) -> bool:
-        """Whether the guarantee is that every answer is right, but for the study's delta."""
+        """Whether the guarantee is that all answers are right with probability 1 - delta."""
         return self.claims
 
     @property
     def drift(self) -> str:
-        """What of the guarantee holds if means move between phases, in words a user reads."""
+        """What is left of the guarantee if means move between phases, as users read it."""
         if self.allows_drift:
             return Translatable(
                 "the same if means move between phases, all arms of a site alike: arms are compared within phases"
@@ -185,12 +185,12 @@ class Policy(ABC):
 
     @property
     def largest_size(self) -> int | None:
-        """The most samples that the study takes, known before it starts; None where nothing limits it."""
+        """The most samples that the study can take, known before it starts; None if nothing limits it."""
         return self.problem.max_samples
 
     @property
     def planned_looks(self) -> int | None:
-        """The phases that are planned for; a study may take fewer, or a few more. None where the policy plans none."""
+        """The number of phases planned for; a study may take fewer or a few more. None if the policy plans none."""
         return self.problem.max_rounds
 
     @property
@@ -217,11 +217,11 @@ class Policy(ABC):
         return joined("; ", parts) if parts else ""
 
     def start(self, batch: tuple[int, ...] = ()) -> State:
-        """Nothing drawn, everything possible."""
+        """The initial state: nothing drawn, every arm a candidate."""
         return State(**self._blank(batch))
 
     def restore(self, document: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote, checked to be one of this policy for this problem."""
+        """The state that `to_json` wrote, after checking that it fits this policy and problem."""
         state = type(self.start()).from_json(document)
         blank = self.start(state.phase.shape)
         for field in fields(blank):
@@ -234,9 +234,9 @@ class Policy(ABC):
     def plan(self, state: State, between: IntArray | None = None) -> IntArray:
         """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
 
-        `between (..., arm, agent)` are people who were assigned before the phase and belong to it. Everybody who needs
-        a plan gets it here, so this is the one place that enforces the minimum and the budget. It is decided before the
-        rewards of the phase; why each guarantee stays is said at each `wanted`.
+        `between (..., arm, agent)` are people who were assigned before the phase and belong to it. All callers plan
+        through this method, the one place that enforces the minimum and the budget. It decides before the rewards of
+        the phase; each `wanted` says why its guarantee stays.
         """
         least = self.problem.minimum_cell
         quotas = raise_cells(self.wanted(state), least)
@@ -252,8 +252,9 @@ class Policy(ABC):
         )
 
     def most_ahead(self, state: State, quotas: IntArray, between: IntArray | None = None) -> IntArray:
-        """`(..., agent)`: how many people may be assigned for the next phase while this one, with these `quotas`, waits
-        for outcomes: a share of its draws. Nobody in a last round; with a budget half of what this phase leaves.
+        """`(..., agent)`: how many people may be assigned for the next phase while this one waits for outcomes.
+
+        A share of this phase's `quotas`; nobody in a last round; with a budget, half of what this phase leaves.
         """
         problem = self.problem
         most = np.floor(problem.most_between * quotas.sum(axis=-2)).astype(np.int64)
@@ -266,18 +267,18 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: who has no answer and waits for draws that nobody will make: its mix weighs an idle agent."""
+        """`(..., agent)`: agents without an answer that wait for draws nobody will make: an idle agent has weight."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
         return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whose answer stands if no other agent's leaders change, and is final when all are settled."""
+        """`(..., agent)`: whose answer stands unless other agents' leaders change; final once all are settled."""
         return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
 
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
-        """Nothing of whom nobody draws, and nothing at all once all that is open is blocked: the study ends there."""
+        """Quotas without agents that do not draw; all 0 once every open question is blocked, which ends the study."""
         asked = quotas.copy()
         asked[..., self.undrawn] = 0
         if self.problem.horizon is None:
@@ -285,33 +286,33 @@ class Policy(ABC):
         return asked
 
     def _open(self, state: State) -> BoolArray:
-        """`(..., agent)`: who has no answer, asks for one, and may still get it."""
+        """`(..., agent)`: who asks, has no answer, and may still get one."""
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
     @once
     def candidates(self) -> BoolArray:
-        """`(arm, 1)`: the arms that are open: not dormant, nor withdrawn since, which is the same to a policy."""
+        """`(arm, 1)`: the open arms: neither dormant nor withdrawn, which is the same to a policy."""
         return ~np.isin(self.problem.arms, self.problem.dormant)[:, None]
 
     @once
     def undrawn(self) -> list[int]:
-        """Places of agents at which nobody draws: frozen ones, and questions."""
+        """Indices of agents that do not draw: frozen ones, and questions."""
         return sorted({*self.idle, *np.flatnonzero(~self.problem.draws).tolist()})
 
     @once
     def _asked(self) -> BoolArray:
-        """`(agent,)`: whose question is asked."""
+        """`(agent,)`: who asks a question."""
         asked = self.problem.asks.copy()
         asked[list(self.unasked)] = False
         return asked
 
     def _left(self, state: State) -> IntArray:
-        """`(...)`: samples that the largest size still allows."""
+        """`(...)`: the samples left of the largest size."""
         assert self.largest_size is not None
         return np.asarray(np.maximum(self.largest_size - state.counts.sum(axis=(-2, -1)), 0))
 
     def exhausted(self, state: State) -> BoolArray:
-        """`(...)`: whether the budget of samples or rounds is used up."""
+        """`(...)`: whether the budget of samples or rounds is spent."""
         over = np.zeros(state.phase.shape, dtype=np.bool_)
         if self.within_phase:
             return over
@@ -334,25 +335,25 @@ class Policy(ABC):
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)
 
     def ends(self, state: State, stopped: OutcomeStatus | None = None) -> list[OutcomeStatus]:
-        """Of one study, agent by agent: its status; how the study was `stopped`, for an agent without an answer."""
+        """The status of every agent of one study; agents without an answer get `stopped`, if it was."""
         final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
         statuses = map(OutcomeStatus, self.statuses(state).tolist())
         return [stopped if stopped is not None and status not in final else status for status in statuses]
 
     def rounds_of(self, state: State) -> IntArray:
-        """`(...)`: rounds of communication so far: phases whose reports could still change something."""
+        """`(...)`: rounds of communication so far, that is, phases whose reports could still change something."""
         return state.phase
 
     @abstractmethod
     def wanted(self, state: State) -> IntArray:
-        """The draws that the algorithm asks for this phase, whatever the minimum cell."""
+        """The draws that the algorithm wants this phase, before the minimum cell is enforced."""
 
     @abstractmethod
     def explain(self, state: State) -> Explanation:
-        """The case against every arm so far."""
+        """The evidence against every arm so far."""
 
     def certificate(self, state: State) -> dict[str, Any]:
-        """Why the answers of one study may be believed, ready for JSON: per agent and arm, what decided."""
+        """Why one study's answers can be believed, ready for JSON: per agent and arm, what decided."""
         case = self.explain(state)
         statuses = self.arm_statuses(state, case)
         return {
@@ -372,7 +373,7 @@ class Policy(ABC):
                             "dropped_in": int(state.dropped_in[k, m]),
                             "draws": int(state.counts[k, m]),
                             "mixed_mean": float(case.mixed_means[k, m]),
-                            # Nothing was said for or against an arm that nobody may choose.
+                            # There is no evidence for or against an arm that nobody may choose.
                             "score": None if statuses[k, m] == ArmStatus.CLOSED else float(case.score[k, m]),
                         }
                         | self.certified(state, case, k, m)
@@ -384,9 +385,9 @@ class Policy(ABC):
         }
 
     def arm_statuses(self, state: State, case: Explanation | None = None) -> NDArray[np.str_]:
-        """`(..., arm, agent)`: what may be said of every arm of every agent, as values of `ArmStatus`.
+        """`(..., arm, agent)`: the status of every agent's arms, as values of `ArmStatus`.
 
-        The `case` is that of the state, if it is at hand. Only an agent with an answer has chosen arms.
+        `case` is the explanation of the state, if at hand. Only an agent with an answer has chosen arms.
         """
         ends = self.statuses(state)[..., None, :]
         answered = np.isin(ends, [end.value for end in OutcomeStatus if end.answered])
@@ -401,9 +402,9 @@ class Policy(ABC):
         )
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """`(..., arm, agent)`: out, and not proven worse: its agent answered with arms within the tolerance.
+        """`(..., arm, agent)`: arms that are out without being proven worse: the agent answered within its tolerance.
 
-        An answer within the tolerance comes in one phase. An arm that went then, short of the line, was set aside.
+        An answer within the tolerance comes in one phase. Arms that went then, short of the line, were set aside.
         """
         if state.accepted is None:
             return np.zeros(state.active.shape, dtype=np.bool_)
@@ -412,7 +413,7 @@ class Policy(ABC):
         return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
     def certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
-        """What a policy adds to the certificate of one arm for one agent."""
+        """What the policy adds to the certificate about one arm and agent."""
         return {}
 
     def update(self, state: State, totals: Totals) -> State:
@@ -441,15 +442,17 @@ class Policy(ABC):
         return replace(after, finished=state.finished | self.ended(after) | self.exhausted(after))
 
     def _with_halfway(self, state: State, live: BoolArray) -> State:
-        """Finer questions whose two neighbours have the same answer have it too: it is right there if it is right at
-        both, whatever the data. So they are asked only while their neighbours may differ, and where they do.
+        """Give finer questions the answer on which both their neighbours agree.
+
+        It is right there if it is right at both, whatever the data. So finer questions are asked only while their
+        neighbours may differ, and where they do.
         """
         assert state.accepted is not None
         active, accepted, top = state.active.copy(), state.accepted.copy(), self.problem.top
         for places, one, other in (level.T for level in self._halfway):
             found, open_ = active[..., one], active[..., places]
             follows = (found == active[..., other]).all(axis=-2) & (found.sum(axis=-2) <= top)
-            # An arm that the question's own data ruled out stays out: then it is asked on.
+            # An arm that the question's own data ruled out stays out; then the question stays open.
             follows &= (open_ | ~found).all(axis=-2) & (open_.sum(axis=-2) > top) & live[..., None]
             active[..., places] = np.where(follows[..., None, :], found, open_)
             accepted[..., places] |= follows
@@ -457,7 +460,7 @@ class Policy(ABC):
         return replace(state, active=active, accepted=accepted, dropped_in=dropped_in)
 
     def _before_neighbours(self, state: State) -> BoolArray:
-        """`(..., agent)`: finer questions with a neighbour that has no answer yet."""
+        """`(..., agent)`: finer questions with an unanswered neighbour."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         waits = np.zeros(undecided.shape, dtype=np.bool_)
         for places, one, other in (level.T for level in self._halfway):
@@ -469,11 +472,11 @@ class Policy(ABC):
         return halfway(self.problem)
 
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
-        """The state after a phase with people who came before it.
+        """The state after a phase that includes people who came before it.
 
-        They are a phase of their own: their counts were fixed before their rewards, and the stakes on them are what was
-        known then. Those on the phase's own draws may know them, who came first. The other order would not do: means of
-        the phase may depend on what came before. Only the phase itself can be the last one, or end the study.
+        They count as a phase of their own: their counts were fixed before their rewards, and so were the stakes on
+        them. The stakes on the phase's own draws may depend on them, who came first. The other order would not do:
+        means of the phase may depend on what came before. Only the phase itself can be the last one, or end the study.
         """
         first = self._for_strata.update(state, early)
         return self.update(replace(first, phase=state.phase, finished=state.finished), own)
@@ -484,11 +487,11 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:
-        """What follows from a phase: `after` has its totals already. Nothing may change where `before` is finished."""
+        """The state that follows from a phase; `after` has its totals. Nothing may change where `before` is finished."""
 
     @abstractmethod
     def ended(self, state: State) -> BoolArray:
-        """`(...)`: whether nothing more is wanted: the policy's own word."""
+        """`(...)`: whether the policy wants no more draws."""
 
     def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
         """The fields of `State` at the start."""
@@ -500,14 +503,14 @@ class Policy(ABC):
             "squares": np.zeros(shape) if self.problem.noise.needs_squares else None,
             "active": np.broadcast_to(self.candidates, shape).copy(),
             "dropped_in": np.zeros(shape, dtype=np.int64),
-            # With as many open arms as an answer has there is nothing to find out.
+            # With no more open arms than an answer names, there is nothing to find out.
             "finished": np.full(batch, self.candidates.sum() <= self.problem.top),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
 
 
 def whole_counts(values: FloatArray) -> IntArray:
-    """Round up to whole draws. A number that no study could draw is an error, never an overflow.
+    """Round up to whole draws. Numbers too large for any study raise an error instead of overflowing.
 
     >>> whole_counts(np.array([0.0, 1.2])).tolist()
     [0, 2]
@@ -533,9 +536,9 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 
 
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
-    """Cut quotas `(..., arm, agent)` to `left (...)` draws in total, in the same proportions.
+    """Scale quotas `(..., arm, agent)` down to `left (...)` draws in total, keeping their proportions.
 
-    A cell that falls below the minimum becomes 0. If no cell would remain, the largest takes what is left.
+    A cell below the minimum becomes 0. If no cell would remain, the largest gets all that is left.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]
@@ -549,7 +552,7 @@ def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
     share = np.minimum(left / np.maximum(total, 1), 1.0)[..., None, None]
     flat = np.floor(quotas * share).astype(np.int64).reshape(*total.shape, -1)
     rest = (quotas * share).reshape(flat.shape) - flat
-    # The draws lost by rounding down go to the largest remainders.
+    # Draws lost to rounding down go to the largest remainders.
     places = np.argsort(np.argsort(-rest, axis=-1, kind="stable"), axis=-1, kind="stable")
     flat = flat + (places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]) * (rest > 0)
     flat = np.where(flat >= minimum, flat, 0)
@@ -562,7 +565,7 @@ def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
 
 
 def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
-    """The n-th largest over the arm axis among the marked arms, kept as `(..., 1, agent)`; -inf with fewer than n.
+    """The n-th largest of the marked arms over the arm axis, as `(..., 1, agent)`; -inf if fewer are marked.
 
     >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
     [[3.0]]
@@ -573,14 +576,14 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 
 def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N best estimates among some arms; equal ones by position, so never more than N."""
+    """`(..., arm, agent)`: the N best estimates among some arms; ties go by position, so never more than N."""
     order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
     return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
-    """Subclasses say which arms to keep. An arm is only dropped on data; an agent always keeps at least N arms.
+    """Base of policies that rule arms out; subclasses say which to keep. An agent always keeps at least N arms.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -592,7 +595,7 @@ class Elimination(Policy):
 
     @abstractmethod
     def keep(self, before: State, after: State) -> BoolArray:
-        """Which active arms stay candidates, given the state before the phase and the totals after it."""
+        """Which active arms stay candidates, from the states before and after the phase."""
 
     def decide(self, before: State, after: State) -> State:
         active = before.active & (self.keep(before, after) | before.finished[..., None, None])
@@ -604,5 +607,5 @@ class Elimination(Policy):
         )
 
     def ended(self, state: State) -> BoolArray:
-        """Every agent that asks has its top N."""
+        """Whether every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))

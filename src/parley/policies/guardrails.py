@@ -1,4 +1,4 @@
-"""Guardrails: evidence that an arm harms by more than is allowed, and evidence that it does not.
+"""Guardrails: evidence that an arm harms more than is allowed, and evidence that it does not.
 
 Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: that of the arm minus that of the control
 minus the margin, or the arm's own minus the limit. For every pair of arm and agent two wealths bet on every phase's
@@ -35,14 +35,14 @@ from parley.rewards import Bets
 from parley.system.once import once
 from parley.totals import Totals
 
-TOGETHER = 0.75  # of the evidence for an alarm: the share of the mean of all mixes, where there are several
-DOUBT = 0.3  # of the harm that first draws are staked on: its standard error, so that half as much wins too
-ROUNDING = 1e-9  # beyond its line: a mix that alone is enough for an alarm must be, however logs are added up
-IMAGINED, EDGE = 500, 0.01  # draws of an arm that has none yet, to stake by; and how far their mean is from an end
-# Standard deviations: a harm, beyond what is allowed, that the first phase should find; and the score that finds it is
-# expected to be above its line by so much.
+TOGETHER = 0.75  # share of the mean of all mixes in the evidence for an alarm, if there are several
+DOUBT = 0.3  # standard error of the harm that first draws stake on, relative to it: half as much wins too
+ROUNDING = 1e-9  # beyond its line: a mix that alone suffices for an alarm must do so however logs are added
+IMAGINED, EDGE = 500, 0.01  # imagined draws of an arm that has none yet, for stakes; how far their mean is from an end
+# In standard deviations: the harm beyond the allowed that a first phase should find, and by how much the expected score
+# exceeds its line.
 LARGE_HARM, FOUND = 0.5, 1.55
-HOPELESS = 2.0  # standard errors: a bet on what is farther away is not laid
+HOPELESS = 2.0  # standard errors: bets on anything farther away are not placed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,31 +51,31 @@ class GuardState:
 
     log_alarm: FloatArray  # (..., arm, mix): evidence that the harm is more than allowed
     log_clear: FloatArray  # evidence that it is not
-    raised_in: IntArray  # (..., arm): the phase that raised the alarm; 0: none
-    alarmed_in: IntArray  # the phase that proved it in this mix alone; 0: none
-    cleared_in: IntArray  # the phase that cleared the arm; 0: none
-    past: Totals  # of the outcome, over all phases
-    phase: int = 0  # how many there were
+    raised_in: IntArray  # (..., arm): the phase that raised the alarm; 0 if none
+    alarmed_in: IntArray  # the phase that proved harm in this mix alone; 0 if none
+    cleared_in: IntArray  # the phase that cleared the arm; 0 if none
+    past: Totals  # totals of the outcome over all phases
+    phase: int = 0  # number of phases so far
 
     @property
     def alarmed(self) -> BoolArray:
-        """`(..., arm)`: somebody's mix harms more than is allowed."""
+        """`(..., arm)`: whether somebody's mix is harmed more than allowed."""
         return np.asarray(self.raised_in > 0)
 
     @property
     def cleared(self) -> BoolArray:
-        """`(..., arm)`: for everybody's mix."""
+        """`(..., arm)`: whether the arm is cleared for every mix."""
         return np.asarray((self.cleared_in > 0).all(axis=-1))
 
     def take(self, some: Any) -> Self:
-        """Some replications of a batch."""
+        """A subset of the replications in a batch."""
         kept = {field.name: getattr(self, field.name)[some] for field in fields(self) if field.name != "phase"}
         return replace(self, **kept)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guardrail:
-    """One guardrail of a study. `share` is what it may spend of its delta, where the weights were asked anew.
+    """One guardrail of a study. `share` is the part of its delta that it may spend after a change of weights.
 
     >>> from parley.rewards import Binary
     >>> harm = Outcome(name="harm", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
@@ -91,29 +91,29 @@ class Guardrail:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
-        """Of a study's problem."""
+        """The guardrail for an outcome of a study's problem."""
         assert outcome.delta is not None
         expected = replace(outcome, noise=outcome.expected_noise)
         return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
 
     @property
     def _arms(self) -> int:
-        """How many are tested."""
+        """The number of arms tested."""
         return self.problem.arm_count - (self.outcome.limit is None)
 
     @once
     def line(self) -> float:
-        """What the evidence of a pair must reach to be named or cleared: log(pairs / delta)."""
+        """The line for naming or clearing a pair: log(pairs / delta)."""
         return self.alarm_line + math.log(self.problem.question_count)
 
     @once
     def alarm_line(self) -> float:
-        """What the evidence of all mixes together must reach for an alarm: log(arms / delta)."""
+        """The line for an alarm, on the evidence of all mixes together: log(arms / delta)."""
         return math.log(self._arms) - math.log(self.problem.delta)
 
     @once
     def mixes(self) -> FloatArray:
-        """`(agent, mix)`: the weights; where agents ask several questions, the mean of these too."""
+        """`(agent, mix)`: the weights, with the mean of all mixes appended if there are several questions."""
         weights = self.problem.weights
         if self.problem.question_count == 1:
             return weights
@@ -121,17 +121,17 @@ class Guardrail:
 
     @once
     def _log_shares(self) -> FloatArray:
-        """`(mix,)`: of every mix in the evidence for an alarm."""
+        """`(mix,)`: log share of every mix in the evidence for an alarm."""
         agents, count = self.problem.agent_count, self.problem.question_count
         if count == 1:
             return np.zeros(agents)
         return np.asarray(np.log(np.append(np.full(agents, (1 - TOGETHER) / count), TOGETHER)))
 
     def evidence(self, state: GuardState, waiting: BoolArray | None = None) -> FloatArray:
-        """`(..., arm)`: the log of the evidence that an arm harms somebody; who asks what another asks adds nothing.
+        """`(..., arm)`: the log evidence that an arm harms somebody; repeated questions add nothing.
 
-        In mid-phase, nor does a mix with somebody who is `waiting (agent,)` to report: which reports are in may depend
-        on what is in them, and what counts must only grow until the phase is over.
+        Before the end of a phase, mixes with an agent that is `waiting (agent,)` to report do not count: which reports
+        are in may depend on what is in them, and the evidence must only grow until the phase is over.
         """
         counts = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
         if waiting is not None:
@@ -140,21 +140,21 @@ class Guardrail:
 
     @property
     def allowed(self) -> float:
-        """How much harm there may be: beyond the control's, or at all."""
+        """The allowed harm: beyond the control's, or at all."""
         bound = self.outcome.margin
         return bound if bound is not None else self.outcome.sign * float(self.outcome.limit or 0.0)
 
     @property
     def settles_alone(self) -> bool:
-        """Whether the bets of an agent rest on the agents in its mix alone: then they are settled when these are in.
+        """Whether an agent's bets depend only on the agents in its mix, so that these reports can settle them.
 
-        Where all agents share an unknown scale, other reports of the phase change it; and the rates that noise hides
-        are estimated together.
+        Not if all agents share an unknown scale, which other reports change, nor if noise hides rates, which are
+        estimated together.
         """
         return -1 not in self.problem.noise.shared_axes and self.problem.rho is None
 
     def first_look(self, draws: IntArray) -> float:
-        """How many times the first `draws (arm, agent)` find a large harm of an arm, in the mean of all mixes.
+        """How often the first `draws (arm, agent)` find an arm's large harm, in the mean of all mixes.
 
         With normal scores 15 studies in 16 would, so that nine of ten are left with exact evidence.
         """
@@ -173,7 +173,7 @@ class Guardrail:
         return float(variance[tested[:, 0]].max() * (found / (LARGE_HARM * deviation)) ** 2)
 
     def start(self, batch: tuple[int, ...] = ()) -> GuardState:
-        """No evidence yet."""
+        """The initial state: no evidence."""
         shape = (*batch, *self.problem.shape)
         return GuardState(
             log_alarm=np.zeros((*shape[:-1], self.mixes.shape[1])),
@@ -187,10 +187,10 @@ class Guardrail:
     def update(
         self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
     ) -> GuardState:
-        """After the totals of this outcome in another phase. A pair whose cells were not all drawn keeps its wealth.
+        """The state after this outcome's totals of another phase. A pair with undrawn cells keeps its wealth.
 
-        In mid-phase some are `waiting (agent,)` to report.
-        Whoever counts false alarms in many studies may leave out the clearings, which take longer.
+        In mid-phase, some are `waiting (agent,)` to report. Counting false alarms over many studies may skip the
+        clearings, which take longer.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
         # People who came before the phase are bets of their own. Stakes on the phase's own draws do not know of them:
@@ -210,17 +210,17 @@ class Guardrail:
         )
 
     def fold(self, phases: Iterable[Totals]) -> GuardState:
-        """After all these phases of one study."""
+        """The state after all these phases of one study."""
         state = self.start()
         for fresh in phases:
             state = self.update(state, fresh)
         return state
 
     def _pairs(self, fresh: Totals) -> Iterator[_Pairs]:
-        """The arms that are tested, against the control or against nothing but the limit.
+        """The tested arms, against the control or against the limit alone.
 
-        A bet has two sides. Against a limit the other side is an arm without draws, which has no share in the contrast:
-        so every other arm is left out, and then the others.
+        A bet has two sides. Against a limit, the other side is an arm without draws, which has no share in the
+        contrast; so every second arm is left out first, then the others.
         """
         arms = np.arange(self.problem.arm_count)
         if self.outcome.limit is None:
@@ -232,9 +232,9 @@ class Guardrail:
             yield _Pairs(arms=mine, other=1 - odd, fresh=fresh.without(~mine), control=False)
 
     def _settle(self, wealth: FloatArray, side: float, state: GuardState, pairs: _Pairs) -> None:
-        """Pay the bets on "more harm than is allowed" (side 1), or on "no more than that" (side -1), into `wealth`."""
+        """Pay the bets on "more harm than allowed" (side 1) or "no more than that" (side -1) into `wealth`."""
         problem, model, fresh = self.problem, self.problem.noise, pairs.fresh
-        # Where a mix alone proves harm, its share of the evidence has to be enough for an alarm.
+        # If a mix alone proves harm, its share of the evidence must suffice for an alarm.
         enough = self.alarm_line - self._log_shares + ROUNDING
         weights, line = (self.mixes, enough) if side > 0 else (problem.weights, np.array([self.line]))
         line = np.broadcast_to(line, wealth.shape)
@@ -269,16 +269,16 @@ class Guardrail:
             weights=weights,
             past=self._imagined(state.past, pairs, side * provable[..., -1:] + self.allowed),
             fresh=fresh,
-            # A limit is no tolerance, by which models guess how long a test of near-ties may take.
+            # A limit is not a tolerance, from which models infer how long a test of near-ties may take.
             horizon=None if pairs.control else np.full(arm.shape, np.nan),
         )
         won = model.payoff(bets)
         wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
     def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray) -> Totals:
-        """The past, and where an arm has none, a few draws with the `harm` that its first ones are staked on.
+        """The past with a few imagined draws for arms that have none, at the `harm` their first draws stake on.
 
-        Models whose references are past means would else expect no harm, and stake on their widest payoff.
+        Otherwise models with past means as references would expect no harm, and use their widest payoff.
         """
         new = past.counts == 0
         if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
@@ -299,22 +299,22 @@ class Guardrail:
         return Totals(counts=counts, sums=sums, squares=squares)
 
     def _harm(self, pairs: _Pairs, mixed: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: of mixed means, beyond the control's where there is one."""
+        """`(..., arm, agent)`: the harm in mixed means, relative to the control's if there is one."""
         against = mixed[..., pairs.other, None, :] if pairs.control else 0.0
         return np.asarray(self.outcome.sign * (mixed - against))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pairs:
-    """Arms that are tested together, and the arm on the other side of their bets."""
+    """Arms that are tested together, and the other side of their bets."""
 
     arms: BoolArray  # (arm,)
     other: int
     fresh: Totals
-    control: bool  # the other side is the control; else it has no draws
+    control: bool  # the other side is the control; otherwise it has no draws
 
     def both(self, variances: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: of contrasts, from those of mixed means."""
+        """`(..., arm, agent)`: variances of contrasts, from those of mixed means."""
         return variances + variances[..., self.other, None, :] if self.control else variances
 
     def all(self, drawn: BoolArray) -> BoolArray:

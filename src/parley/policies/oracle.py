@@ -1,4 +1,4 @@
-"""The oracle: knows the true gaps, draws once in the proportions of the lower bound, answers with the best estimates.
+"""The oracle knows the true gaps, draws once in the lower bound's proportions, and answers with the best estimates.
 
 Where prices or rates are stated these are the proportions of the cheapest mix of time and money.
 
@@ -37,7 +37,7 @@ SIZES = {
 
 
 def require_truth(problem: Problem, instance: Instance) -> None:
-    """Raise unless an oracle for this problem can go by the instance."""
+    """Raise unless the instance can serve as an oracle's truth for this problem."""
     if instance.problem.shape != problem.shape:
         raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
     instance.require_distinct()
@@ -63,7 +63,7 @@ class Oracle(Elimination):
         if self.size != "guaranteed":
             return Translatable(NO_GUARANTEE, SIZES[self.size])
         premise = "knowing the true gaps, which no real study does"
-        if self.problem.noise.divergence is not None:  # its size is that for Gaussian rewards of the same variances
+        if self.problem.noise.divergence is not None:  # its size is that for Gaussian rewards with the same variances
             premise += "; approximately, as if rewards were Gaussian"
         return super().claim(probability) + f" ({premise})"
 
@@ -84,7 +84,7 @@ class Oracle(Elimination):
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)
-        # An error needs one of these contrasts to have the wrong sign: gap / sd standard deviations off.
+        # An error needs one of these contrasts to have the wrong sign, that is, to be gap / sd standard deviations off.
         comparisons = problem.agent_count * problem.top * (problem.arm_count - problem.top)
         share = problem.delta / comparisons
         if problem.noise.boosted:
@@ -92,7 +92,7 @@ class Oracle(Elimination):
         return math.log(1 / share)
 
     def wanted(self, state: State) -> IntArray:
-        """What is missing of a size fixed in advance; a minimum cell fixes a larger one, with smaller variances."""
+        """The rest of a size fixed in advance; a minimum cell fixes a larger one, with smaller variances."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

@@ -36,7 +36,7 @@ def personalization(problem: Problem, policy: str) -> float:
 
 
 def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArray) -> FloatArray:
-    """`(..., arm, agent)`: what a phase of this `effort (..., 1, 1)` draws. Who has found its arm asks no more."""
+    """`(..., arm, agent)`: draws of a phase with this `effort (..., 1, 1)`; 0 for agents that found their arm."""
     contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
     everyone = np.ceil((1 - alpha) * effort) * contested.any(axis=-1, keepdims=True)
     return np.asarray(everyone + np.ceil(alpha * problem.agent_count * effort) * contested)
@@ -44,7 +44,7 @@ def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArr
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
-    """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
+    """No options. Only for personalized weights with one alpha and a single best arm: its radius needs both."""
 
     name: ClassVar[str] = "pf-ucb-bai"
     proven: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class PfUcbBai(Elimination):
 
     @property
     def alpha(self) -> float:
-        """The level of personalization that the weights hold."""
+        """The alpha of the personalized weights."""
         return personalization(self.problem, self.name)
 
     @once
@@ -66,7 +66,7 @@ class PfUcbBai(Elimination):
         return math.log(1 / self.problem.delta)
 
     def wanted(self, state: State) -> IntArray:
-        """The phase's fixed lengths. The radius holds with more, by a rule fixed in advance, such as a minimum cell."""
+        """The phase's fixed lengths. The radius holds with more draws too, if a rule fixed in advance adds them."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
         return whole_counts(phase_lengths(self.problem, state, self.alpha, effort))
 
@@ -95,7 +95,7 @@ class PfUcbBai(Elimination):
         return np.asarray((np.exp2(phase + 1.0) - 2) * self._log_delta)
 
     def _drawn(self, state: State) -> BoolArray:
-        """Whose data are what the radius takes for granted: it knows the phase, not the counts."""
+        """Which data are as the radius assumes: it knows the phase, not the counts."""
         effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
         own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort

@@ -1,4 +1,4 @@
-"""What policies that play share: everybody draws all the time until the horizon, and what is not explored is played.
+"""Shared by policies that play: everybody draws until the horizon, and plays whatever is not explored.
 
 A phase is as long as somebody explores, and everyone else plays its *leader*, the arm that looks best among its
 candidates, meanwhile. Those draws are data like any other. The study ends after exactly T draws per agent; who has
@@ -15,14 +15,14 @@ from parley.errors import InvalidInput
 from parley.policies.base import Elimination, State, raise_cells
 from parley.problem import BoolArray, FloatArray, IntArray
 
-FIRST_OPEN, OPEN_GROWTH = 200, 10  # an open horizon is first 200 draws per arm, then ten times as long, and so on
+FIRST_OPEN, OPEN_GROWTH = 200, 10  # draws per arm in the first open horizon, and the factor by which it then grows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Standing:
-    """Where a game is, for people to look at; nothing decides by it."""
+    """The state of a game, for people to read; no decision depends on it."""
 
-    regret: FloatArray  # (..., agent): estimated, of all draws so far
+    regret: FloatArray  # (..., agent): estimated regret of all draws so far
     error: FloatArray  # (...): standard error of its sum over the agents
     leading: BoolArray  # (..., arm, agent): what is played
     left: IntArray  # (..., agent): draws until the horizon
@@ -30,7 +30,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """Plays until the horizon. Subclasses say what is explored (`explored`) and which arms stay candidates."""
+    """Plays until the horizon. Subclasses say what to explore (`explored`) and which arms stay candidates."""
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
     plays_open: ClassVar[bool] = False  # whether it can do without knowing the horizon
@@ -45,7 +45,7 @@ class Playing(Elimination):
 
     @property
     def bounds_errors(self) -> bool:
-        return False  # the promise of play is about regret
+        return False  # the guarantee of play is about regret
 
     def horizon(self, counts: IntArray) -> IntArray:
         """`(...)`: the horizon to play for, given the draws so far; an open one grows as it is reached.
@@ -68,12 +68,12 @@ class Playing(Elimination):
         return np.asarray(np.maximum(self.horizon(counts)[..., None] - counts.sum(axis=-2), 0))
 
     def leaders(self, state: State) -> BoolArray:
-        """`(..., arm, agent)`: what every agent plays when it explores nothing."""
+        """`(..., arm, agent)`: the arm that every agent plays when it is not exploring."""
         mixed = np.where(state.active, self.problem.mixed(state.means), -np.inf)
         return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
 
     def wanted(self, state: State) -> IntArray:
-        """Exploration, and play around it; both are fixed before the phase.
+        """Exploration, with play around it; both are fixed before the phase.
 
         With a minimum cell the last phase may end a few draws after the horizon: fewer than a cell per agent.
         """
@@ -88,34 +88,34 @@ class Playing(Elimination):
         return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
 
     def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
-        """What everyone plays with `idle (..., 1, agent)` draws: its leader, or everything before anything is known."""
-        arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # that can have a cell each
+        """What everyone plays with `idle (..., 1, agent)` draws: the leader, or all arms before anything is known."""
+        arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # as many as can have a cell each
         place = np.arange(self.problem.arm_count)[:, None]
         even = np.where(place < arms, idle // arms + (place < idle % arms), 0)
         return np.where((state.phase > 0)[..., None, None], np.where(self.leaders(state), idle, 0), even)
 
     @abstractmethod
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)` draws to explore, and `(...)` how long the phase is, for every agent alike."""
+        """`(..., arm, agent)` draws to explore, and `(...)` the length of the phase, the same for every agent."""
 
     def ended(self, state: State) -> BoolArray:
-        """Everybody has drawn as often as the horizon says; an open study goes on until an administrator ends it."""
+        """Whether everybody has reached the horizon; an open study goes on until an administrator ends it."""
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 
     def rounds_of(self, state: State) -> IntArray:
-        """The report of the last phase comes when everything is played: it changes nothing any more."""
+        """Rounds so far. The last phase's report does not count: everything is played by then."""
         return np.asarray(np.maximum(state.phase - state.finished, 0))
 
     def _decided(self, state: State) -> BoolArray:
-        """`(...)`: everyone has one candidate left; nothing more will be explored."""
+        """`(...)`: whether everyone has one candidate left, so that nothing more will be explored."""
         return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))
 
     def standing(self, state: State) -> Standing:
-        """What was lost so far, by present estimates; the error is that of the estimates, for the draws as they are."""
+        """The regret so far by present estimates; its error is that of the estimates, for the given draws."""
         problem, mixed, leading = self.problem, self.problem.mixed(state.means), self.leaders(state)
         best = np.where(leading, mixed, -np.inf).max(axis=-2, keepdims=True)
         others = np.where(leading, 0, state.counts)
-        # Linear in the local means: every other draw is one of the leader missed.
+        # Linear in the local means: every other draw misses one of the leader.
         shares = np.where(leading, others.sum(axis=-2, keepdims=True), -others) @ problem.weights.T
         variances = problem.noise.cell_variances(state.totals) / np.maximum(state.counts, 1)
         return Standing(

@@ -34,7 +34,7 @@ LAST_EFFORT = 60  # doublings: no horizon is that long
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcb(Playing):
-    """`radius`: "proven" is that of the authors' theorem; "released" that of their code, which guarantees nothing."""
+    """`radius`: "proven" is that of the authors' theorem, "released" that of their code, which guarantees nothing."""
 
     name: ClassVar[str] = "pf-ucb"
     proven: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class PfUcb(Playing):
 
     @property
     def alpha(self) -> float:
-        """The level of personalization that the weights hold."""
+        """The alpha of the personalized weights."""
         return personalization(self.problem, self.name)
 
     @property
@@ -61,7 +61,7 @@ class PfUcb(Playing):
         return math.log(max(self.problem.horizon, 2))
 
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """The phase's fixed lengths; a minimum cell only adds to what the radius asks for."""
+        """The phase's fixed lengths; a minimum cell only adds to what the radius needs."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
         wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
         remaining = self.remaining(state.counts)
@@ -74,7 +74,7 @@ class PfUcb(Playing):
         return wanted
 
     def _radius(self, phase: IntArray) -> FloatArray:
-        """`(..., 1, 1)`: half of what an estimate must be below the best."""
+        """`(..., 1, 1)`: half of how far below the best an estimate must be."""
         effort = np.exp2(np.minimum(phase, LAST_EFFORT) + 1.0) - 2  # F(p) / log T
         square = RADII[self.radius][0] / (self.problem.agent_count * effort)
         return np.asarray(self.problem.noise.largest_scale * np.sqrt(square))[..., None, None]
@@ -97,7 +97,7 @@ class PfUcb(Playing):
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbEnhanced(PfUcb):
-    """As `pf-ucb`, but whoever is expected to lose more by an arm draws less of it, and the others more."""
+    """`pf-ucb` in which agents that are expected to lose more by an arm draw it less, and the others more."""
 
     name: ClassVar[str] = "pf-ucb-enhanced"
     proven: ClassVar[bool] = True
@@ -114,7 +114,7 @@ class PfUcbEnhanced(PfUcb):
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(Playing, EvidenceRacing):
-    """The options of `evidence`. Who has time during a phase plays its leader meanwhile."""
+    """The options of `evidence`. An agent with time left in a phase plays its leader."""
 
     name: ClassVar[str] = "explore-then-commit"
     proven: ClassVar[bool] = True
@@ -142,11 +142,11 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class OracleRegret(Playing):
-    """`accuracy`: how close the allocation must provably be to the cheapest one."""
+    """`accuracy`: how close to the cheapest allocation it must provably be."""
 
     name: ClassVar[str] = "oracle-regret"
     proven: ClassVar[bool] = True
-    allows_drift: ClassVar[bool] = True  # it looks at no reward
+    allows_drift: ClassVar[bool] = True  # it uses no rewards
     instance: Instance
     accuracy: float = 1e-6
 
@@ -174,7 +174,7 @@ class OracleRegret(Playing):
         return explored, self.remaining(state.counts).max(axis=-1)
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """It has nothing to find out: at the horizon the best arms are what was played."""
+        """Nothing to find out: at the horizon, the best arms are those that were played."""
         return np.asarray(self.leaders(after) | ~self.ended(after)[..., None, None])
 
     def explain(self, state: State) -> Explanation:

@@ -38,8 +38,8 @@ THRESHOLDS = {
     "heuristic": phrase("the authors' experimental threshold: NO GUARANTEE on the error", of=NO_GUARANTEE),
 }
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
-ENDLESS = 2**53  # draws
-OTHERS = 0.1  # share of the variance, of the lost sites', to which the others still draw
+ENDLESS = 2**53  # draws that count as endless
+OTHERS = 0.1  # the others draw until their variance is this share of the lost sites'
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,13 +93,14 @@ class Wcpe(Elimination):
         the smallest that meet the constraint *with* it, the intervals are as narrow as the bound on rounds takes them.
         """
         assert isinstance(state, Halvings)
-        # Where nothing is wanted (noise so small, or cells so large, that the data outrun the proxy gaps) the phase
-        # would decide nothing: halve on until something is.
+        # If nothing is wanted (noise so small, or cells so large, that the data outrun the proxy gaps), the phase would
+        # decide nothing: halve until something is.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
         undecided &= self._open(state)[..., None, :]
         while True:
-            # The paper draws everything once before the first phase; nothing is decided in between: it is one phase.
+            # The paper draws every arm once before the first phase; nothing is decided in between, so it is one phase
+            # here.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
             wanted = np.where(contested, counts - state.counts, 0)
             wanted[..., self.undrawn] = 0
@@ -109,10 +110,10 @@ class Wcpe(Elimination):
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def blocked(self, state: State) -> BoolArray:
-        """Intervals use all data: blocked is who could tell no candidate apart even after many draws of the others.
+        """`(..., agent)`: agents that could tell no candidate apart even after many more draws by the others.
 
-        "Many" means until their share of the variance is a tenth of the lost sites'. Drawing on for an arm that could
-        only just be told apart would cost the others draws without an end.
+        "Many" means until the others' share of the variance is a tenth of the lost sites'. Going on for an arm that
+        could only just be told apart would cost the others draws without end.
         """
         waiting = super().blocked(state)
         if not waiting.any():
@@ -149,10 +150,10 @@ class Wcpe(Elimination):
         return replace(after, halvings=after.halvings + halved)
 
     def _reached(self, state: Halvings) -> BoolArray:
-        """Whether a phase brought the intervals about as narrow as its proxy gaps; the share of idle agents aside.
+        """Whether a phase made the intervals about as narrow as its proxy gaps, not counting the share of idle agents.
 
-        As planned it does. Where it did not (it was cut, or its plan was of another question, as in the past of a study
-        that is re-weighed) the next phase asks for the rest, and not for the whole of a gap that is half as large.
+        Normally it does. If it did not (it was cut, or planned for another question, as after a re-weighting), the
+        next phase asks for the rest, rather than for all of a gap half as large.
         """
         counts = state.counts.copy()
         counts[..., list(self.idle)] = ENDLESS
@@ -160,7 +161,7 @@ class Wcpe(Elimination):
         return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
     def decide(self, before: State, after: State) -> State:
-        """With a tolerance: also accept the leaders, once no interval reaches above the lowest of theirs by more."""
+        """With a tolerance: also accept the leaders, once no interval reaches more than that above their lowest."""
         decided = super().decide(before, after)
         if not self.problem.tolerance:
             return decided
@@ -168,7 +169,7 @@ class Wcpe(Elimination):
         return _accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
-        """The leaders, and which arms do not reach above the lowest of their intervals by more than the tolerance."""
+        """The leaders, and the arms whose intervals reach at most the tolerance above the leaders' lowest."""
         leaders = best_estimates(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
@@ -197,18 +198,18 @@ class Wcpe(Elimination):
 
     @property
     def _by_arm(self) -> bool:
-        """Whether arms scatter differently: then no two of them share a program."""
+        """Whether arms differ in variance, so that no two of them share a program."""
         return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
-        """`(arms, agent)`: the allocation at which an arm's intervals are as narrow as its proxy gaps (times beta)."""
+        """`(arms, agent)`: the allocation that makes an arm's intervals as narrow as its proxy gaps (times beta)."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
 
 def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
-    """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
+    """The state after a phase's eliminations, with the answers of agents all of whose claims are `settled`.
 
-    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out leads nobody.
+    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out does not lead.
     """
     assert before.accepted is not None
     outside = after.active & ~leaders
@@ -225,7 +226,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Wcpe):
-    """W-CPE without its oracle: everyone draws an arm equally often. Shows what the oracle saves.
+    """W-CPE without its oracle: all agents draw an arm equally often. Shows what the oracle saves.
 
     Options as for `wcpe`; `accuracy` is not used: equal counts have a closed form.
     """
@@ -242,7 +243,7 @@ class Uniform(Wcpe):
             arms = self.problem.arm_count if self._by_arm else 1
             variances = self.problem.mixed_variances(np.ones((arms, self.problem.agent_count), dtype=np.int64))
         needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
-        weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
+        weighed = self.problem.squared_weights.any(axis=1)  # no draws for agents without weight in any mix
         return np.asarray(needed * weighed)
 
 
@@ -275,7 +276,7 @@ def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Thresho
 
 
 def make_threshold(name: str, problem: Problem) -> Threshold:
-    """The beta of a registered name, as a function of the counts of each arm.
+    """The beta registered under this name, as a function of each arm's counts.
 
     >>> beta = make_threshold("paper", Problem(arms=6, weights=np.eye(3), delta=0.1))
     >>> beta(np.ones((6, 3), dtype=np.int64)).shape

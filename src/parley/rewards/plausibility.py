@@ -321,6 +321,9 @@ def skew_product(
 
     The statistic is a cell's mean in a phase against that before, times its variance against that before, each as a
     normal score; its weight is the square of the first score.
+
+    For Gaussian rewards it is 0 on average, whatever the means do. If all arms of an agent move together by more than
+    `LARGEST_MOVE` standard errors, that is drift and is subtracted; the rest of an arm's move is cut off there.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))

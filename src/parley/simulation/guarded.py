@@ -1,4 +1,4 @@
-"""Studies with guardrails, many at a time: alarms stop arms, and every study goes on with those that are left.
+"""Studies with guardrails, many at a time: alarms stop arms, and every study goes on with the rest.
 
 Studies of which the same arms were stopped go on together; where an alarm comes, they part. What is drawn depends on
 the seed, the chunk, the phase and the stopped arms. A stop is made before the phase that raised the alarm is decided,
@@ -23,7 +23,7 @@ from parley.totals import Totals
 
 CHUNK = 500  # studies in memory at a time
 MOST_PHASES = 400
-OUTCOMES = 2000  # where the streams of further outcomes begin
+OUTCOMES = 2000  # stream number of the first further outcome
 EARLY = 900  # the stream of people between phases
 
 
@@ -33,16 +33,16 @@ class GuardedStudies:
 
     outcomes: tuple[FurtherOutcome, ...]  # the guardrails
     alarmed_in: IntArray  # (R, guardrail, arm): the phase of the alarm, 0 without one
-    drawn: IntArray  # (R, guardrail, arm): draws of the arm until then
-    cleared: BoolArray  # (R, guardrail, arm): for everybody's mix
-    wrongly: BoolArray  # (R, guardrail): an alarm, or a clearing, that is false in somebody's mix
+    drawn: IntArray  # (R, guardrail, arm): draws of the arm before the alarm
+    cleared: BoolArray  # (R, guardrail, arm): cleared for every mix
+    wrongly: BoolArray  # (R, guardrail): an alarm or a clearing that is false in somebody's mix
     stopped: BoolArray  # (R, arm)
-    correct: BoolArray  # (R,): every agent's answer is right among the arms that were left
+    correct: BoolArray  # (R,): every agent's answer is right among the remaining arms
     samples: IntArray  # (R,)
     rounds: IntArray  # (R,)
 
     def document(self) -> dict[str, dict[str, float]]:
-        """Shares of studies, over all arms, guardrail by guardrail; ready for JSON."""
+        """Shares of studies, over all arms, by guardrail; ready for JSON."""
         return {
             outcome.name: {
                 "alarms": float((self.alarmed_in[:, place] > 0).any(axis=-1).mean()),
@@ -55,7 +55,7 @@ class GuardedStudies:
 
 @dataclass(frozen=True, kw_only=True)
 class _Group:
-    """Studies of a chunk of which the same arms were stopped."""
+    """Studies of a chunk in which the same arms were stopped."""
 
     members: IntArray
     stopped: tuple[str, ...]
@@ -79,7 +79,7 @@ class _Group:
 def simulate_guarded(
     policy: Policy, instance: Instance, *, replications: int, seed: int, progress: Callable[[int], None] | None = None
 ) -> GuardedStudies:
-    """Run studies whose problem has guardrails, and whose truth has the means of these outcomes."""
+    """Run studies with guardrails; the truth must have the means of their outcomes."""
     guards = guardrails(policy.problem)
     for guard in guards:
         if guard.outcome.name not in instance.outcomes:
@@ -127,7 +127,7 @@ def _phase(
     seeds: tuple[int, int],
     found: GuardedStudies,
 ) -> Iterator[_Group]:
-    """The groups that go on after another phase; what ended is entered into `found`."""
+    """The groups that continue after another phase; finished studies are recorded in `found`."""
     phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
     key = (seeds[1], phase, *places)
 
@@ -172,7 +172,7 @@ def _phase(
 
 
 def _asked_anew(group: _Group, first: Policy) -> _Group:
-    """With the question without the stopped arms, and what the recorded phases say of it."""
+    """The group with the question without its stopped arms, and its recorded phases replayed for it."""
     policy = replace(first, problem=first.problem.with_arms((), group.stopped))
     state = policy.start((len(group.members),))
     for totals in group.past:
@@ -181,7 +181,7 @@ def _asked_anew(group: _Group, first: Policy) -> _Group:
 
 
 def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
-    """`(study, arm)`: arms that are stopped now; as many as an answer has are left."""
+    """`(study, arm)`: arms to stop now; as many arms as an answer names stay."""
     problem = group.policy.problem
     still = ~np.isin(problem.arms, problem.dormant)
     alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)
@@ -194,7 +194,7 @@ def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
 
 
 def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: GuardState, drawn: IntArray) -> None:
-    """What a guardrail knows after a phase; `drawn (study, arm)` are the draws by then."""
+    """Record what a guardrail knows after a phase; `drawn (study, arm)` are the draws so far."""
     new = state.alarmed & (found.alarmed_in[members, place] == 0)
     found.alarmed_in[members, place] = np.where(new, state.phase, found.alarmed_in[members, place])
     found.drawn[members, place] = np.where(new, drawn, found.drawn[members, place])
@@ -202,7 +202,7 @@ def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: Gu
 
 
 def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None:
-    """Of studies that ended."""
+    """Record studies that ended."""
     which, state = group.members, group.state
     found.samples[which] = np.sum([totals.everybody.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
     if group.between is not None:  # who was assigned for a phase that never came is a draw too
@@ -220,7 +220,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
 
 
 def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
-    """`(arm, agent)`: the true harm in every mix beyond what the guardrail allows; at most 0 is allowed."""
+    """`(arm, agent)`: the true harm in every mix beyond what the guardrail allows; allowed if at most 0."""
     problem, sign = instance.problem, outcome.sign
     mixed = sign * problem.mixed(np.asarray(instance.outcomes[outcome.name]))
     if outcome.limit is not None:
@@ -229,7 +229,7 @@ def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
 
 
 def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals) -> tuple[Totals, ...]:
-    """Every further outcome of the draws of a phase (from 0), for callers that run the phases themselves."""
+    """Every further outcome of a phase's draws (phases from 0), for callers that run the phases themselves."""
     found = []
     for place, outcome in enumerate(instance.problem.outcomes):
         if outcome.name not in instance.outcomes:
@@ -243,7 +243,7 @@ def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals
 def outcome_totals(
     instance: Instance, outcome: FurtherOutcome, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """Totals of a further outcome of the same draws, with the stated correlation to the primary one, exactly in law."""
+    """Totals of a further outcome of the same draws, correlated with the primary one as stated; exactly distributed."""
     if primary.between is not None:
         own = outcome_totals(instance, outcome, generator, replace(primary, between=None))
         return replace(own, between=outcome_totals(instance, outcome, generator, primary.between))
@@ -267,7 +267,7 @@ def outcome_totals(
 def _correlated_rates(
     rates: FloatArray, others: FloatArray, together: float, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """Zeros and ones: two binomials, of those with the primary outcome and of those without."""
+    """0/1 outcomes: one binomial for those with the primary outcome, one for those without."""
     spread = together * np.sqrt(others * (1 - others))
     with_it = others + spread * np.sqrt((1 - rates) / rates)
     without = others - spread * np.sqrt(rates / (1 - rates))

@@ -14,7 +14,7 @@ from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus
 from parley.text.tabular import Columns, Picture, Tabular, cells
 
-POINTS = 41  # of a curve
+POINTS = 41  # points of a curve
 
 
 def draw_losses(instance: Instance) -> FloatArray:
@@ -42,7 +42,7 @@ class Regret:
 
     @classmethod
     def blank(cls, instance: Instance, count: int, until: int) -> Regret:
-        """No draws yet; curves end after `until` draws per agent."""
+        """A regret without draws; curves end after `until` draws per agent."""
         agents = instance.problem.agent_count
         times = np.unique(np.geomspace(1, max(until, 1), POINTS).round().astype(np.int64))
         return cls(
@@ -85,14 +85,14 @@ class Outcome(Tabular):
     costs: IntArray  # (R,): samples drawn
     rounds: IntArray  # (R,): rounds of communication
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
-    finished: BoolArray  # (R,): every agent has its answer; False where a budget came first
+    finished: BoolArray  # (R,): every agent has its answer; False if a budget ran out first
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
-    statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst of the study's agents
+    statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst among the study's agents
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
     money: FloatArray  # (R,): the cost of the draws at the problem's prices
     priced: bool  # whether the problem states prices; otherwise a draw costs 1
-    days: FloatArray | None = None  # (R,): the duration at the problem's rates; None without rates
+    days: FloatArray | None = None  # (R,): duration at the problem's rates; None without rates
     regret: Regret | None = None  # with a horizon
     seconds: float
 
@@ -114,7 +114,7 @@ class Outcome(Tabular):
         return Picture(shape="histogram", values="cost" if self.regret is None else "regret", rows="replications")
 
     def columns(self) -> Columns:
-        """A row a replication, with the names that results of sweeps have too; answers of several arms are joined."""
+        """One row per replication, with the column names of sweeps; answers of several arms are joined."""
         parts = {name: values for name, values in self.study_costs.parts.items() if name != "samples"}
         arms = np.array([*self.problem.arms, ""])  # -1 is the last: no answer
         answers = {
@@ -135,7 +135,7 @@ class Outcome(Tabular):
 
     @property
     def mean_draws(self) -> MeanDraws:
-        """Who drew what: the mean draws of every arm by every agent, as a table of its own."""
+        """The mean draws of every arm by every agent, as a table of their own."""
         return MeanDraws(problem=self.problem, draws=self.draws)
 
     @property
@@ -176,7 +176,7 @@ class MeanDraws(Tabular):
         return Picture(shape="heat map", values="draws", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The draws."""
+        """The table of draws."""
         return cells(self.problem.arms, self.problem.agents, draws=self.draws)
 
 
@@ -216,9 +216,9 @@ class Tally:
             self.outcome.regret.add_phase(members, self._losses, played, quotas)
 
     def enter(self, members: IntArray, state: State, statuses: NDArray[np.str_], phase: int) -> None:
-        """Record replications that ended in `state`, with the `statuses (..., agent)` of their agents.
+        """Record replications that ended in `state`, with their agents' `statuses (..., agent)`.
 
-        Answers are right among the arms that were open in that `phase`.
+        Answers are judged among the arms open in that `phase`.
         """
         found, instance, top = self.outcome, self._instance, self._instance.problem.top
         question = instance.question(instance.problem, phase)
@@ -227,13 +227,13 @@ class Tally:
         if found.regret is not None:
             found.regret.enter(members, self._losses, instance.means, state)
         found.costs[members] = state.counts.sum(axis=(-2, -1))
-        # Who drops out has cost as much as the others.
+        # Replications that end early have cost as much as the others.
         found.money[members] = money_of(instance.problem, state.counts) / (1 - instance.problem.dropout)
         found.rounds[members] = self._policy.rounds_of(state)
-        for word in OutcomeStatus:  # from the best to the worst
+        for word in OutcomeStatus:  # from best to worst
             found.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
         answered = (state.active.sum(axis=-2) <= top).all(axis=-1)
-        # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
+        # An answer is right if it is a subset of the true top arms, of which there are more than N if arms tie.
         lost = ((state.active & instance.good).sum(axis=-2) < top).any(axis=-1)
         ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
         chosen = np.where(answered[:, None, None], ranked[:, :top], -1)

@@ -1,4 +1,4 @@
-"""Simulated outcomes with their covariate: the sums that a site keeps of a phase, `(..., arm, agent)`.
+"""Simulated outcomes with their covariate: the sums that a site keeps for a phase, `(..., arm, agent)`.
 
 x has the mean that the study states (or the middle of its range), and a standard deviation of 1 (or a sixth of the
 range). Between phases a site's mean of x moves, and with it the outcomes of all its arms, by their average slope: a tie
@@ -24,14 +24,14 @@ from parley.totals import Totals
 
 SPREAD = 6.0  # standard deviations of x in its range
 LOG_SCALE = 1.0  # of a lognormal x: skewness 6.2
-PEOPLE = 2**22  # drawn at once
-CLOSEST = 0.999  # correlation of the normal scores behind x and a yes or no
+PEOPLE = 2**22  # simulated at once
+CLOSEST = 0.999  # correlation of the normal scores behind x and a 0/1 outcome
 EDGES = np.concatenate([[-6.0], np.linspace(-2.8, 2.8, 15), [6.0]])  # of the levels of x, as normal scores
 NODES = 5  # of the quadrature within a level
 
 
 def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray:
-    """`(count, 1, agent)`: how far each site's mean of x has moved before a phase (from 0), in standard deviations."""
+    """`(count, 1, agent)`: how far each site's mean of x moved before a phase (from 0), in standard deviations."""
     truth, shape = instance.covariate, (count, instance.problem.agent_count)
     moved = np.zeros(shape)
     if truth is not None and truth.drift:
@@ -44,7 +44,7 @@ def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: i
 def draw_pairs(
     instance: Instance, generator: np.random.Generator, counts: IntArray, means: FloatArray, moved: FloatArray
 ) -> Pairs:
-    """What `counts` people of every cell give; `means` are those of outcomes before x moved, and x has `moved`."""
+    """Draw `counts` people in every cell; `means` are the outcomes' before x moved, and x has moved by `moved`."""
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
     assert truth is not None
@@ -62,20 +62,20 @@ def draw_pairs(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TiltedPairs:
-    """Outcomes with their covariate under another measure: a density is multiplied by exp(tilt y') over its mean."""
+    """Outcomes with their covariate under a tilt: the density is multiplied by exp(tilt y') and normalized."""
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Pairs]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt y') over all draws
     variances: FloatArray  # (run, arm, agent): of y' under the truth
-    width: float = 0.0  # how far apart values of y' are whose odds a tilt changes; 0 where any tilt is as good
+    width: float = 0.0  # distance between values of y' whose odds a tilt changes; 0 if any tilt is as good
 
 
 def tilted_pairs(
     instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
 ) -> TiltedPairs:
-    """The law of a phase that sites adjust by theta and x0, `(run, agent)`; `means` and `moved` as in `draw_pairs`.
+    """The tilted distribution of a phase adjusted by theta and x0 `(run, agent)`; other arguments as in `draw_pairs`.
 
-    Where outcomes have no range, that of x clips nobody here: what is clipped has no tilted form.
+    If outcomes have no range, x is not clipped here: clipping has no tilted form.
     """
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
@@ -110,7 +110,7 @@ def tilted_pairs(
 def _tilted_gaussian(
     instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
 ) -> TiltedPairs:
-    """Jointly Gaussian: a tilt moves the means of x and y by their covariances with y', and no scatter."""
+    """Jointly Gaussian: a tilt shifts the means of x and y by their covariances with y', and changes no scatter."""
     assert instance.problem.adjustment is not None
     scale, centre = _units(instance.problem.adjustment)
     slopes, deviation, correlation = _slopes(instance)
@@ -136,7 +136,7 @@ def _slopes(instance: Instance) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatArray:
-    """By how much outcomes of all arms of a site move with its x; means stay where rewards can be."""
+    """The shift of all arms' outcomes at a site due to its x, limited so that means stay possible."""
     model = instance.problem.noise
     low, high = (model.outcome or model).ends
     room = low - means.min(axis=-2, keepdims=True), high - means.max(axis=-2, keepdims=True)
@@ -146,7 +146,7 @@ def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatAr
 def _rows(
     history: History, generator: np.random.Generator, counts: IntArray, means: FloatArray, outcomes: RewardModel
 ) -> Pairs:
-    """Rows of a table, outcome and covariate together; outcomes are moved to the means."""
+    """Rows of a table, outcome and covariate together, with outcomes moved to the means."""
     y, yy, x, xx, xy = history.deviations(generator, counts, means, outcomes)
     number = np.maximum(counts, 1)
     sums, scatter = counts * means + y, np.maximum(yy - np.square(y) / number, 0.0)
@@ -164,7 +164,7 @@ def _rows(
 
 
 def _units(rule: Covariate) -> tuple[float, float]:
-    """The standard deviation and the mean of x."""
+    """The standard deviation and mean of x."""
     if rule.range is None:
         return 1.0, rule.center or 0.0
     low, high = rule.range
@@ -191,7 +191,7 @@ def _gaussian(
     across = np.where(counts > 1, four.standard_normal(counts.shape), 0.0)
     xy = slopes * xx + rest * np.sqrt(xx) * across
     left = 2.0 * five.standard_gamma(np.maximum(counts - 2, 0) / 2)
-    # The scatter of y is that along x, (b sqrt(xx) + t across)^2, and what is left.
+    # The scatter of y is that along x, (b sqrt(xx) + t across)^2, plus the rest.
     yy = np.square(slopes * np.sqrt(xx) + rest * across) + np.square(rest) * left
     squares = np.square(sums) / np.maximum(counts, 1) + yy
     return Pairs(
@@ -200,7 +200,7 @@ def _gaussian(
 
 
 def _in_units(pairs: Pairs, scale: float, centre: FloatArray) -> Pairs:
-    """x as the study measures it, from x in standard deviations around 0."""
+    """x in the study's units, from x in standard deviations around 0."""
     return Pairs(
         totals=pairs.totals,
         known=pairs.known,
@@ -216,7 +216,7 @@ Outcomes = Callable[[np.random.Generator, IntArray, FloatArray], FloatArray]
 
 
 def _linear(instance: Instance, means: FloatArray) -> Outcomes:
-    """Linear in x with normal errors."""
+    """Outcomes linear in x, with normal errors."""
     slopes, deviation, correlation = _slopes(instance)
     rest = deviation * np.sqrt(1 - np.square(correlation))
 
@@ -229,7 +229,7 @@ def _linear(instance: Instance, means: FloatArray) -> Outcomes:
 
 @cache
 def _levels(law: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`(level,)`: values of x, with mean 0 and deviation 1. `(level, node)`: normal scores within each, and chances."""
+    """Values of x `(level,)`, with mean 0 and deviation 1; normal scores `(level, node)`, and probabilities."""
     points, weights = np.polynomial.legendre.leggauss(NODES)
     half = np.diff(EDGES) / 2
     scores = (EDGES[:-1] + half)[:, None] + half[:, None] * points
@@ -248,9 +248,9 @@ def _level_values(rule: Covariate, truth: CovariateTruth, moved: FloatArray) -> 
 
 
 def _chances(instance: Instance, means: FloatArray) -> FloatArray:
-    """`(..., arm, agent, outcome, level)`: of `low` and `high` with every level of x.
+    """`(..., arm, agent, outcome, level)`: probabilities of `low` and `high` with every level of x.
 
-    A normal score that goes with that of x is below a quantile, so means are exact.
+    The outcome is `high` if a normal score correlated with that of x is below a quantile, so means are exact.
     """
     model, truth = instance.problem.noise.outcome, instance.covariate
     assert model is not None
@@ -264,14 +264,14 @@ def _chances(instance: Instance, means: FloatArray) -> FloatArray:
     rest, above = np.sqrt(1 - np.square(share)), np.zeros((*means.shape, len(scores)))
     for score, chance in zip(scores.T, chances.T, strict=True):
         above += chance * ndtr((quantile[..., None] + share * score) / rest)
-    above *= (rates / above.sum(axis=-1))[..., None]  # what quadrature loses
+    above *= (rates / above.sum(axis=-1))[..., None]  # corrects what quadrature loses
     return np.stack([np.maximum(chances.sum(axis=-1) - above, 0.0), above], axis=-2)
 
 
 def _yes_or_no(
     generator: np.random.Generator, counts: IntArray, chances: FloatArray, x: FloatArray, model: RewardModel
 ) -> Pairs:
-    """One multinomial a cell: how many people have which outcome and which level of x."""
+    """One multinomial per cell: how many people have which outcome and level of x."""
     low, high = (model.outcome or model).ends
     found = generator.multinomial(
         counts, (chances / chances.sum(axis=(-2, -1), keepdims=True)).reshape(*counts.shape, -1)
@@ -303,7 +303,7 @@ def _one_by_one(
     scale: float,
     moved: FloatArray,
 ) -> Pairs:
-    """Person by person, some cells at a time."""
+    """Draw people one by one, some cells at a time."""
     of_x, of_y = generator.spawn(2)
     flat, found = counts.ravel(), np.zeros((6, counts.size))
     shift = np.broadcast_to(moved, counts.shape).ravel()
@@ -331,7 +331,7 @@ def _one_by_one(
 
 
 def _lognormal(scores: FloatArray) -> FloatArray:
-    """With mean 0 and standard deviation 1."""
+    """Lognormal values with mean 0 and standard deviation 1."""
     square = LOG_SCALE**2
     raw, mean = np.exp(LOG_SCALE * scores), np.exp(square / 2)
     return np.asarray((raw - mean) / (mean * np.sqrt(np.expm1(square))))

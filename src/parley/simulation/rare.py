@@ -37,9 +37,9 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/appendix
-FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
+FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer, its standard error exceeds a quarter of it
 CHUNK = 20_000
-LARGEST_TILT = 5.0  # of one reward, over a whole range: odds times 150, where a drift leaves rates next to 0 or 1
+LARGEST_TILT = 5.0  # of one reward over a whole range: odds times 150, if a drift takes rates close to 0 or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class RareError:
     probability: float
     standard_error: float
     effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which it happened
-    largest_share: float  # of the whole estimate, by a single run
-    unresolved: float  # weight of the runs that were stopped before the arm was ruled out or safe
+    largest_share: float  # of the whole estimate, from a single run
+    unresolved: float  # weight of runs stopped before the arm was ruled out or safe
     replications: int
 
     @property
@@ -59,7 +59,7 @@ class RareError:
         return self.effective >= FEWEST_EFFECTIVE
 
     def require_believable(self) -> RareError:
-        """This estimate, or an error that says why it is not reliable."""
+        """This estimate, or an error that says why it is unreliable."""
         if not self.believable:
             raise InvalidInput(
                 "replications",
@@ -80,10 +80,10 @@ def ruled_out_probability(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> RareError:
-    """P(`arm`, one of the true top N, is ruled out for `agent`) under the truth of `instance`.
+    """The probability that `arm`, one of the true top N, is ruled out for `agent` under the truth of `instance`.
 
-    Where sets are tested: P(one of N is), which are `arm` and the N - 1 best of the others. A run that has neither
-    ruled it out nor made it safe after 400 times the samples of its first phase is left open.
+    If sets are tested: that one of N is ruled out, namely `arm` and the N - 1 best others. A run that has neither
+    ruled it out nor made it safe after 400 times its first phase's samples is left open.
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
@@ -187,7 +187,7 @@ class _Bet:
 def _reported(
     fresh: Totals, generator: np.random.Generator, model: RewardModel, bet: _Bet, chosen: IntArray
 ) -> tuple[Totals, FloatArray]:
-    """What reports hold of a phase, and `(run, mixture)` how much likelier each tilt makes their noise, as logarithms.
+    """What reports contain of a phase, and `(run, mixture)` the log likelihood ratio of their noise under each tilt.
 
     Tilted noise is moved by whole steps of the grid, so that it stays on the grid and its law is known exactly.
     """
@@ -201,7 +201,7 @@ def _reported(
 
 
 def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
-    """The arms of which none may be ruled out: the arm; where sets are tested, with the N - 1 best others."""
+    """The arms none of which may be ruled out: the arm, and the N - 1 best others if sets are tested."""
     if policy.problem.top == 1:
         return np.array([arm])
     order = np.argsort(-instance.mixed_means[:, agent], kind="stable")
@@ -218,8 +218,9 @@ def _bet(
     variances: FloatArray,
     width: float,
 ) -> _Bet:
-    """The bet that makes an error rare, as a tilt; `variances (..., arm, agent)` are the true ones of the rewards, and
-    `width` is what tilts are limited by.
+    """The bet that makes an error likely, as a tilt.
+
+    `variances (..., arm, agent)` are the true ones of rewards; `width` limits tilts.
     """
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
@@ -245,7 +246,7 @@ def _bet(
     if noise.boosted:
         missing = of_slot(contrasts.missing)
         stakes *= boldness(gaps[:, 1] / np.sqrt(variance[:, 0]), missing)[:, None]
-        # However much a boosted bet stakes, it reaches the line at a score of about the quantile of what is missing.
+        # However much a boosted bet stakes, it reaches the line at about the quantile of what is missing.
         score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     if width:
@@ -255,7 +256,7 @@ def _bet(
 
 
 def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: int) -> tuple[IntArray, IntArray]:
-    """`(run,)` each: the slot of the set and its arm; for a single arm, that of the truly worst opponent."""
+    """`(run,)` each: the slot of the set and its arm; for a single arm, the slot of the truly worst opponent."""
     if contrasts.ranks is None:
         rivals = contrasts.opponents[:, :, members[0], agent]
         return np.argmin(instance.mixed_means[rivals, agent], axis=-1), np.full(len(rivals), members[0])

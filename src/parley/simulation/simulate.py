@@ -30,9 +30,9 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
-    """An environment by name. The default is the rows of a truth that has some, or else the reward model's own law.
+    """An environment by name; by default the truth's rows if it has some, else the reward model's distribution.
 
-    `shifts` move the means, `(..., 1, agent)`: how far each replication has drifted.
+    `shifts (..., 1, agent)` move the means: how far each replication has drifted.
     """
     model = instance.problem.noise
     means = instance.means if shifts is None else instance.means + shifts
@@ -53,10 +53,10 @@ def make_environment(instance: Instance, name: str | None = None, shifts: FloatA
 
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
-CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
+CHUNK_VALUES = 2**25  # a policy's data for a chunk take about 256 MiB at most
 
 Progress = Callable[[int], None]
-# Called after every phase (from 0) with the replications that drew, what they drew, and their states after it.
+# Called after every phase (from 0) with the replications that drew, their draws, and their states after it.
 Watch = Callable[[IntArray, int, Totals, State], None]
 
 
@@ -117,8 +117,10 @@ def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | No
 def _asked_in(
     first: Policy, instance: Instance, phase: int, now: tuple[Policy, State], past: Sequence[Totals]
 ) -> tuple[Policy, State]:
-    """The policy at the end of a phase, and its state before it: as they are `now`, unless arms opened or were
-    withdrawn in the phase. Then the `past` is replayed with the arms that are open, as in a live study.
+    """The policy at the end of a phase and its state before it.
+
+    They are as `now` unless arms were opened or withdrawn in the phase; then the `past` is replayed with the open
+    arms, as in a live study.
     """
     if phase not in (*instance.opens.values(), *instance.withdraws.values()):
         return now
@@ -216,7 +218,7 @@ def simulate_truths(
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """The replications of several truths, numbered through; every truth begins with a new block."""
+    """The replications of several truths, numbered consecutively; every truth begins with a new block."""
 
     policy: Policy
     truths: Sequence[Instance]
@@ -224,7 +226,7 @@ class _Batch:
     tallies: Sequence[Tally]
     seed: int
     block: int  # replications that share a generator
-    blocks: int  # of every truth
+    blocks: int  # per truth
 
     def members(self, replications: int) -> IntArray:
         """The numbers of all replications."""
@@ -264,7 +266,7 @@ class _Batch:
         return Totals.concatenated(totals), Slopes.concatenated(kept)
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray, between: IntArray | None = None) -> Totals:
-        """The draws of the remaining replications, each at its own place in its block's stream."""
+        """The remaining replications' draws, each at its own place in its block's stream."""
         parts = []
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
@@ -283,7 +285,7 @@ class _Batch:
         return Totals.concatenated(parts)
 
     def of_truths(self, members: IntArray) -> Iterator[tuple[Tally, IntArray, slice]]:
-        """For every truth with some of these replications: its tally, their numbers in it, and where they are."""
+        """For every truth with some of these replications: its tally, their numbers in it, and their positions."""
         each = self.blocks * self.block
         for truth, some in _groups(members // each):
             yield self.tallies[truth], members[some] % each, some
@@ -297,7 +299,7 @@ def _padded(draws: IntArray, places: IntArray) -> IntArray:
 
 
 def _groups(ascending: IntArray) -> Iterator[tuple[int, slice]]:
-    """Every value of an ascending array, and where it is."""
+    """Every value of an ascending array, with its slice."""
     values, starts = np.unique(ascending, return_index=True)
     for value, start, end in zip(values, starts, [*starts[1:], len(ascending)], strict=True):
         yield int(value), slice(int(start), int(end))
@@ -319,7 +321,7 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
 
 
 def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
-    """Check that a run ends: by a budget, a tolerance or a horizon, or because no arms tie."""
+    """Check that a run will end: by a budget, a tolerance or a horizon, or because no arms tie."""
     budget = max_samples or asked.max_samples or asked.max_rounds
     if asked.horizon == "open" and not budget:
         raise InvalidInput(
@@ -334,10 +336,10 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
 def phase_totals(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Totals:
-    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves.
+    """`(arm, agent)`: replication 0's draws in a phase (from 0), for callers that run the phases themselves.
 
-    `between` are the people who came before the phase and belong to it. These are the rewards at the sites: the noise
-    of private reports is not in them.
+    `between` are people who came before the phase and belong to it. These are the rewards at the sites, without the
+    noise of private reports.
     """
     early = None if between is None else between[None]
     return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False, between=early)[0]
@@ -346,13 +348,13 @@ def phase_totals(
 def phase_pairs(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Pairs:
-    """`(arm, agent)`: the same with the covariate of every person, where the study has one."""
+    """`(arm, agent)`: the same with every person's covariate, if the study has one."""
     early = None if between is None else between[None]
     return _draw_pairs(instance, seed, phase=phase, counts=counts[None], between=early)[0]
 
 
 def _no_slopes(instance: Instance, count: int) -> Slopes | None:
-    """What sites know of a covariate's slope before the first phase; None without a covariate."""
+    """The sites' slopes before the first phase; None without a covariate."""
     return None if instance.covariate is None else Slopes.none((count, instance.problem.agent_count))
 
 
@@ -387,17 +389,17 @@ def _draw_pairs(
 def _adjusted(
     instance: Instance, pairs: Pairs, slopes: Slopes, then: Slopes | None, *, seed: int, block: int, phase: int
 ) -> tuple[Totals, Slopes]:
-    """What sites report of pairs, by the slopes of their earlier phases; and the slopes afterwards."""
+    """What sites report of pairs, given the slopes of their earlier phases; and the updated slopes."""
     assert instance.problem.adjustment is not None
     totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
     return _reported(instance, totals, seed, block, phase), after
 
 
-EARLY = 8  # the stream of people between phases; the next one says who of them drops out
+EARLY = 8  # stream of people between phases; the next one decides who of them drops out
 
 
 def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray, stream: int = 1) -> IntArray:
-    """Counts without dropouts, if the policy accepts other counts than planned; otherwise they are replaced."""
+    """Counts without dropouts, if the policy accepts counts other than planned; otherwise they are replaced."""
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is None or not settings.dropout or settings.site_counts == "exact":
         return counts
@@ -406,13 +408,13 @@ def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntA
 
 
 def _reported(instance: Instance, drawn: Totals, seed: int, block: int, phase: int) -> Totals:
-    """With the noise of private reports."""
+    """The totals with the noise of private reports."""
     added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
     return with_noise(drawn, added, instance.problem.noise)
 
 
 def _stream(seed: int, block: int, phase: int) -> np.random.Generator:
-    """Where the rewards of a block in a phase come from."""
+    """The generator of a block's rewards in a phase."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
 
 
@@ -433,7 +435,7 @@ def _draw(
     reported: bool = True,
     between: IntArray | None = None,
 ) -> Totals:
-    """The rewards of a block in a phase; what is `reported` has the noise of private reports.
+    """A block's rewards in a phase; if `reported`, with the noise of private reports.
 
     People `between` phases have the means of the phase before: they came while its outcomes were awaited.
     """
@@ -450,7 +452,7 @@ def _draw(
 
 
 def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray | None:
-    """`(count, 1, agent)`: how far the sites of a block have moved before a phase (from 0); None without drift."""
+    """`(count, 1, agent)`: how far a block's sites have moved before a phase (from 0); None without drift."""
     if instance.drift is None:
         return None
     steps = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, step, 2))) for step in range(phase)]
@@ -461,17 +463,15 @@ def _run(
     policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress, watch: Watch
 ) -> None:
     state, phase = policy.start((len(members),)), 0
-    first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
+    first, truth, past = policy, batch.truths[0], list[Totals]()  # kept if arms come and go
     keeps = bool(truth.opens or truth.withdraws)
     slopes = then = _no_slopes(truth, len(members))  # before the phase, and before the one before it
     between: IntArray | None = None
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
-        """Record the replications that ended, by themselves or stopped. Whom sites had assigned for another phase are
-        draws too.
-        """
+        """Record the replications that ended, by themselves or stopped; people assigned ahead count as draws too."""
         final, which = state.take(ended), members[ended]
-        if keeps:  # a fold may be finished before its last phase, whose draws were made all the same
+        if keeps:  # a replay may be finished before its last phase, whose draws were made all the same
             counts = np.sum([totals.everybody.counts[ended] for totals in past], axis=0)
             final = replace(final, counts=counts, phase=np.full(final.phase.shape, phase))
         statuses = policy.statuses(final)

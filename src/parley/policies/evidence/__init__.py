@@ -1,1 +1,1 @@
-"""Evidence racing: `racing` is the policy, `regret` the same race while playing; the others are its parts."""
+"""Evidence racing: `racing` is the policy, `regret` its form for play; the other modules are its parts."""

@@ -1,4 +1,4 @@
-"""When a study with a tolerance must end: the size of a last look that has an answer, whatever it draws.
+"""When a study with a tolerance must end: the size of a last look that always has an answer, whatever it draws.
 
 Write a = W delta / M for what is left of a pair's error probability, its *level*, and u for the normal quantile of 1 -
 a. In a last look every open pair (l, j) stakes its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance. Some
@@ -16,31 +16,31 @@ from scipy.special import ndtri_exp
 
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-KEPT = 0.05  # of its level a pair keeps in a last look, for a study that must go on
-# Gaps count as smaller than they look by so many standard errors, but not as below 0, which the tolerance raises to the
-# tolerance: the best of many estimates is too high, and a study that takes a tie for a gap loses what it bets.
+KEPT = 0.05  # share of its level that a pair keeps in a last look, in case the study goes on
+# Gaps are taken to be smaller than estimated by this many standard errors, but not below 0: the best of many estimates
+# is too high, and a study that mistakes a tie for a gap loses its bets.
 DOUBT = 2.0
-# Standard deviations beyond the quantile: a pair that is drawn so far wins five times out of six; and where a last
-# round is stated, so that nothing can follow.
+# Standard deviations beyond the quantile: such a pair wins five times out of six. The second is for a stated last
+# round, after which nothing can follow.
 SURE, SURE_AT_LAST = 1.0, 5.0
 LEAST_NEED = 0.1
-LEADERS = (0.25, 0.4, 0.55)  # of what the hardest contrast allows, the variance of the leader's own mean
-APART = 0.5  # at least so many times a contender's variance is that of an arm outside: else it costs no less inside
-MOST_CONTENDERS = 16  # with more, the largest quantile stands for the largest mean of a cycle, which is no larger
-NEVER = 1e6  # the height of a pair that was not drawn, and has not won
-LEAST_QUANTILE = 0.3  # levels of 0.4 and more ask for next to nothing
+LEADERS = (0.25, 0.4, 0.55)  # variance of the leader's own mean, as a share of what the hardest contrast allows
+APART = 0.5  # an arm outside has at least this many times a contender's variance; otherwise it is as cheap inside
+MOST_CONTENDERS = 16  # beyond this, the largest quantile bounds the largest mean of a cycle
+NEVER = 1e6  # height of a pair that was not drawn and has not won
+LEAST_QUANTILE = 0.3  # levels of 0.4 and more need next to nothing
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closing:
-    """What closes the questions of all agents, by the past."""
+    """What it takes to close all agents' questions, by the past."""
 
-    contenders: BoolArray  # (..., arm, agent): between these arms an answer is to be found
+    contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
-    outside: FloatArray  # (..., arm, agent): twice the variance of a mean with which another arm is covered; or inf
-    information: FloatArray  # (..., agent): 1 / variance, of all arms' means together, that should end it
-    looks: IntArray | None = None  # (...): that are left, where a phase is planned
-    cost: FloatArray | None = None  # (...): about what closes them all
+    outside: FloatArray  # (..., arm, agent): twice the variance of a mean at which another arm is covered; or inf
+    information: FloatArray  # (..., agent): 1 / variance of all arms' means that should end it
+    looks: IntArray | None = None  # (...): looks left, if a phase is planned
+    cost: FloatArray | None = None  # (...): rough cost of closing all
 
     @property
     def between(self) -> BoolArray:
@@ -64,11 +64,13 @@ def closing(
     variances: FloatArray,
     standing: FloatArray,
 ) -> Closing:
-    """By the levels of pairs `(..., arm, arm, agent)`; estimates of mixed means, their variances, and by which arms are
-    ranked, `(..., arm, agent)`.
+    """The cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
 
-    The sets that are tried have the arms that stand best. What a set costs: contenders have the variance that closes
-    it, each of the others the one with which every contender should win against it; a contender alone must only win.
+    `log_levels` are `(..., arm, arm, agent)`; estimates of mixed means, their variances and `standing`, by which arms
+    are ranked, `(..., arm, agent)`.
+
+    The sets tried contain the best-ranked arms. In the cost of a set, contenders have the variance that closes it, and
+    each other arm the variance at which every contender should win against it; a single contender must only win.
     """
     arms, tolerance = problem.arm_count, problem.tolerance
     order = np.argsort(np.where(active, -standing, np.inf), axis=-2, kind="stable")
@@ -113,7 +115,7 @@ def closing(
 
 
 def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
-    """`(..., 1, agent)`: the information that gives the leader's contrasts these variances, `(..., arm, agent)`."""
+    """`(..., 1, agent)`: the information that gives the leader's contrasts these variances `(..., arm, agent)`."""
     hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
     hardest = np.where(np.isfinite(hardest), hardest, 1.0)
     costs = []
@@ -124,14 +126,14 @@ def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
 
 
 def quantiles(log_levels: FloatArray) -> FloatArray:
-    """u of what is staked, -inf for pairs that have won."""
+    """The quantile u of what is staked; -inf for pairs that have won."""
     won = log_levels >= 0
     staked = np.log1p(-KEPT) + np.where(won, -1.0, log_levels)
     return np.where(won, -np.inf, -ndtri_exp(staked))
 
 
 def largest_mean(weights: FloatArray, among: BoolArray) -> FloatArray:
-    """`(..., agent)`: the largest mean weight of a cycle of the marked arms; -inf where there is none (Karp 1978).
+    """`(..., agent)`: the largest mean weight of a cycle through marked arms; -inf if there is none (Karp 1978).
 
     `weights (..., arm, arm, agent)` are those of edges from the first arm to the second, -inf where there is none.
 

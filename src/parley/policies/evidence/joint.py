@@ -1,4 +1,4 @@
-"""One answer of all agents: the lines of slots, where a joint answer is rejected as a whole.
+"""One joint answer of all agents: the lines of slots when a joint answer is rejected as a whole.
 
 The first phase gives every arm a *share*, by which joint answers divide their wealth among the agents; a slot must win
 back what the leaders of the others hold. docs/evidence-racing.md has the rule and the proof.
@@ -11,7 +11,7 @@ import numpy as np
 from parley.policies.evidence.wealth import LOWEST, Wealth, chance_of_losing, log_shares, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-ROUNDING = 1e-9  # that bets aim beyond a line that is a sum of shares
+ROUNDING = 1e-9  # bets aim this far beyond a line that is a sum of shares
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,12 @@ class Joint:
     def lines(
         self, state: Wealth, rank: IntArray, variances: FloatArray, new: BoolArray, stuck: BoolArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """`(..., 1, arm, agent)`, by the present leaders: what bets aim at, and what the slots need:
-        log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a little higher where
-        leaders may still change, by how likely that is: an arm that is likely to take the place has a larger share.
+        """The lines of slots given the present leaders, `(..., 1, arm, agent)`: what bets aim at, and what slots need.
 
-        `variances` are those of mixed means by all draws so far; leaders of `stuck (..., agent)` nobody can count on.
+        Needed is log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a little higher
+        where leaders may still change, by how likely that is: an arm that is likely to take over has a larger share.
+
+        `variances` are those of mixed means by all draws so far; leaders of `stuck (..., agent)` cannot be counted on.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -44,14 +45,15 @@ class Joint:
         return self.beside(aims, held) + ROUNDING, self.beside(lead, held)
 
     def beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
-        """`(..., 1, arm, agent)`: the lines of slots of these `shares`, if others hold so much, `(..., agent)`."""
+        """`(..., 1, arm, agent)`: the lines of slots with these `shares` if the others hold `held_by (..., agent)`."""
         total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
         others = np.maximum(total - held_by, 0.0)[..., None, :]
         return np.asarray(self.line + np.log1p(others / shares))[..., None, :, :]
 
     def widest(self, state: Wealth) -> FloatArray:
-        """`(..., agent)`: the largest share of a set that has not reached 1 / delta by itself; only such sets keep
-        joint answers of which they are a part from being rejected.
+        """`(..., agent)`: the largest share of a set that has not reached 1 / delta by itself.
+
+        Only such sets keep the joint answers that contain them from being rejected.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -64,8 +66,9 @@ class Joint:
         return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
 
     def beyond(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: how far the evidence against an arm lies beyond what rules it out: every joint answer
-        that has it is rejected, whatever the others' arms are.
+        """`(..., arm, agent)`: how far the evidence against an arm exceeds what rules it out.
+
+        At 0, every joint answer that contains the arm is rejected, whatever the others' arms are.
         """
         assert state.log_shares is not None
         lines = self.beside(self.widest(state), np.exp(state.log_shares))
@@ -74,7 +77,7 @@ class Joint:
     def with_shares(
         self, before: Wealth, after: Wealth, variances: FloatArray, new: BoolArray, candidates: BoolArray
     ) -> Wealth:
-        """The first phase, which is no evidence itself, divides every joint answer's wealth, for the whole study."""
+        """Divide every joint answer's wealth for the whole study, by the first phase, which is no evidence itself."""
         first = ((before.phase == 0) & ~before.finished)[..., None, None]
         assert after.log_shares is not None
         if not first.any():

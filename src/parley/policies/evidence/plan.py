@@ -1,4 +1,4 @@
-"""How evidence racing plans a phase: the cheapest draws that should carry every losing arm across the line.
+"""How evidence racing plans a phase: the cheapest draws expected to carry every losing arm across the line.
 
 Nothing here touches the guarantee: any counts that depend on the past alone keep the proof.
 """
@@ -18,27 +18,27 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
-FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
-FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
+FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # steps of a solve: in between, as many as take WORK multiplications
+FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety per contrast, in standard deviations
 LEAST_STAKE = 0.1
-SMALLEST = 0.03  # a phase adds at least this share of what was spent, less in long studies
+SMALLEST = 0.03  # a phase adds at least this share of what was spent; less in long studies
 MOST_FASTER = 1.1  # times growth, in long studies
-LEAST_CELL = 0.05  # of a phase's mean cell, a cell that is drawn at all: no estimate that matters stands still
-# The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
+LEAST_CELL = 0.05  # of a phase's mean cell: least size of any cell drawn, so that no estimate stands still
+# Largest first phase, as a share of what a tie takes (with a tolerance) and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
-FEW_ARMS, FIRST_LOOK = 4, 0.1  # the arms of a closed study at most, and its first phase, of the closing size
-FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # from look to look, with a tolerance
+FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase, relative to the closing size
+FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # growth from look to look, with a tolerance
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
-# Where rounds are stated, in standard errors: by how much gaps may be smaller than they look, and the least that is
-# planned for; and the most that a phase multiplies what was spent by.
+# If rounds are stated, in standard errors: how much smaller gaps may be than they look, and the smallest gap planned
+# for; then the fastest growth of a phase over what was spent.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
-# About how often a cell is reported in a study. Every private report adds noise: it pays to learn much from the first,
-# which makes up for the noise of so many (docs/privacy.md).
+# Roughly how often a cell is reported in a study. Every private report adds noise, so the first phase should be large
+# enough to make up for the noise of that many (docs/privacy.md).
 REPORTS = 8.0
-MANY, LEAST_SMALLER = 4 / 3, 0.35  # together: variances are smaller by sqrt(4/3 of the agents), by 0.35 at most
-WORTH_A_ROUND = 0.25  # of the days that a round takes whatever it draws: the least that a later phase draws for
-LARGEST = 3.0  # times what one phase takes that should end a tie: a study with a tolerance is never larger
+MANY, LEAST_SMALLER = 4 / 3, 0.35  # joint answers: variances shrink by sqrt(4/3 of the agents), to 0.35 at the least
+WORTH_A_ROUND = 0.25  # of a round's fixed days: a later phase draws for at least that long
+LARGEST = 3.0  # times the single phase that should end a tie: a study with a tolerance is never larger
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
@@ -55,18 +55,18 @@ TEMPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """What the options of evidence racing come to."""
+    """The four numbers that the options of evidence racing determine."""
 
     precision: float
     growth: float
     smallest_growth: float
     optimism: float
     caution: float
-    longer: float = 1.0  # what must fall with the line, so that a long study costs next to nothing beyond the bound
+    longer: float = 1.0  # shrinks with the line, so that long studies cost next to nothing beyond the bound
 
 
 def require_possible(samples: float) -> None:
-    """Refuse a study of more samples than can be counted, with the library's error."""
+    """Raise if a study needs more samples than can be counted."""
     if not samples <= LARGEST_STUDY:
         raise InvalidInput(
             "planned draws",
@@ -77,10 +77,10 @@ def require_possible(samples: float) -> None:
 
 
 def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | None = None) -> FloatArray:
-    """`(arm, agent)`, or one row for all arms: the cheapest draws that give mixed means variances of `rows (1, agent)`.
+    """The cheapest draws that give mixed means the variances `rows (1, agent)`: `(arm, agent)`, or one row for all.
 
-    These are over the variance of a reward, unless cells have `variances (arm, agent)` of their own. Where arms differ
-    in price or time couples them, they are planned together.
+    `rows` are relative to the variance of a reward, unless cells have their own `variances (arm, agent)`. Arms are
+    planned together if they differ in price, or if time couples them.
     """
     cost_model = CostModel.of(problem)
     if cost_model.prices is None:
@@ -92,11 +92,11 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
 
 
 def first_draws(problem: Problem, precision: float, line: float, *, together: bool = False) -> FloatArray:
-    """`(arm, agent)`, or one row for all arms: the cheapest first phase; it informs and is no evidence.
+    """The cheapest first phase, which informs but is not evidence: `(arm, agent)`, or one row for all arms.
 
-    Mixed means get a standard error of about `precision` gaps, longer studies and more agents that answer `together` a
-    smaller one. It must stay small against the study, whatever was stated: a fortieth of what a tie takes where there
-    is a tolerance, a tenth of the budget, and not much where all that is known is that gaps are small.
+    It gives mixed means a standard error of about `precision` gaps; less in longer studies, or if agents answer
+    `together`. It stays small compared with the study, whatever was stated: a fortieth of what a tie takes if there is
+    a tolerance, a tenth of the budget, and not much if all that is known is that gaps are small.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -107,11 +107,11 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     least = error**2 * smaller
     if problem.tolerance:
         stake = problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0]
-        share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # who wants fewer rounds gets a larger one
+        share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # fewer rounds need a larger first phase
         least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
         if is_closed(problem):
             quantile = closing_size(problem, line)[1]
-            # A tolerance far below the gaps that are plausible is no reason for a larger phase.
+            # A tolerance far below all plausible gaps is no reason for a larger phase.
             least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
@@ -123,7 +123,7 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
 
 
 def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> FloatArray:
-    """First draws with which guardrails find a large harm at once; a small share of what the study takes at most.
+    """First draws enlarged so that guardrails find a large harm at once, within a small share of the largest size.
 
     Evidence of harm is read when a phase is reported: many small ones would find it later, and by weaker bets.
     """
@@ -137,7 +137,7 @@ def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> Flo
 
 
 def size_of_ties(problem: Problem, line: float) -> int | None:
-    """What a study with a tolerance takes at most; None without one, or where the scale of rewards is not known.
+    """The largest size of a study with a tolerance; None without one, or if the scale of rewards is unknown.
 
     It is three times what a single phase takes that must tell a tie of all arms from a gap as large as the tolerance,
     and room for small cells. Where all arms tie, fewer than one study in a hundred comes that far (docs/tolerance.md).
@@ -159,7 +159,7 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 
 
 def is_closed(problem: Problem) -> bool:
-    """Whether the study is a closed one from its first phase on, which is evidence: shares start even and move.
+    """Whether a study is closed from its first phase on, which then is evidence: shares start even and move.
 
     Only where the scale is known before the first draw: with an unknown one there is no largest size, and a few such
     studies ran away. Several questions, and rates, are closed where a last round is stated: else clear gaps would cost
@@ -172,7 +172,7 @@ def is_closed(problem: Problem) -> bool:
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
-    """What a single look costs that closes a study of all arms with even shares; and the quantile of such a share."""
+    """The cost of a single look that closes a study of all arms with even shares, and the quantile of such a share."""
     level = -line - math.log((problem.arm_count - problem.top) * problem.top)
     quantile = float(quantiles(np.array(level)))
     variance = problem.noise.first_variance
@@ -183,7 +183,7 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
 
 def _first_gap(problem: Problem) -> float:
-    """The gap that the first phase is sized by: up to ten times `largest_gap` where rewards scatter by more."""
+    """The gap that sizes the first phase: up to ten times `largest_gap` if rewards scatter more."""
     noise = problem.noise
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
@@ -201,14 +201,14 @@ def further_draws(
 ) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
 
-    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2): a chance near-tie then asks for a moderate phase. Each
-    contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, q its share of the cost: cheap
-    contrasts are made nearly sure to end, and only dear ones gamble. Shares and margins depend on each other: three
-    solves, each from the last one's multipliers.
+    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a chance near-tie asks for a moderate phase.
+    Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the
+    cost: cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares and margins depend on each
+    other: three solves, each from the last one's multipliers.
 
-    Where rounds are `stated` a phase may grow faster than the temper allows: `looks (batch,)` are left. Where a round
-    takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise. The least
-    cell and the accuracy of the last solve are what paper/cost-theorem.md needs.
+    If rounds are `stated`, a phase may grow faster than the options allow: `looks (batch,)` are left. If a round takes
+    days of its own, or reports are private, a phase is large enough to be worth a round, or the noise. The least cell
+    and the accuracy of the last solve are what paper/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
@@ -223,7 +223,7 @@ def further_draws(
     total = size_of_look(spent, wanted, looks, temper, closes, firm=problem.max_rounds is not None)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
-        # A last round that is stated is no reason to ask for more than the plan wants: it may end undecided.
+        # A stated last round is no reason to ask for more than the plan wants: it may end undecided.
         total = np.where((looks <= 1) & (problem.max_rounds is not None), total, np.maximum(total, enough))
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
@@ -231,7 +231,7 @@ def further_draws(
     if problem.rho is not None:
         factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
     planned = solution.allocation * factor[:, None, None]
-    if closing is not None:  # what is not in question is covered at once, if that takes no more than the others draw
+    if closing is not None:  # arms not in question are covered at once, if that takes no more than the others draw
         most = planned.max(axis=-2, keepdims=True)
         clear = ~closing.contenders.any(axis=-1, keepdims=True)
         planned = np.where(clear, np.maximum(planned, np.minimum(solution.allocation, most)), planned)
@@ -243,7 +243,7 @@ def further_draws(
 
 
 def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
-    """`(batch, arm, agent)`: as many as tell, by the reward model's bets, what `draws` should; 0 for 0."""
+    """`(batch, arm, agent)`: whole draws with which the reward model's bets achieve what `draws` promise; 0 for 0."""
     hardest = np.where(contrasts.losing, contrasts.missing, 0.0).max(axis=(-3, -2, -1))
     stake = np.maximum(problem.noise.stake(hardest, np.full(hardest.shape, FIRST_MARGIN)), LEAST_STAKE)
     return problem.noise.enough_draws(draws, stake).astype(np.int64)
@@ -258,10 +258,10 @@ def cheapest(
     accuracies: tuple[float, ...] = ACCURACIES,
     closing: Closing | None = None,
 ) -> tuple[Solution, BoolArray, FloatArray]:
-    """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch.
+    """The cheapest real-valued draws expected to win what every losing contrast misses, and the cells they touch.
 
-    And each contrast's share of the cost, its multiplier times its right side: at the optimum nobody, and no group, has
-    a larger share than a plan for it alone would cost (docs/regret.md).
+    Also each contrast's share of the cost, its multiplier times its right side: at the optimum no one, and no group,
+    has a larger share than a plan for it alone would cost (docs/regret.md).
     """
     variances = problem.noise.cell_variances(past)
     if isinstance(variances, float) and problem.rho is None:
@@ -270,7 +270,7 @@ def cheapest(
         common, own = 1.0, np.broadcast_to(variances, past.counts.shape)
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
-    near: FloatArray | None = None  # a plan that knows of the noise of private reports
+    near: FloatArray | None = None  # a plan that allows for the noise of private reports
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
         rows, each = _rows(problem, contrasts, temper, margin, common), own
@@ -283,13 +283,13 @@ def cheapest(
         if closing is not None:
             opponents, rows = with_closing(problem, contrasts, rows, closing, common)
         programs = ContrastPrograms.of(problem.squared_weights, opponents, rows, cost_model.prices, each)
-        # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
+        # Not strict: a plan slightly dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
         )
         if problem.rho is not None:
             assert own is not None
-            plain = near is None  # the first solve knew of no noise
+            plain = near is None  # the first solve ignored the noise
             near = enlarged(solution.allocation, own, problem.noise_variance) if plain else solution.allocation
         slots = slice(0, contrasts.gap.shape[-3])
         shares, own_rows, dual = np.zeros(contrasts.gap.shape), rows[:, slots], solution.dual[:, slots]
@@ -304,10 +304,10 @@ def cheapest(
 def with_closing(
     problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
 ) -> tuple[IntArray, FloatArray]:
-    """Opponents and rows, with one more slot: of an agent with several contenders every arm by itself, as precise as
-    closes its question.
+    """Opponents and rows with one more slot, for agents with several contenders.
 
-    A row of an arm against itself counts twice.
+    There, every arm stands alone and gets the precision that closes the question. A row of an arm against itself
+    counts twice.
     """
     closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :]
     inside = closing.contenders[:, None]
@@ -321,9 +321,9 @@ def with_closing(
 def size_of_look(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
 ) -> FloatArray:
-    """`(batch,)`: what the next phase costs, where so much should end the study and so many `looks` are left.
+    """`(batch,)`: the cost of the next phase, if `wanted` should end the study and `looks` are left.
 
-    Where about `closes (batch,)` more closes the study, looks are spread between here and there.
+    If about `closes (batch,)` more closes the study, looks are spread until then.
     """
     least = (temper.smallest_growth - 1) * spent
     if closes is None:
@@ -334,7 +334,7 @@ def size_of_look(
     ratio = FIRM_LOOKS if firm else FEW_LOOKS
     before = 1.0 - np.maximum(looks, 1)
     whole = spent + closes
-    # What looks like a tie after little was drawn may still be a clear gap: then nobody goes a long way at once.
+    # What looks like a tie after few draws may still be a clear gap, so a phase does not grow too far at once.
     longest = np.inf if firm else (temper.growth - 1) * spent
     most = np.where(looks > 1, np.minimum(whole * ratio**before - spent, longest), np.inf)
     least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
@@ -344,10 +344,10 @@ def size_of_look(
 def on_the_way(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, contrasts: Contrasts, shares: FloatArray, temper: Temper
 ) -> FloatArray:
-    """`(batch,)`: what the next phase costs at least, so that the `looks` that are left suffice.
+    """`(batch,)`: the least cost of the next phase that lets the remaining `looks` suffice.
 
-    The cost is led, by equal factors, to what would end the study if gaps were a little smaller than they look; in the
-    last look to what ends it if they are as they look. Early phases are cheap: who has few rounds grows fast there.
+    The cost grows by equal factors to what would end the study if gaps were a little smaller than they look; in the
+    last look, to what ends it if they are as they look. Early phases are cheap: with few rounds they grow fast.
     `shares` are the contrasts' of the cost that is `wanted`.
     """
     left = np.maximum(looks, 1)
@@ -360,7 +360,7 @@ def on_the_way(
 
 
 def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> FloatArray:
-    """As many draws as make up for the noise of private reports: v / d + noise / d^2 is what v / `draws` was.
+    """Draws that make up for the noise of private reports: v / d + noise / d^2 equals v / `draws`.
 
     >>> enlarged(np.array([100.0]), 0.25, 10.0).round(1).tolist()
     [130.6]
@@ -370,17 +370,17 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
 
 
 def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
-    """`(batch,)`: what to multiply a phase by, so that its mean cell tells as much as its noise hides."""
+    """`(batch,)`: the factor by which to enlarge a phase so that its mean cell outweighs its noise."""
     drawn = draws > 0
     hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
     return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
 
 
 def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Variances of single rewards, and `(..., arm, agent)` what is added to right sides, near a plan of these `draws`.
+    """Variances of single rewards, and additions to right sides `(..., arm, agent)`, linearized at a plan of `draws`.
 
-    A cell's mean has the variance v z + s^2 z^2, z = 1 / draws, where reports are private. The programs know v z alone:
-    they get the tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving again and again is Newton's method for the true program.
+    If reports are private, a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. The programs know only v
+    z, so they get the tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
     """
     z = np.divide(1.0, draws, out=np.zeros(draws.shape), where=draws > 0)
     noise = problem.noise_variance
@@ -388,7 +388,7 @@ def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:
-    """How small the variance of every losing contrast should become, over that of a reward; inf where nothing is."""
+    """The target variance of every losing contrast, relative to a reward's; inf where there is none."""
     losing = contrasts.losing
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
     stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
@@ -398,15 +398,15 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
 
 
 USUAL = 5
-# What the option `rounds` stands for: draws over those of 5, and the rounds it took (docs/appendix, delta 0.1).
+# What the option `rounds` means: draws relative to those of 5, and the rounds taken (docs/appendix, delta 0.1).
 TRADE = {3: (2.57, 2.7), 4: (1.43, 3.3), 5: (1.0, 4.9), 6: (0.936, 5.7), 7: (0.907, 6.4), 8: (0.891, 7.2)}
 
 
 def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
-    """The `rounds` with which draws and rounds together should cost least, for gaps of `gap_scale * largest_gap`.
+    """The `rounds` for which draws and rounds together should cost least, at gaps of `gap_scale * largest_gap`.
 
-    The first phase gives contrasts a variance that is known beforehand; the draws after it must bring it to gap^2 /
-    stake^2, and cost accordingly. It is a guess at the size of the study, and only decides how to trade.
+    The first phase gives contrasts a known variance; the draws after it must bring it down to gap^2 / stake^2, and
+    cost accordingly. This guess at the size of the study only decides how to trade.
 
     >>> weekly = Problem(arms=4, weights=np.eye(2), rate=10, round_days=7)
     >>> affordable_rounds(weekly, 3.0, 0.2), affordable_rounds(weekly.with_(round_days=200), 3.0, 0.2)
@@ -418,11 +418,11 @@ def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
     precision = TEMPERS[USUAL][0]
     first = np.broadcast_to(first_draws(problem, precision, line), problem.shape)
     cost_model = CostModel.of(problem)
-    if cost_model.pace is None:  # a day has no price of its own: then days are what is compared
+    if cost_model.pace is None:  # a day has no price: compare days instead
         spent, a_round = float(days_needed(first, stated_rates(problem))), overhead
     else:
         spent, a_round = float(cost_model.spent(first)), cost_model.pace.day_cost * overhead
     stake = float(problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0])
-    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after that, over largest^2
+    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after that, relative to largest^2
     study = spent * (1 + variance * stake**2 / gap_scale**2)
     return min(TRADE, key=lambda rounds: study * TRADE[rounds][0] + a_round * TRADE[rounds][1])

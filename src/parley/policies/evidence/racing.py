@@ -1,4 +1,5 @@
-"""Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, as wealth, reaches a line.
+"""Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, its wealth, reaches a
+line.
 
 Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
 "this opponent beats k", settled by the phase's fresh draws only. A slot speaks against sets of N arms (`sets`) and
@@ -29,15 +30,15 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
-NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
-ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
+FINER = 1.15  # with a tolerance or joint answers: steps are smaller by this factor (docs/tolerance.md)
+NO_SET = 1e9  # log wealth of a slot that represents no set, if no line is the largest
+ALL_IN = 0.8  # of what the budget leaves: a plan for more takes it all
 LOG_EVIDENCE = phrase("log evidence ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRacing(Elimination):
-    """Eliminates by evidence. No option can break the guarantee; they trade samples for rounds.
+    """Rules arms out by evidence. No option can break the guarantee; options trade samples for rounds.
 
     `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Where you state it, phases
     grow as fast as that needs. By default it follows from what a round costs in days (`round_days`), and is 5 where
@@ -53,7 +54,7 @@ class EvidenceRacing(Elimination):
     name: ClassVar[str] = "evidence"
     proven: ClassVar[bool] = True
     plans_by_price: ClassVar[bool] = True
-    allows_drift: ClassVar[bool] = True  # pooled means choose opponents, stakes and counts, and any choice is fair
+    allows_drift: ClassVar[bool] = True  # pooled means only choose opponents, stakes and counts, and any choice is fair
     supports: ClassVar[frozenset[str]] = Elimination.supports | {
         "tolerance",
         "site_counts",
@@ -90,7 +91,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def looks(self) -> int:
-        """The phases that are planned for: `max_rounds`, or what `rounds` says."""
+        """The number of phases planned for: `max_rounds`, or what `rounds` says."""
         return self.problem.max_rounds or self._rounds + 1
 
     @property
@@ -99,12 +100,12 @@ class EvidenceRacing(Elimination):
 
     @property
     def states_rounds(self) -> bool:
-        """Whether somebody said how many rounds there are: then phases are sized so that they suffice."""
+        """Whether the number of rounds is stated; if so, phases are sized to suffice."""
         return self.rounds is not None or self.problem.max_rounds is not None
 
     @once
     def temper(self) -> Temper:
-        """What the options come to, those that were not given too.
+        """The numbers that all options determine, given or not.
 
         Rewards without boosted bets gain by small steps, and take more rounds: not where rounds are stated.
         """
@@ -112,7 +113,7 @@ class EvidenceRacing(Elimination):
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        # Of the fourth root of the line, as paper/cost-theorem.md has it. Who plays pays for draws in another way.
+        # By the fourth root of the line, as in paper/cost-theorem.md. Play pays for draws in another way.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         noise = self.problem.noise
         identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
@@ -128,15 +129,15 @@ class EvidenceRacing(Elimination):
 
     @property
     def patience(self) -> float:
-        """Long studies can learn longer, and those of near-ties, which a tolerance is for, are long: times optimism."""
+        """Factor on optimism: long studies can learn longer, and near-ties, which a tolerance is for, take long."""
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
         return longer * (FINER if self.problem.tolerance or self.together else 1.0)
 
     @property
     def together(self) -> bool:
-        """Whether all agents give one joint answer, and no union over agents is paid (`_joint_lines`).
+        """Whether all agents give one joint answer, so that no union bound over agents is paid (`_joint_lines`).
 
-        With a tolerance an answer may be bad for one agent only, so there is no one true joint answer to be rejected.
+        Not with a tolerance: an answer may be bad for one agent only, so there is no single true joint answer.
         """
         problem = self.problem
         joint = problem.answers == "together" and not problem.tolerance and problem.horizon is None
@@ -144,7 +145,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """What every slot must reach, and with a tolerance every pair: log(M / delta), and log(1 / delta) together.
+        """The line of every slot, or of every pair with a tolerance: log(M / delta); log(1 / delta) for joint answers.
 
         Agents with the same weights have the same evidence and err together: M counts their distinct columns. Finer
         steps of weights in doubt share what is set aside for them: their wealth starts lower (`tolerance.log_parts`).
@@ -153,7 +154,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def _study_line(self) -> float:
-        """About what slots need in the end, to guess at the size of the study by."""
+        """Roughly what slots need in the end, to guess the size of the study."""
         return self.line + (self._log_questions if self.together else 0.0)
 
     @property
@@ -168,7 +169,7 @@ class EvidenceRacing(Elimination):
         return self._noted(super().claim(probability))
 
     def _noted(self, sentence: str) -> str:
-        """A guarantee, with what the reward model's evidence adds to it: where it is approximate, that is said."""
+        """A guarantee with the reward model's note, if its evidence is approximate."""
         note = self.problem.noise.guarantee_note
         return Translatable(NOTED, sentence, note) if note else sentence
 
@@ -191,14 +192,14 @@ class EvidenceRacing(Elimination):
         )
 
     def wanted(self, state: State) -> IntArray:
-        """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
+        """The cheapest draws that should end the study; any counts fixed before the phase keep the proof."""
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
         wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
         if wants.any():
-            batch = state.take(wants)  # also a single study becomes a batch of one
+            batch = state.take(wants)  # a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
-            # A new arm is drawn by itself, as all others were in the first phase: nobody knows yet who will lead.
+            # A new arm is drawn by itself, as all others were in the first phase: nobody knows yet which arm will lead.
             drawn = np.where(self.new_arms(batch) & self.candidates, self.first_phase, 0)
             racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)) & ~drawn.any(axis=(-2, -1)))
             if racing.size:
@@ -217,7 +218,7 @@ class EvidenceRacing(Elimination):
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
     def _closing(self, state: Wealth) -> Closing | None:
-        """What closes the questions, and about what it costs; None where no look is planned to close them."""
+        """What closes the questions, and its rough cost; None if no look is planned to close them."""
         problem = self.problem
         if not (isinstance(state, Pairs) and (plan.is_closed(problem) or problem.max_rounds is not None)):
             return None
@@ -237,11 +238,11 @@ class EvidenceRacing(Elimination):
         return plan.closing_size(self.problem, self.line)
 
     def new_arms(self, state: State) -> BoolArray:
-        """`(..., arm, 1)`: not drawn by anybody yet, though others were: opened since. Its first draws only inform."""
+        """`(..., arm, 1)`: arms that nobody has drawn although others were drawn. Their first draws only inform."""
         return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
     def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)`: candidates by estimate, the best first, then new ones, then others; each arm's place."""
+        """`(..., arm, agent)`: candidates by estimate, best first, then new arms, then others; and each arm's rank."""
         mixed = self.problem.mixed(state.means)
         ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
         known = np.where(self.new_arms(state), -LOWEST, -ranking)
@@ -249,7 +250,7 @@ class EvidenceRacing(Elimination):
         return order, np.argsort(order, axis=-2, kind="stable")
 
     def _all_in(self, state: State, quotas: IntArray) -> IntArray:
-        """All that the budget leaves, where a plan wants most of it or no other round will come."""
+        """Quotas raised to all that the budget leaves, if the plan wants most of it or no other round will come."""
         left, total = self._left(state), quotas.sum(axis=(-2, -1))
         last = total >= ALL_IN * left
         if self.problem.max_rounds is not None and self.problem.max_samples is not None:
@@ -259,13 +260,13 @@ class EvidenceRacing(Elimination):
         return np.where(takes, cut_to(more, left, self.problem.minimum_cell), quotas)
 
     def _last(self, state: State, counts: IntArray) -> BoolArray:
-        """`(...)`: whether a phase with these counts is the last one; counts say nothing of its rewards."""
+        """`(...)`: whether a phase with these counts is the last one; counts say nothing about its rewards."""
         if self.problem.horizon is not None:
             return np.zeros(state.phase.shape, dtype=np.bool_)
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Without those of who asks what another asks, who left, and who waits for draws that nobody will make.
+        """Contrasts without those of agents that repeat a question, have left, or wait for draws nobody will make.
 
         A finer step waits for its neighbours, whose share of delta is larger: if they agree, it costs no draw.
         """
@@ -285,7 +286,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def first_phase(self) -> IntArray:
-        """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
+        """`(arm, agent)`: the cheapest draws with the desired standard error of every mixed mean; they only inform."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
         if self.precision is None and self.largest_size is not None:
@@ -296,7 +297,7 @@ class EvidenceRacing(Elimination):
         return np.where(self.candidates, quotas, 0).astype(np.int64)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth.
+        """What is fixed before a phase, from the past alone: opponents, estimates, wealth.
 
         With a tolerance the slots of an arm that does not lead are its pairs with the leaders.
         """
@@ -304,20 +305,20 @@ class EvidenceRacing(Elimination):
 
     @once
     def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: who cannot be settled, if it is not yet: draws that it needs will not be made. None: nobody."""
+        """`(agent,)`: agents that need draws nobody will make, and so cannot be settled; None if there are none."""
         if not (self.idle or self.unasked) or not self.together:
             return None
         return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
-        """With answers together `stuck (..., agent)` are those whose leaders nobody can count on."""
+        """The contrasts before a phase; in joint answers, leaders of `stuck (..., agent)` cannot be counted on."""
         top = self.problem.top
         mixed, new = self.problem.mixed(state.means), self.new_arms(state)
         order, place = self._rank(state)
         rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
-        opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
+        opponents = np.sort(opponents, axis=-3)  # as a set: slots in the order of arms
         if isinstance(state, Pairs):
             wealth, ranks = tolerance.at_opponents(state, opponents), None
         else:
@@ -349,7 +350,7 @@ class EvidenceRacing(Elimination):
         return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whose own case is closed, as long as all leaders stay: no draws are made for it."""
+        """`(..., agent)`: whose question is closed as long as all leaders stay: nothing is drawn for it."""
         assert isinstance(state, Wealth)
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
@@ -366,17 +367,17 @@ class EvidenceRacing(Elimination):
         return blocked & ~self.settled(state) if blocked.any() else blocked
 
     def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
-        """Of mixed means, by what the past tells; what was not drawn counts as one draw (`Problem.drawn` tells)."""
+        """Variances of mixed means by the past's estimates; no draws count as one draw (see `Problem.drawn`)."""
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
 
     def past_variances(self, state: State) -> FloatArray:
-        """Of mixed means by all draws so far. A cell of a candidate was reported in nearly every phase."""
+        """Variances of the mixed means so far. A candidate's cell was reported in nearly every phase."""
         return self.variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
-        same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
-        same_shape &= totals.between is None  # or it comes back here stratum by stratum
+        same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class raises
+        same_shape &= totals.between is None  # strata are passed here one by one
         return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def phase(self, state: Wealth, fresh: Totals) -> Phase:
@@ -394,9 +395,9 @@ class EvidenceRacing(Elimination):
         )
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """Settle the bets of a phase, which the past has laid (`contrasts`). A policy may extend what is kept."""
+        """Settle the bets of a phase, which the past has placed (`contrasts`). Subclasses may add to the result."""
         phase = self.phase(state, fresh)
-        y, v, drawn = phase.contrasts(contrasts.opponents)  # a side not drawn: the payoff is 1
+        y, v, drawn = phase.contrasts(contrasts.opponents)  # if a side was not drawn, the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
@@ -405,9 +406,9 @@ class EvidenceRacing(Elimination):
             wealth = tolerance.at_opponents(state, contrasts.opponents)
         else:
             wealth = paid(self.problem, phase, contrasts, contrasts.live & drawn, self.line)
-        # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
-        # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
-        # With a tolerance it is asked of true top arms too: one of their opponents is no better than they are.
+        # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast
+        # with the largest variance can only understate the gap to it. It continues after the elimination. With a
+        # tolerance it covers true top arms too: one of their opponents is no better than they are.
         asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
         bounded = PhaseContrasts(
             contrast=y,
@@ -434,8 +435,9 @@ class EvidenceRacing(Elimination):
         )
 
     def racing(self, state: State) -> BoolArray:
-        """`(..., 1, arm, agent)`: whose slots bet. What decided is kept for the certificate: wealth and opponents stand
-        still once an arm or its agent is done.
+        """`(..., 1, arm, agent)`: whose slots bet.
+
+        Wealth and opponents stand still once an arm or its agent is done: the certificate shows what decided.
         """
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
@@ -451,7 +453,7 @@ class EvidenceRacing(Elimination):
         beyond = self._joint.beyond(after) if self.together else scores(after) - self.line
         out = before.active & undecided & (beyond >= 0)
         keep = before.active & ~out
-        # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
+        # If too many arms reach the line at once, an error has occurred: keep the N best estimates.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
         best = best_estimates(self.problem.mixed(before.means), before.active, self.problem.top)
         return np.where(short, best, keep)
@@ -484,9 +486,9 @@ class EvidenceRacing(Elimination):
         )
 
     def _shown(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: the evidence against an arm, on the line where it is closed as long as all leaders stay.
+        """`(..., arm, agent)`: the evidence shown against an arm; at the line if closed as long as all leaders stay.
 
-        Together it is that against the joint answer that has the arm and the leaders of everybody else.
+        With joint answers: the evidence against the one with this arm and everybody else's leaders.
         """
         if not self.together:
             return scores(state)
@@ -495,7 +497,7 @@ class EvidenceRacing(Elimination):
         return np.where(state.active, score, np.maximum(score, self.line))
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """With a tolerance: all that are out, but for the arms that are proven worse by a bound on their gap."""
+        """With a tolerance: all arms that are out, except those proven worse by a bound on their gap."""
         if not isinstance(state, Pairs):
             return super().set_aside(state, case)
         return tolerance.set_aside(state)
@@ -504,7 +506,7 @@ class EvidenceRacing(Elimination):
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line
-        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # it is about losers only
+        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # of losers only
         return {
             "log_wealth": own if not self.together and (ruled_out or state.ranks is None) else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],

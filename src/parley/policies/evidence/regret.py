@@ -1,4 +1,4 @@
-"""Evidence racing for regret: the same race, planned and ended by what a draw and a wrong answer cost.
+"""Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
 
 Bets, opponents and wealth are those of `evidence`. Four things differ, and docs/regret.md proves what follows from
 them: the line (what a wrong answer would cost until the horizon), the plan (draws cost what they are expected to lose),
@@ -25,14 +25,14 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
+LEAST_LINE = math.log(2)  # the best arm is dropped with probability at most 1/2, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
 FIRST_LINE = 11.5
 USUAL_HORIZON = 10**6  # longer ones are worth another round or two
-FIRST_SHARE = 0.25  # of the horizon: the first phase takes no more
+FIRST_SHARE = 0.25  # of the horizon, for the first phase at most
 BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
-# What `rounds` stands for: precision, growth (of what exploration costs), optimism, caution; and the growth in time.
+# What `rounds` determines: precision, growth (of the cost of exploration), optimism, caution; and the growth in time.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
     5: (0.175, 3.3, 2.0, 0.65),
@@ -43,24 +43,24 @@ REGRET_TEMPERS = {
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # of the two solves
-LEADER_COST = 2.0  # times its expected loss is what a leader's draw is taken to cost: few, long phases rest on it
-SURPRISE = 1.25  # gaps count as so much smaller when their worth is judged: who leads by luck is played for long
-RARE = 2.0  # successes that none of a cell's draws may have shown yet
-LEAST_COST = 1e-4  # of the dearest draw: what a draw that loses nothing is taken to cost
+LEADER_COST = 2.0  # factor on the expected loss of a leader's draw: few long phases rest on it
+SURPRISE = 1.25  # factor by which gaps are assumed smaller: a lucky leader would be played for long
+RARE = 2.0  # successes that a cell's draws may have missed so far
+LEAST_COST = 1e-4  # of the dearest draw: assumed cost of a draw that loses nothing
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
-LEAST_MISSING = 0.05  # nats: a contrast that is all but over
+LEAST_MISSING = 0.05  # nats: a contrast with less missing is all but over
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lined(Wealth):
-    """Wealth, and the line that it had to reach in the last phase."""
+    """Wealth, with the line that it had to reach in the last phase."""
 
     line: FloatArray  # (..., arm, agent)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRegret(Playing, EvidenceRacing):
-    """No option can break what is proven; they trade regret for rounds.
+    """Evidence racing while playing. No option can break the guarantee; options trade regret for rounds.
 
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
@@ -88,7 +88,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """Only sizes the first phase, for any horizon alike; every arm of every phase has its own, see `weigh`."""
+        """Only sizes the first phase, the same for all horizons; arms have their own lines in every phase (`weigh`)."""
         return FIRST_LINE
 
     @property
@@ -103,7 +103,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @once
     def first_phase(self) -> IntArray:
-        """As in `evidence`, within a share of the horizon."""
+        """As in `evidence`, but within a share of the horizon."""
         usual = super().first_phase
         most = FIRST_SHARE * self.horizon(np.zeros(self.problem.shape, dtype=np.int64))
         fits = np.minimum(most / np.maximum(usual.sum(axis=0), 1), 1.0)
@@ -115,7 +115,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         length = np.where(state.phase == 0, explored.sum(axis=-2).max(axis=-1), self.remaining(state.counts).max(-1))
         racing = (state.phase > 0) & ~state.finished & ~self._decided(state)
         if racing.any():
-            batch = state.take(racing)  # also a single study becomes a batch of one
+            batch = state.take(racing)  # a single study becomes a batch of one
             contrasts, costs = self.contrasts(batch), draw_costs(self.problem, batch)
             line = planned_line(contrasts, self._stakes_of_error(batch), self.temper, LEAST_LINE)
             plan = replace(contrasts, missing=np.maximum(line - contrasts.wealth, LEAST_MISSING))
@@ -125,10 +125,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return explored, length
 
     def _worth(self, state: State, contrasts: Contrasts) -> FloatArray:
-        """`(..., opponent, arm, agent)`: what a contrast may cost: what the leader should lose to it until the horizon.
+        """`(..., opponent, arm, agent)`: what a contrast may cost: the leader's expected loss to it until the horizon.
 
-        Means of rewards in a range are not normal while few draws can hide a rare one: 100 draws show no success at a
-        rate of 3 % in one of 20 studies. So their variances count for more, by `RARE` squared ranges over the draws.
+        While few draws can hide a rare reward, means of rewards in a range are not normal: 100 draws show no success
+        at a rate of 3 % in one of 20 studies. So their variances are raised by `RARE` squared ranges over the draws.
         """
         problem, counts, square = self.problem, np.maximum(state.counts, 1), np.square(contrasts.error)
         low, high = problem.noise.low, problem.noise.high
@@ -139,14 +139,14 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`; but an arm races on until it is out, whatever line it has passed before."""
+        """As in `evidence`, but an arm races on until it is out, whatever line it passed before."""
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
         return replace(usual, live=live, losing=live & ~self.leaders(state)[..., None, :, :])
 
     def _stakes_of_error(self, state: State) -> FloatArray:
-        """`(...)`: (T - t) sqrt(2 log T) / eps, by which sqrt(V) is multiplied under the line."""
+        """`(...)`: (T - t) sqrt(2 log T) / eps, the factor on sqrt(V) in the line."""
         problem = self.problem
         logs = np.log(np.maximum(self.horizon(state.counts), 3))
         variance = float(np.max(problem.noise.first_variance))
@@ -156,8 +156,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.remaining(state.counts).max(axis=-1) * np.sqrt(2 * logs) / eps)
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """As in `evidence`, at the lines of this phase. Only a phase that itself speaks against the arm may rule it
-        out: the second case of the proof.
+        """As in `evidence`, with the lines of this phase.
+
+        Only a phase that itself speaks against the arm may rule it out: the second case of the proof.
         """
         assert isinstance(state, Lined)
         y, v, drawn = self.phase(state, fresh).contrasts(contrasts.opponents)
@@ -175,7 +176,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         )
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Arms on their line go; but not together with the leader that they lost to: somebody who beat them stays."""
+        """Drop arms on their line, but not together with the leader they lost to: somebody who beat them stays."""
         assert isinstance(before, Lined)
         undecided = before.active.sum(axis=-2, keepdims=True) > 1
         out = before.active & undecided & (before.phase > 0)[..., None, None]
@@ -184,7 +185,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(before.active & ~(out & (self.leaders(before) | ~fallen)))
 
     def decide(self, before: State, after: State) -> State:
-        """When an open horizon has moved on, more is at stake: arms come back and race on from the wealth they had."""
+        """When an open horizon moves on, more is at stake: arms come back and race on with the wealth they had."""
         decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
         return replace(decided, active=decided.active | longer, dropped_in=np.where(longer, 0, decided.dropped_in))
@@ -206,20 +207,20 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Costs:
-    """What draws cost by present estimates, all `(..., arm, agent)` but for `spent`."""
+    """The cost of draws by present estimates, all `(..., arm, agent)` except `spent`."""
 
-    draws: FloatArray  # for the plan: the leader's too
-    losses: FloatArray  # the expected regret of a draw of any other arm than the leader, 0 for the leader
+    draws: FloatArray  # for the plan, leader included
+    losses: FloatArray  # expected regret of a draw; 0 for the leader
     leading: BoolArray
-    spent: FloatArray  # (...): the expected regret of all draws so far of arms that do not lead
+    spent: FloatArray  # (...): expected regret of all draws so far
 
 
 def draw_costs(problem: Problem, state: State) -> Costs:
-    """A draw costs its estimated gap to the leader, with one standard error added in squares while it is a candidate.
+    """Costs by estimated gaps to the leader; candidates have one standard error added in squares.
 
-    The leader costs what it is expected to lose to the candidates that may be better: the sum over them of
-    E max(gap, 0), their gap being normal around its estimate. Where prices are stated they stand beside the gaps: a
-    draw of another arm than the leader costs both (`parley.bounds.prices.regret_and_money`).
+    The leader costs what it is expected to lose to better candidates: the sum over them of E max(gap, 0), with the gap
+    normal around its estimate. Stated prices are added: a draw of another arm than the leader costs both
+    (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -240,7 +241,7 @@ def draw_costs(problem: Problem, state: State) -> Costs:
 
 
 def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least: float) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the line to expect, log(weight * sqrt(V)), where V follows from the line itself.
+    """`(..., opponent, arm, agent)`: the expected line log(weight * sqrt(V)), where V depends on the line itself.
 
     A contrast with gap D that just crosses has sqrt(V) = D / u with a stake u of about sqrt(2 * missing).
     """
@@ -253,7 +254,7 @@ def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least
 
 
 def expected_excess(gap: FloatArray, error: FloatArray) -> FloatArray:
-    """E max(X, 0) of a normal X around `-gap`: by how much the arm behind is expected to be better, if it is.
+    """E max(X, 0) for a normal X around `-gap`: by how much the trailing arm is expected to be better.
 
     >>> expected_excess(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(4).tolist()
     [0.3989, 0.0085]
@@ -271,16 +272,16 @@ def exploration(
     temper: Temper,
     time_growth: float,
 ) -> tuple[IntArray, IntArray]:
-    """`(batch, arm, agent)` draws to explore and `(batch,)` the length of the phase.
+    """`(batch, arm, agent)` draws to explore, and `(batch,)` the length of the phase.
 
-    The leader's own draws are part of the cheapest plan, but need not be asked for: whoever has time plays it anyway.
-    They only make the phase longer, up to `time_growth` times what was played before. Where nothing is worth exploring
-    the phase is as long as that: then it is looked at again, with what was learned by playing.
+    The leader's own draws are part of the cheapest plan but need not be requested: whoever has time plays it anyway.
+    They only make the phase longer, up to `time_growth` times what was played before. If nothing is worth exploring,
+    the phase is that long; then it is reconsidered with what was learned by playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
     most = (temper.growth - 1) * costs.spent
-    most = np.maximum(most, np.sqrt(most * wanted))  # whoever is far from the end need not come there so slowly
+    most = np.maximum(most, np.sqrt(most * wanted))  # far from the end, it may grow faster
     plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(plan.sum(axis=(-2, -1)).max()))
     explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1e-9), 0.0))
@@ -294,10 +295,10 @@ def exploration(
 def worthwhile(
     problem: Problem, contrasts: Contrasts, worth: FloatArray, state: State, costs: Costs, temper: Temper
 ) -> tuple[FloatArray, BoolArray]:
-    """`(batch, arm, agent)`: the cheapest plan that nobody pays more for than it is worth, and the cells it touches.
+    """`(batch, arm, agent)`: the cheapest plan in which no contrast costs more than its worth, and its cells.
 
-    Contrasts whose share of the cost is above their `worth (..., opponent, arm, agent)` are dropped. The others then
-    share the plan among fewer: so this goes on until every share is worth it.
+    Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. The plan is then
+    shared among fewer, so this repeats until every share is worth it.
     """
     losing, plan = contrasts.losing.copy(), np.zeros(costs.draws.shape)
     touched = np.zeros(plan.shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What a phase's fresh draws say of contrasts, and what bets on them pay."""
+"""What a phase's fresh draws say about contrasts, and what bets on them pay."""
 
 from dataclasses import dataclass, replace
 
@@ -13,15 +13,15 @@ from parley.totals import Totals
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A phase whose draws are in. What stakes may depend on is everything here but the sums of `fresh`."""
+    """A phase whose draws are in. Stakes may depend on everything here except the sums of `fresh`."""
 
     past: Totals
     fresh: Totals
-    counts: IntArray  # (..., arm, agent): the fresh ones where bets are placed, else 0
-    means: FloatArray  # (..., arm, agent): mixed, of those
-    variances: FloatArray  # (..., arm, agent): of mixed means, by the counts and what the past tells
-    seen: BoolArray  # (..., 1, arm, agent): all that the mixed mean needs was drawn
-    last: BoolArray  # (...): after it nothing follows
+    counts: IntArray  # (..., arm, agent): fresh ones where bets are placed, else 0
+    means: FloatArray  # (..., arm, agent): mixed means of those
+    variances: FloatArray  # (..., arm, agent): variances of mixed means, by the counts and the past
+    seen: BoolArray  # (..., 1, arm, agent): all cells of the mixed mean were drawn
+    last: BoolArray  # (...): nothing follows this phase
 
     def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """`(..., opponent, arm, agent)` each: Y, V, and whether both sides were drawn."""
@@ -30,11 +30,11 @@ class Phase:
 
 
 def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
-    """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
+    """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
-    A capped payoff ends on the `line`, or on the slot's own. In the last phase of a budget every bet is all in, where
-    the reward model has an exact test of that kind: nothing is left to save for. A pair in a last look that is not the
-    end keeps a part.
+    A capped payoff ends on the `line`, or on the slot's own. In the last phase of a budget every bet is all in, if the
+    reward model has an exact test of that kind: there is nothing left to save for. A pair in a last look that is not
+    the end keeps a part.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance

@@ -21,38 +21,38 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, 
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.text.translation import Translatable
 
-EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
+EVENLY = 0.1  # of an agent's error probability, divided evenly whatever the first phase shows
 SET_ASIDE = 0.2  # of delta, for the finer steps of weights in doubt
-MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
-ROWS, FREE = 32, 8  # so many of them; and of these, places for arms that look best only later
-AHEAD = 0.5  # of the tolerance: how much an arm on the line may look worse than another and still lead
-SURELY = 2.0  # standard errors below an answer, beyond the tolerance, at which an arm is as likely none as one
-LEAST_CHANCE = 1e-4  # of an arm to be an answer: sums without it lose no digits that matter
+MOST_ARMS = 128  # beyond this only some arms may be answers: pairs grow with the square of the arms
+ROWS, FREE = 32, 8  # so many of them, including free rows for arms that look best only later
+AHEAD = 0.5  # of the tolerance: how much worse than another an arm on the line may look and still lead
+SURELY = 2.0  # standard errors below an answer, beyond the tolerance, at which an arm is unlikely to be one
+LEAST_CHANCE = 1e-4  # that an arm is an answer: sums keep their digits
 LEAST_SHARE = 1e-4
-KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # of what a pair gives it keeps this share; rounding when shares move
-ROUNDING = 1e-9  # taken off every share, so that they add up to no more than they may
+KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # share that a pair keeps of what it gives; rounding when shares move
+ROUNDING = 1e-9  # subtracted from every share, so that they never sum to too much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """Wealth, and that of the ordered pairs; the slots of `log_wealth` are those of the leaders' pairs."""
+    """Wealth, including that of ordered pairs; the slots of `log_wealth` are those of the leaders' pairs."""
 
-    log_pairs: FloatArray  # (..., row, arm, agent): "the arm is not better than the row's by the tolerance or more"
-    rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, where not all arms may
-    shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away, where shares are moved
+    log_pairs: FloatArray  # (..., row, arm, agent): "the arm does not beat the row's by the tolerance or more"
+    rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, if not all may
+    shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away, if shares move
 
 
 def log_stated(problem: Problem) -> float:
-    """log M of the line M / delta: the distinct questions, and room for what is set aside for finer steps."""
+    """log M of the line M / delta: the distinct questions, and room for the finer steps."""
     stated = problem.question_count - int(problem.finer.sum())
     return math.log(stated / (1 - SET_ASIDE) if problem.weight_refine else stated)
 
 
 def log_parts(problem: Problem) -> FloatArray:
-    """`(agent,)`: the log of what the pairs of a question divide: 1, or less at a finer step of weights in doubt.
+    """`(agent,)`: log of the error share that a question's pairs divide: 1, or less at a finer step.
 
-    On the line M / delta a question that divides p errs with probability at most p delta / M. All of them, also those
-    that turn out not to be needed, add up to delta.
+    On the line M / delta, a question that divides p errs with probability at most p delta / M. All questions, needed
+    or not, add up to delta.
     """
     parts = np.zeros(problem.agent_count)
     if problem.weight_refine:
@@ -76,9 +76,9 @@ def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
 
 
 def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
-    """The state with shares divided anew, as `wished (..., row, arm, agent)` as far as pairs still have them.
+    """The state with shares divided anew, as `wished (..., row, arm, agent)` as far as possible.
 
-    A pair gives at most its share, and at most its wealth: never what it has won. A pair on the line keeps its place.
+    A pair gives at most its share and at most its wealth, never what it has won. A pair on the line stays there.
     """
     assert state.shares is not None
     shares, on = state.shares, state.log_pairs >= line
@@ -97,27 +97,27 @@ def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pair
 
 
 def _rows(problem: Problem, state: Pairs) -> IntArray:
-    """`(..., row, agent)`: the arm of every row."""
+    """`(..., row, agent)`: the arm that each row is about."""
     if state.rows is not None:
         return state.rows
     return np.broadcast_to(np.arange(problem.arm_count)[:, None], state.counts.shape)
 
 
 def _estimates(problem: Problem, state: Pairs) -> FloatArray:
-    """`(..., arm, agent)`: of mixed means; arms that are not open have the lowest."""
+    """`(..., arm, agent)`: estimated mixed means, with closed arms lowest."""
     mixed = problem.mixed(state.means)
     return np.where(closed(problem), LOWEST, mixed) if problem.dormant else mixed
 
 
 def closed(problem: Problem) -> BoolArray:
-    """`(arm, 1)`: neither answers, nor arms that an answer is compared with."""
+    """`(arm, 1)`: dormant and withdrawn arms, which can neither be answers nor be compared with one."""
     return np.isin(problem.arms, problem.dormant)[:, None]
 
 
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
-    """`(..., row, arm, agent)`: log p[l, j] of the rows' arms l and all arms j, what a pair starts with; 0 for l = j.
+    """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
 
-    Arms that could be answers, by the estimates and variances of mixed means after the first phase, get nearly all.
+    Arms that could be answers, by the estimates after the first phase, get nearly all. 0 for l = j.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
@@ -132,12 +132,12 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     if top == 1:  # the true top arm is j: the others divide its share
         others = inside.sum(axis=-2, keepdims=True) - inside
         share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
-    else:  # arms at the edge of the top N may be taken for members, or be members that are missed
+    else:  # arms at the edge of the top N may be mistaken for members, or be members that are missed
         edge = np.maximum(inside * _chance(-mixed, variances, arms - top), LEAST_CHANCE)
         taken = np.take_along_axis(edge / _largest(edge, arms - top), rows, axis=-2)
         place = np.argsort(np.argsort(-edge, axis=-2, kind="stable"), axis=-2, kind="stable")
         first, next_ = _largest(edge, top), _largest(edge, top + 1)
-        without = np.where(place < top, next_ - edge, first)  # the largest sum over N arms without this one
+        without = np.where(place < top, next_ - edge, first)  # the largest sum over N arms other than this one
         missed = edge[..., None, :, :] / np.take_along_axis(without, rows, axis=-2)[..., :, None, :]
         share = taken[..., :, None, :] * missed
     itself = rows[..., :, None, :] == np.arange(arms)[:, None]
@@ -146,7 +146,7 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
 
 
 def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: about the chance that an arm is among the `top` largest, at least LEAST_CHANCE."""
+    """`(..., arm, agent)`: rough probability that an arm is among the `top` largest, at least LEAST_CHANCE."""
     last = nth_largest(mixed, top, np.ones(mixed.shape, dtype=np.bool_))
     at_last = np.argmax(mixed == last, axis=-2)[..., None, :]
     error = np.sqrt(variances + np.take_along_axis(variances, at_last, axis=-2))
@@ -154,34 +154,34 @@ def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
 
 
 def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArray:
-    """`(..., arm, agent)`: how far an arm may still be an answer: about 1 within the tolerance, little far below."""
+    """`(..., arm, agent)`: how plausible an arm still is as an answer: about 1 within the tolerance, else small."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
     return np.asarray(np.maximum(ndtr(SURELY + np.minimum(mixed - best + near, 0.0) / error), LEAST_CHANCE))
 
 
 def _largest(values: FloatArray, count: int) -> FloatArray:
-    """`(..., 1, agent)`: the sum of so many of the largest over the arms."""
+    """`(..., 1, agent)`: the sum of the `count` largest values over the arms."""
     ordered = np.sort(values, axis=-2)
     return np.asarray(ordered[..., values.shape[-2] - count :, :].sum(axis=-2, keepdims=True))
 
 
 def _evenly(problem: Problem) -> float:
-    """The part of every pair that is the same for all."""
+    """The share of every pair that is the same for all."""
     return EVENLY / ((problem.arm_count - problem.top) * problem.top)
 
 
 def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
-    """The bets of all pairs before a phase, `(..., row, arm, agent)`: opponents are the rows' arms.
+    """The bets of all pairs before a phase, `(..., row, arm, agent)`; opponents are the rows' arms.
 
-    Who has an answer bets no more, and neither does a pair on the line.
+    Agents with an answer, and pairs on the line, do not bet.
     """
     opponents = np.broadcast_to(_rows(problem, state)[..., :, None, :], state.log_pairs.shape)
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
     distinct = opponents != np.arange(problem.arm_count)[:, None]
     live = distinct & undecided[..., None, :, :] & (state.log_pairs < line)
     unknown = np.broadcast_to(closed(problem) | _new(state), state.counts.shape)
-    if unknown.any():  # new arms do not bet on what they do not know; closed ones have nothing to bet on
+    if unknown.any():  # new arms have no data to bet on; closed ones nothing to bet about
         unknown = unknown[..., None, :, :]
         live &= ~(unknown | np.take_along_axis(unknown, opponents, axis=-2))
     gap = against(problem.mixed(state.means), opponents) + problem.tolerance
@@ -199,12 +199,12 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
 
 
 def _new(state: Pairs) -> BoolArray:
-    """`(..., arm, 1)`: arms that were opened since the study began, and not drawn yet."""
+    """`(..., arm, 1)`: arms opened since the study began, and not drawn yet."""
     return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
 
 def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
-    """What closes the questions, by the past; None where the rewards have no test that ends, or arms are too many."""
+    """What closes the questions, by the past; None if rewards have no test that ends, or there are too many arms."""
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
     among, ranked = state.active & ~closed(problem) & ~_new(state), standing(problem, state, line)
@@ -212,7 +212,7 @@ def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) 
 
 
 def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
-    """`(..., row, arm, agent)`: V at which the question of a pair is closed; nan for pairs that bet on their gap."""
+    """`(..., row, arm, agent)`: V at which a pair's question closes; nan for pairs that bet on their gap."""
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is None:
         return None
@@ -220,10 +220,10 @@ def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
-    """Pay the bets of all pairs whose two arms were drawn, whoever leads."""
+    """Pay the bets of all pairs whose two arms were both drawn, whoever leads."""
     bets = pairs(problem, state, line, variances)
     drawn = phase.contrasts(bets.opponents)[2]
-    # A pair that looks worse than any stake does not bet: it would pay 1, or lose what it has.
+    # A pair that looks worse than any stake does not bet: it would be paid 1, or lose what it has.
     last = phase.last[..., None, None, None]
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is not None:
@@ -235,24 +235,24 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
 
 
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
-    """`(..., arm, agent)`: what arms are ranked by to find the leaders, -inf for arms that may not be answers.
+    """`(..., arm, agent)`: the ranking by which leaders are found; -inf for arms that may not be answers.
 
-    It is the estimate, and up to half the tolerance more or less for how far an arm has come: at a tie nothing is
-    gained by following the arm that happens to look best today. Any ranking by the past keeps the proof.
+    The estimate, plus or minus up to half the tolerance for how far an arm has come: in a tie, nothing is gained by
+    following the arm that looks best today. Any ranking by the past keeps the proof.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
     others = np.where(itself | closed(problem), np.inf, state.log_pairs)
     least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # the other leaders do not count
     ranked = np.full(mixed.shape, -np.inf)
-    # Bounded below too: else the best arm, after one lost bet, stays behind one whose gap cannot be proved.
+    # Bounded below too: otherwise the best arm, after one lost bet, would stay behind one whose gap cannot be proved.
     ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
     np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
     return ranked
 
 
 def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the wealth of the pairs (opponent, arm); every opponent may lead."""
+    """`(..., opponent, arm, agent)`: the wealth of the pairs (opponent, arm); any opponent may lead."""
     if state.rows is None:
         return np.take_along_axis(state.log_pairs, opponents, axis=-3)
     places = np.zeros(state.counts.shape, dtype=np.int64)
@@ -262,11 +262,11 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
 
 
 def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
-    """The state after a phase; `first (...)` marks the first one, which fixes what every pair starts with.
+    """The state after a phase; `first (...)` marks the first phase, which fixes what every pair starts with.
 
-    With many arms the best estimates after the first phase get rows. Free rows repeat the first one. When later an arm
-    without a row is among the N best it gets a free one, and starts with its even share: that was set aside for it, and
-    it has a row only once.
+    With many arms, the best estimates after the first phase get rows. Free rows repeat the first one. If an arm
+    without a row is among the N best later, it gets a free one and starts with its even share, which was set aside for
+    it.
     """
     mixed, fresh = _estimates(problem, state), first[..., None, None, None]
     rows = _rows(problem, state)
@@ -299,8 +299,9 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """The N arms that stand on the line against most others, `(..., arm, agent)`; whether a pair (of these, arm)
-    misses it, `(..., arm, agent)`; and who has them all, `(..., agent)`.
+    """The N arms on the line against most others, the pairs they still miss, and which agents have them all.
+
+    `(..., arm, agent)` twice, then `(..., agent)`.
     """
     rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
@@ -319,7 +320,7 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
 def decided(
     problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
 ) -> Pairs:
-    """What follows from a phase: answers; where the budget is `over (...)` the arms that are left; rows, shares."""
+    """The state after a phase, with answers, remaining arms where the budget is `over (...)`, rows and shares."""
     found = answered(problem, before, after, line)
     found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
@@ -336,7 +337,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """Where the budget is used up, `over (...)`: keep the N arms that came farthest and those they have not covered."""
+    """Where the budget is spent, `over (...)`: keep the N arms that came farthest and those they have not covered."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top
@@ -344,20 +345,21 @@ def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pa
 
 
 def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) -> Pairs:
-    """The state in which the agents `who (..., agent)` have these arms left."""
+    """The state in which the agents `who (..., agent)` keep only these arms."""
     active = np.where(who[..., None, :], state.active & arms, state.active)
     out_in = np.where(state.active & ~active, state.phase[..., None, None], state.dropped_in)
     return replace(state, active=active, dropped_in=out_in, accepted=accepted)
 
 
 def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
-    """The evidence as people see it, and what it is of: the line is for arms that are proven worse; an arm that is only
-    set aside stays just below it.
+    """The evidence as people see it, and its description.
+
+    The line is for arms proven worse; an arm that is only set aside stays just below it.
     """
     score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
     return score, Translatable("that the arm is not better than the leaders by {0:g} or more", problem.tolerance)
 
 
 def set_aside(state: Pairs) -> BoolArray:
-    """`(..., arm, agent)`: all that are out, but for the arms that are proven worse by a bound on their gap."""
+    """`(..., arm, agent)`: all arms that are out, except those proven worse by a bound on their gap."""
     return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))

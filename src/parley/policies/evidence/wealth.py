@@ -1,4 +1,4 @@
-"""What evidence racing remembers between phases, what the past fixes before one, and what slots keep meanwhile.
+"""What evidence racing remembers between phases, what is fixed before one, and how slots carry wealth over.
 
 With N of 2 or more a slot speaks for sets of arms. The candidates stand in an *order*, the N leaders first. A set bets
 that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets of which that is true;
@@ -18,10 +18,10 @@ from scipy.special import logit, ndtr
 from parley.policies.base import State
 from parley.problem import BoolArray, FloatArray, IntArray
 
-STEEPNESS = 0.7  # of the shares: 0 is the union over agents; more bets on the first phase's leaders being right
-LOWEST = -1e100  # stands for the estimate of an arm that is none, or of which nothing is known
-LEAST_CHANCE = 1e-3  # that an arm is taken for a loser, or for none: no first phase is surer than that
-WORK = 500_000  # numbers of an array at a time
+STEEPNESS = 0.7  # of the shares: 0 is the union over agents; more trusts the first phase's leaders
+LOWEST = -1e100  # stands for the estimate of an arm that is closed or unknown
+LEAST_CHANCE = 1e-3  # that an arm is, or is not, a loser: no first phase is surer than that
+WORK = 500_000  # numbers of an array processed at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -30,12 +30,12 @@ class Wealth(State):
     """A state with the evidence so far; `opponents` is -1 before the first bets."""
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
-    opponents: IntArray  # (..., opponent, arm, agent): arms of the last phase's bets, ascending
+    opponents: IntArray  # (..., opponent, arm, agent): opponents in the last phase's bets, ascending
     signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
     information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
-    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order; -1 for who was out
-    log_shares: FloatArray | None = None  # (..., arm, agent): of arms in a joint answer, where all answer together
+    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order; -1 for arms that were out
+    log_shares: FloatArray | None = None  # (..., arm, agent): of arms in a joint answer, if all agents answer together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +49,14 @@ class Contrasts:
     missing: FloatArray  # log wealth still needed
     live: BoolArray  # bets are placed
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
-    ranks: IntArray | None = None  # (..., arm, agent): the order by which slots speak for sets, where they do
-    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, where slots have lines of their own
-    horizon: FloatArray | None = None  # V at which a question with a tolerance is closed; nan: bet on the gap
-    log_shares: FloatArray | None = None  # what pairs were given
-    closes: BoolArray | None = None  # a last look of the pair: it stakes all but what it keeps
+    ranks: IntArray | None = None  # (..., arm, agent): the order by which slots represent sets, if they do
+    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
+    horizon: FloatArray | None = None  # V at which a question with a tolerance closes; nan: bet on the gap
+    log_shares: FloatArray | None = None  # the pairs' initial shares
+    closes: BoolArray | None = None  # last look of the pair: it stakes all but what it keeps
 
     def take(self, chosen: IntArray) -> Self:
-        """Some replications of a batch."""
+        """A subset of the replications in a batch."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value[chosen] for name, value in kept.items() if value is not None})
 
@@ -74,9 +74,10 @@ def both(values: FloatArray, opponents: IntArray) -> FloatArray:
 
 
 def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: about the chance that an arm is not among the `top` best, by estimates and their variances.
+    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best.
 
-    An arm inside is compared with the best one outside, an arm outside with the last one inside.
+    From estimates and their variances: an arm inside is compared with the best outside, an arm outside with the last
+    inside.
 
     >>> chance_of_losing(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [0.24, 0.76, 1.0]
@@ -89,10 +90,10 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 
 
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
-    """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor; by the first phase.
+    """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor, by the first phase.
 
-    A joint answer that is wrong is wrong where it looks wrong, most likely: there it should bet. Of a `new` arm the
-    first phase says nothing: each of them, and the best of the others, is as likely to win.
+    A wrong joint answer is most likely wrong where it looks wrong, so it should bet there. The first phase says
+    nothing about a `new` arm: each of these, and the best of the others, is equally likely to win.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]
@@ -104,9 +105,9 @@ def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArra
 
 
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
-    """The slots' log wealth before a phase, and the order: `(..., slot, arm, agent)` and `(..., arm, agent)`.
+    """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order `(..., arm, agent)`.
 
-    `rank` is by estimate. Slots that speak for no set stand on the line. With N = 1 an arm is its own set and has one
+    `rank` is by estimate. Slots that represent no set are on the line. With N = 1, an arm is its own set and has one
     slot, which keeps its wealth whoever the opponent is: there is no order.
     """
     if state.ranks is None:
@@ -138,7 +139,7 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of all sets that may hold the arm; once it is out, of its own slots."""
+    """`(..., arm, agent)`: the least wealth of all sets that may contain the arm; once it is out, of its own slots."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least
@@ -160,9 +161,10 @@ def scores(state: Wealth) -> FloatArray:
 def slot_of(
     ranks: IntArray, opponents: IntArray, log_wealth: FloatArray, members: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """The slot and the arm, `(run,)` each, of one set of candidates; `ranks (run, arm)`, the others `(run, slot, arm)`.
+    """The slot and the arm, `(run,)` each, of one set of candidates; `ranks (run, arm)`, the others `(run, slot,
+    arm)`.
 
-    The leaders' own set has the only slot of theirs that may be below the line.
+    The leaders' own set has the only one of their slots that may be below the line.
     """
     rows, top, arms = log_wealth.shape
     row, rivals = np.arange(rows), ranks >= 0
@@ -179,24 +181,24 @@ def slot_of(
 def _inherited(
     old: IntArray, new: IntArray, table: FloatArray, own: FloatArray, line: float
 ) -> tuple[FloatArray, FloatArray]:
-    """By new ranks `(row, outsider, member)`: the least that any set of a slot had; and what the new leaders' set had.
+    """The least wealth that any set of a slot had, by new ranks `(row, outsider, member)`; and the new leaders' set's.
 
-    A set of the slot (r, b) has all before r, not r, b as the last, and N - 1 - r *free* ones in between. It was in the
-    slot (o, i) if its last member stood at i and its first outsider at o; so it has all that stood before o, and i.
-    Whether there is such a set is a matter of counting.
+    A set of the slot (r, b) contains all before r, not r, b as the last, and N - 1 - r *free* ones in between. It was
+    in the slot (o, i) if its last member was at i and its first outsider at o; so it contains all that were before o,
+    and i. Whether such a set exists is a matter of counting.
     """
     rows, arms = old.shape
     top = table.shape[1]
     row, every = np.arange(rows)[:, None], np.arange(arms)
-    was = np.full((rows, arms), arms)  # where the arm at a new rank stood; arms ruled out earlier stood nowhere
+    was = np.full((rows, arms), arms)  # the old rank of the arm at a new rank; arms ruled out earlier have none
     was[row, new] = np.where(old >= 0, old, arms)
-    now = np.full((rows, arms + 1), 2 * arms)  # the new rank of the arm that stood there
+    now = np.full((rows, arms + 1), 2 * arms)  # the new rank of the arm at an old rank
     now[row, was] = every
     now = now[:, :arms]
     live, own = np.where(table >= line, np.inf, table), np.where(own >= line, np.inf, own)
-    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many before b stood before i
+    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many before b were before i
     below[:, 1:] = np.cumsum(was[..., None] < every, axis=1)
-    tail = np.full((rows, arms), arms)  # the first that stood of those after b
+    tail = np.full((rows, arms), arms)  # the first old rank of those after b
     tail[:, :-1] = np.minimum.accumulate(was[:, :0:-1], axis=-1)[:, ::-1]
     least = np.full((rows, top, arms), np.inf)
     for r in range(top):
@@ -223,7 +225,7 @@ def _inherited(
 
 
 def _by_rank(wealth: FloatArray, opponents: IntArray, order: IntArray) -> FloatArray:
-    """`(row, outsider, member)` by rank, from `(row, slot, arm)`: inf where no set is."""
+    """Wealth by rank, `(row, outsider, member)`, from `(row, slot, arm)`; inf where there is no set."""
     rows, top, arms = wealth.shape
     at = np.take_along_axis(order[:, None], np.maximum(opponents, 0), axis=-1)
     sorted_ = np.take_along_axis(wealth, np.argsort(at, axis=1, kind="stable"), axis=1)
@@ -238,13 +240,13 @@ def _ranked(keys: IntArray) -> IntArray:
 
 
 def _rows(values: NDArray[Scalar], axes: int = 2) -> NDArray[Scalar]:
-    """`(..., arm, agent)` as `(row, arm)`, with `axes` 3 `(..., slot, arm, agent)` as `(row, slot, arm)`; a copy."""
+    """As rows: `(..., arm, agent)` as `(row, arm)`; with `axes` 3, `(..., slot, arm, agent)` as `(row, slot, arm)`."""
     moved = np.moveaxis(values, -1, -axes)
     return moved.reshape(-1, *moved.shape[1 - axes :]).copy()
 
 
 def _back(rows: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
-    """As it was before `_rows`."""
+    """The inverse of `_rows`."""
     axes = rows.ndim
     return np.moveaxis(rows.reshape(*shape[:-axes], shape[-1], *shape[-axes:-1]), -axes, -1)
 
