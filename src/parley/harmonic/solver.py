@@ -172,7 +172,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Raise the share of agents that need more days than the share-weighted average."""
+        """Raise the share of agents that need more days than the share-weighed average."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)

@@ -142,7 +142,7 @@ class Policy(ABC):
     allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move together
     problem: Problem
     idle: tuple[int, ...] = ()  # indices of agents that no longer draw: frozen by an administrator
-    unasked: tuple[int, ...] = ()  # those of them that left: the others were re-weighted
+    unasked: tuple[int, ...] = ()  # those of them that left: the others were re-weighed
     within_phase: bool = False  # an update covers one stratum, and the phase goes on
 
     @property
@@ -487,7 +487,7 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:
-        """The state that follows from a phase; `after` has its totals. Nothing may change where `before` is finished."""
+        """The state that follows from a phase; `after` has its totals. Where `before` is finished, nothing changes."""
 
     @abstractmethod
     def ended(self, state: State) -> BoolArray:

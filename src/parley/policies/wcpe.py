@@ -152,7 +152,7 @@ class Wcpe(Elimination):
     def _reached(self, state: Halvings) -> BoolArray:
         """Whether a phase made the intervals about as narrow as its proxy gaps, not counting the share of idle agents.
 
-        Normally it does. If it did not (it was cut, or planned for another question, as after a re-weighting), the
+        Normally it does. If it did not (it was cut, or planned for another question, as after a re-weighing), the
         next phase asks for the rest, rather than for all of a gap half as large.
         """
         counts = state.counts.copy()

@@ -1,4 +1,4 @@
-"""What people do to a study: one row of `ACTS` for each act, and nothing about it anywhere else.
+"""What people can do to a study: one row of `ACTS` per act, and nothing about it anywhere else.
 
 A row names the act, who may do it, where it is found, what is sent (`body`), what it would do (`preview`, a pure
 function of the trial), the event that it becomes, and its sentences before and after. Drivers make the rest of it, one
@@ -52,13 +52,13 @@ PART = re.compile(r"\{(\w+)\}")
 
 
 class ReasonBody(Model):
-    """Why; kept in the log."""
+    """The reason, which is kept in the log."""
 
     reason: Words
 
 
 class ConfirmBody(ReasonBody):
-    """`preview` is the digest of the one that was seen: what was seen is what is confirmed."""
+    """`preview` is the digest of the preview that was shown, so that what was seen is what is confirmed."""
 
     preview: Digest
 
@@ -70,19 +70,19 @@ class FreezeBody(ConfirmBody):
 
 
 class ColumnsBody(Model):
-    """Given weights: agent -> what every agent's reward weighs in its mix. The others' are normalised anew."""
+    """Given weights: agent -> the weight of every agent's reward in its mix. The other columns are normalized again."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 
 
 class ReweighBody(ConfirmBody):
-    """The columns that the preview was asked with, and its digest."""
+    """The columns that the preview was made with, and its digest."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 
 
 class AmendBody(ReasonBody):
-    """The report that shall stand instead."""
+    """The report that shall replace the accepted one."""
 
     report: Report
 
@@ -94,19 +94,19 @@ class CorrectionBody(Model):
 
 
 class CorrectBody(ConfirmBody):
-    """The report that the preview was asked with, and its digest."""
+    """The report that the preview was made with, and its digest."""
 
     report: Report
 
 
 class RefuseBody(ReasonBody):
-    """`report` is the digest of the one that is held: what was seen is what is refused."""
+    """`report` is the digest of the held report, so that what was seen is what is refused."""
 
     report: Digest
 
 
 class SignBody(Model):
-    """A signature: a name as typed, what it says, and the token of the one who signs, entered again."""
+    """A signature: the name as typed, its meaning, and the signer's token, entered again."""
 
     name: Annotated[Name, Meta(pattern=INK, description="Your name, as it is to be printed.")]
     meaning: Annotated[Words, Meta(pattern=INK, description="What the signature says, as in 'approved the protocol'.")]
@@ -119,72 +119,72 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature of a person whom the sign-in provider has named again. Only pages make it, never a request."""
+    """A signature by a person whom the sign-in provider has confirmed again. Only pages create it, never a request."""
 
     kid: str
 
 
 def is_flag(one: msgspec.structs.FieldInfo) -> bool:
-    """Whether a field of a body is yes or no."""
+    """Whether a field of a body is a boolean."""
     return bool in (one.type, *get_args(one.type))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What is shown before an act: how it is computed, and what of it is told in sentences, each under its label."""
+    """What is shown before an act: how it is computed, and which of its fields become sentences, under which labels."""
 
     name: str  # of the operation
     kind: type[Message]
-    words: str  # what the operation does
+    words: str  # a description of the operation
     look: Callable[[Trial, Given], Message]
-    tells: tuple[tuple[str, str | Callable[[Any], str]], ...]  # label -> the field, or what makes a sentence of it
-    body: type[Model] | None = None  # what it is asked with: then it is a POST
+    tells: tuple[tuple[str, str | Callable[[Any], str]], ...]  # label -> a field, or a function that makes the sentence
+    body: type[Model] | None = None  # the body it is requested with; then it is a POST
     results: bool = True  # computed from rewards
     past: bool = True  # computed from the recorded phases
 
     def statements(self, shown: Message) -> list[tuple[str, str | tuple[str, ...]]]:
-        """What is told of a preview, each under its label: a sentence, or names; what is empty is left out."""
+        """The statements of a preview, each under its label: a sentence, or names. Empty ones are left out."""
         found = [(label, field(shown) if callable(field) else getattr(shown, field)) for label, field in self.tells]
         return [(label, value) for label, value in found if value]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """A row of the table."""
+    """A row of the table: one act."""
 
     name: str  # of the operation
-    command: str  # of `parley admin`, and of the form on the page
-    path: str  # below the address of the study
-    kind: str  # of its event
-    words: str  # what it does
-    event: Callable[[Any, Given], Any]  # an event, or `Anew`; of the trial, which is read for a preview only
-    button: str  # what one agrees to; the values of the address may be in it
-    done: str  # what is said once it has happened
+    command: str  # name of the command in `parley admin`, and of the form on the page
+    path: str  # below the study's address
+    kind: str  # kind of its event
+    words: str  # a description of the operation
+    event: Callable[[Any, Given], Any]  # makes the event, or `Anew`, from the trial, which is read for a preview only
+    button: str  # its label; may contain values of the address
+    done: str  # the message once it has happened
     heading: str = ""  # of its preview
     body: type[Model] = ReasonBody
     preview: Preview | None = None
     who: Literal["administrators", "readers"] = "administrators"
-    section: str = "course"  # of the page on which it begins
-    grave: bool = True  # the button says so
-    # What few rows override.
-    replaces: bool = False  # the event names the report that stood: `given.replaces`
-    ends: bool = False  # the study is over then: its certificate is made outside of the lock
-    then: str = ""  # another act that may follow at once, by a field of that name in body and preview
-    secret: str = ""  # a field that proves who acts: asked for again, and never kept
+    section: str = "course"  # section of the page on which it starts
+    grave: bool = True  # the button is styled as dangerous
+    # Fields that few rows override.
+    replaces: bool = False  # the event names the report that it replaces: `given.replaces`
+    ends: bool = False  # it ends the study: the certificate is made outside of the lock
+    then: str = ""  # an act that may follow at once, by a field of that name in body and preview
+    secret: str = ""  # a field that proves who acts: entered again, and never stored
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What the address names, beside the study."""
+        """The names in its address, besides the study."""
         return tuple(PART.findall(self.path))
 
     @property
     def subject(self) -> str:
-        """Whom or what it is about: agent, arm, or nobody."""
+        """What it is about: "agent", "arm", or nothing."""
         return next((part for part in ("agent", "arm") if part in self.parts), "")
 
     @property
     def fields(self) -> dict[str, msgspec.structs.FieldInfo]:
-        """What the body has beside reason and confirmation."""
+        """The fields of the body besides reason and confirmation."""
         return {one.name: one for one in msgspec.structs.fields(self.body) if one.name not in ("reason", "preview")}
 
     @property
@@ -227,7 +227,7 @@ def _closed_early(trial: Trial, given: Given) -> events.PhaseClosedEarly:
 
 
 def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
-    """Refused here already where it would be: of another phase than the one in progress, or without any report."""
+    """The preview of an early close; raises where the act would be refused: for another phase, or without reports."""
     blank = Given(phase=given.phase, reason="", preview="")
     admit(trial.situation(), _closed_early(trial, blank))
     return early_close_preview(trial)

@@ -1,4 +1,4 @@
-"""Another question put to the phases that a trial has seen: other weights, an arm more or less, a site that returns."""
+"""Ask the recorded phases of a trial another question: other weights, an arm more or less, a site that returns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from parley.protocol.trial import Finding, Trial, as_rows, next_plan
 
 @dataclass(frozen=True, kw_only=True)
 class Anew:
-    """A trial that asks another question; `admit` says at which stage."""
+    """A trial that asks another question; `admit` decides at which stage that is allowed."""
 
     trial: Trial
-    states: list[State]  # after every recorded phase, without the start
+    states: list[State]  # after every recorded phase, without the initial one
     plan: Plan | None  # of the next phase, if the study had stalled
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed
-    arm: str = ""  # that was opened or withdrawn
-    finding: Finding | None = None  # of the guardrail that stopped it
+    arm: str = ""  # the arm that was opened or withdrawn
+    finding: Finding | None = None  # the guardrail's finding that stopped it
 
     def event(self, reason: str, consequences: str) -> Reweighed | ArmOpened | ArmWithdrawn:
-        """As the log keeps it."""
+        """The event that the log keeps."""
         trial, alarm = self.trial, self.finding
         more = {} if alarm is None else {"guardrail": alarm.guardrail, "agents": alarm.agents}
         return self.kind(
@@ -56,11 +56,10 @@ def _anew(
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed,
     arm: str = "",
 ) -> Anew:
-    """The fold of all recorded phases under another question, of which the `trial` knows who left and which arms are;
-    it may spend `delta`.
+    """Replay all recorded phases under another question, which may spend `delta`; `trial` knows who left and the arms.
 
-    A phase in progress goes on as it was asked: its counts were fixed before its rewards, which is all that a fair bet
-    needs. Where the study had stalled, the next phase is planned at once.
+    A phase in progress goes on as planned: its counts were fixed before its rewards, which is all that a fair bet
+    needs. If the study had stalled, the next phase is planned at once.
     """
     assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
     origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
@@ -72,7 +71,7 @@ def _anew(
 
 
 def reweigh(trial: Trial, weights: Weights) -> Anew:
-    """The trial under other weights."""
+    """The trial re-weighed with these weights."""
     left = left_by(trial.study, weights, trial.frozen)
     if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
         raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
@@ -82,9 +81,9 @@ def reweigh(trial: Trial, weights: Weights) -> Anew:
 
 
 def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
-    """What the weights in force may spend without some arms.
+    """The delta that the current weights may spend without some arms.
 
-    Their own share is the one that they were asked with: whoever was frozen or thawed since changes no weight.
+    Their share is the one that they were set with: freezing or thawing since then changes no weight.
     """
     origin, count = trial.claim.problem, len(trial.study.arms)
     if trial.study.weights == trial.claim.weights:
@@ -94,7 +93,7 @@ def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
 
 
 def open_arm(trial: Trial, arm: str) -> Anew:
-    """The trial with an arm that was dormant or withdrawn as a candidate of everybody.
+    """The trial with a dormant or withdrawn arm as everybody's candidate.
 
     No bet was made on it while it was not drawn, so its wealth is 1; after a withdrawal all of its draws count again.
     """
@@ -111,7 +110,7 @@ def open_arm(trial: Trial, arm: str) -> Anew:
 
 
 def withdraw_arm(trial: Trial, arm: str) -> Anew:
-    """The trial without an arm: nobody is asked to draw it, and none of its draws speaks against others."""
+    """The trial without an arm: nobody draws it any more, and its draws are no evidence against others."""
     candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
     if arm not in candidates:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))
@@ -121,13 +120,13 @@ def withdraw_arm(trial: Trial, arm: str) -> Anew:
 
 
 def stop_arm(trial: Trial, found: Finding) -> Anew:
-    """The trial without an arm on which a guardrail raised an alarm."""
+    """The trial without an arm for which a guardrail raised an alarm."""
     anew = withdraw_arm(replace(trial, verdicts=trial.verdicts | {found}), found.arm)
     return replace(anew, kind=ArmStopped, finding=found)
 
 
 def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
-    """What a finding becomes: another question, or a note."""
+    """The event of a guardrail's finding: another question, or a note."""
     if found.verdict == "stopped":
         return stop_arm(trial, found)
     return GuardrailNoted(
@@ -136,7 +135,7 @@ def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
 
 
 def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:
-    """What the recorded phases give for the question that an event asks."""
+    """The recorded phases replayed under the question that an event asks."""
     match event:
         case ArmOpened(arm=arm):
             return open_arm(trial, arm)
@@ -155,26 +154,26 @@ def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> An
 
 @dataclass(frozen=True, kw_only=True)
 class Thawing:
-    """A trial in which an agent may be asked again; `admit` says at which stage."""
+    """A trial in which a frozen agent takes part again; `admit` decides at which stage that is allowed."""
 
     trial: Trial
     agent: str
     plan: Plan | None  # of the next phase, if the study had stalled
 
     def event(self, reason: str, consequences: str) -> AgentThawed:
-        """As the log keeps it."""
+        """The event that the log keeps."""
         return AgentThawed(agent=self.agent, reason=reason, plan=self.plan, consequences=consequences)
 
 
 def thaw(trial: Trial, agent: str) -> Thawing:
-    """The trial with an agent back: in a phase that asks it and still waits for somebody, else from the next one on."""
+    """Bring a frozen agent back: into the current phase if it still waits for somebody, else from the next one on."""
     back = replace(trial, frozen=trial.frozen - {agent}, closed_early=trial.closed_early or not trial.awaited)
     plan = _going_on(back)
     return Thawing(trial=back if plan is None else back.opened(plan), agent=agent, plan=plan)
 
 
 def _going_on(trial: Trial) -> Plan | None:
-    """The next plan of a trial that had stalled; else None."""
+    """The next plan if the trial had stalled, else None."""
     if trial.stage is not Stage.STALLED:
         return None
     return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen, trial.ahead)

@@ -1,4 +1,4 @@
-"""The certificate at the end of a study: the coordinator makes it, and a verification of the log makes it again."""
+"""The certificate at the end of a study, made by the coordinator, and again whenever the log is verified."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ from parley.totals import Totals
 from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
-MOST_ARMS = 6  # that a sentence names
+MOST_ARMS = 6  # named in a sentence
 REMAIN = "{0}{1}: what is listed are the candidates that remain, not answers (for them: {2})"
 WHY = {
     OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
@@ -66,9 +66,11 @@ def issue_certificate(
     corrected_in: Sequence[int] = (),
     released: int = 1,
 ) -> Certificate:
-    """What a finished or cancelled trial may claim; `data` are the `decisions`' digests of the phases' reports. The
-    decisions say who is missing and what was left out. The `phases` are the trial's own unless given; `corrected_in`
-    are the records of its corrections. Of a private study, `released` is the most that a quarantined report tells.
+    """The certificate of a finished or cancelled trial; `data` are the digests of the phases' reports.
+
+    The `decisions` say who is missing and what was left out. The `phases` are the trial's own unless given;
+    `corrected_in` are the records of its corrections. In a private study, `released` is the most releases in a
+    quarantined report.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
@@ -104,7 +106,7 @@ def issue_certificate(
         guarantee += CORRECTED[len(trial.corrections) > 1].format(number(len(trial.corrections)))
     if study.problem.covariate is not None:
         guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
-    # The estimates, by far the most of it, have None already where there is no number.
+    # The estimates, by far the largest part, already have None where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
     said = [guarantee, policy.drift, evidence["score"], *warnings, *([reread["meaning"]] if reread else [])]
@@ -171,7 +173,7 @@ def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correctio
 
 
 def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, Any]:
-    """What a certificate says under `with_corrections`; a trial in progress reads in the same way."""
+    """The certificate's section `with_corrections`; also shown for a trial in progress."""
     found = read_anew(trial, phases)
     anew = replace(trial, state=found.after)
     evidence = _finite(trial.policy.certificate(found.after)) | _estimated(anew, found.phases)
@@ -198,7 +200,7 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
-    """Agent -> how many people's arms were shown there."""
+    """The number of people unmasked at each agent."""
     found = Counter[str]()
     for one in decisions:
         found.update(one.unmasked or {})
@@ -206,9 +208,9 @@ def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
 
 
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:
-    """What reports let anybody learn of one person; k releases of a person's cell add up to k rho.
+    """What the reports reveal about one person: k releases of a person's cell add up to k rho.
 
-    Those of a phase that was never decided are in the log too, and those that were corrected or put aside.
+    Reports of an undecided phase are in the log too, and so are corrected and quarantined ones.
 
     >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
     (1.31, None)
@@ -221,14 +223,14 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report], released:
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
-    """All draws of decided phases. The state of a re-weighed study may have been decided before the last of them."""
+    """The number of draws in decided phases; a re-weighed study's state may be from before the last of them."""
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
     return int(sum(totals.everybody.counts.sum() for totals in phases))
 
 
 def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
-    """The estimates under their key, differences to the best estimate among the answers; nothing without a phase."""
+    """The certificate's estimates, with differences to the best estimate among the answers; empty without a phase."""
     if not phases:
         return {}
     problem, state = trial.study.problem, trial.state
@@ -237,7 +239,7 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
 
 
 def _left_out(decision: Decision) -> Rows:
-    """Per arm and agent: planned draws of a phase that the agents who reported did not have."""
+    """Per arm and agent: draws that were planned for agents who reported, but that they did not make."""
     if not decision.asked:
         return ()
     short = np.maximum(np.array(decision.asked) - np.array(decision.counts), 0)
@@ -245,7 +247,7 @@ def _left_out(decision: Decision) -> Rows:
 
 
 def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]:
-    """In how many phases an agent reported none of what was planned, for those with any."""
+    """In how many phases an agent reported none of its planned draws, for agents with any such phase."""
     found = np.zeros(len(trial.study.agents), dtype=np.int64)
     for decision in decisions:
         if decision.asked:
@@ -257,9 +259,9 @@ def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]
 def _as_far_as_complete(
     guarantee: str, trial: Trial, decisions: Sequence[Decision], missing: Rows, left_out: Rows
 ) -> str:
-    """The guarantee with its condition where draws are missing, and withdrawn where more are than the study allows.
+    """The guarantee, with a condition if draws are missing; withdrawn if more are missing than the study allows.
 
-    Nobody can check that what is missing does not depend on the outcomes. What can be said is how much is missing.
+    Nobody can check that missingness does not depend on the outcomes. What can be said is how much is missing.
     """
     if not (missing or left_out):
         return guarantee
@@ -270,7 +272,7 @@ def _as_far_as_complete(
     worst = sorted(
         ((share, arm) for share, arm in pairs if share and arm not in trial.study.problem.dormant), reverse=True
     )
-    if not worst:  # only of arms that were withdrawn, and about which nothing is claimed
+    if not worst:  # only draws of withdrawn arms, about which nothing is claimed
         return guarantee
     shown = ", ".join(SHARE.format(f"{100 * share:.3g}", arm) for share, arm in worst[:MOST_ARMS])
     shown += Translatable(" and some of {0} more arms", len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
@@ -281,15 +283,15 @@ def _as_far_as_complete(
 
 
 def _added(missing: Sequence[Rows]) -> Rows:
-    """The sum over all phases; empty if nobody is missing."""
+    """The sum over all phases; empty if nothing is missing."""
     phases = [np.array(rows, dtype=np.int64) for rows in missing if rows]
     return tuple(map(tuple, np.sum(phases, axis=0).tolist())) if phases else ()
 
 
 def _finite(value: Any) -> Any:
-    """With None instead of numbers that JSON cannot hold: an interval without data is infinite.
+    """Replace numbers that JSON cannot represent by None: an interval without data is infinite.
 
-    Changes the lists and dictionaries in place, which nobody else has: a second copy may be tens of megabytes.
+    Works in place on lists and dictionaries that nobody else has: a copy may take tens of megabytes.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -299,7 +301,7 @@ def _finite(value: Any) -> Any:
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
-    """The names of the fields in which two certificates differ by more than the rounding of another machine."""
+    """The names of the fields in which two certificates differ by more than another machine's rounding."""
     return sorted(
         name
         for name in set(Certificate.known_keys()) - {"version"}
@@ -314,6 +316,6 @@ def _same(one: object, other: object) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):  # a float that is whole is read as an integer
+    if isinstance(one, int | float) and isinstance(other, int | float):  # a whole float is read back as an integer
         return abs(one - other) <= ROUNDING * max(1.0, abs(one), abs(other))
     return one == other

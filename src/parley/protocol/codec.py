@@ -40,8 +40,8 @@ from parley.system.once import once
 from parley.text.translation import Translatable
 from parley.validation.checks import IN_WORDS, LARGEST_COUNT
 
-LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
-PART = 2**20  # characters of a large text that are encoded, hashed or compared at a time
+LARGE = 200_000  # characters of JSON from which on it is read and written in a thread, not in the event loop
+PART = 2**20  # characters of a large text that are processed at a time
 LARGEST_INTEGER = LARGEST_COUNT
 LARGEST_PHASE = 1_000_000
 SHA256 = "^[0-9a-f]{64}$"
@@ -59,7 +59,7 @@ Digest = Annotated[
     msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),
 ]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-INK = r"\S"  # a pattern that blanks do not match
+INK = r"\S"  # matches anything but blanks
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
@@ -72,14 +72,14 @@ class _Schema:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class _Frozen(msgspec.StructMeta):
-    """`msgspec` inherits `frozen` but not `kw_only`, and type checkers see neither: here both hold for all of them."""
+    """Makes all structs frozen and keyword-only: `msgspec` does not inherit `kw_only`; type checkers see neither."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **options: Any) -> Any:
         return super().__new__(cls, name, bases, names, **{"kw_only": True, **options})
 
 
 class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_fields=True, dict=True):
-    """What has a form: a request body, an answer, a message. `dict` is for what is computed once, such as a digest.
+    """Base class of request bodies, answers and messages. `dict` allows cached values, such as a digest.
 
     >>> class Pause(Model):
     ...     reason: Words
@@ -97,7 +97,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """What `to_json` wrote; anything else is an `InvalidInput` that names the place."""
+        """The object that `to_json` wrote; anything else is an `InvalidInput` that names the place."""
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
         try:
@@ -112,12 +112,12 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def read(cls, text: str | bytes | bytearray) -> Self:
-        """From JSON text."""
+        """Parse JSON text."""
         return cls.from_json(read_json(text, cls._label()))
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """The keys that a document may have, beside its schema."""
+        """The keys that a document may have, besides its schema."""
         return [field.encode_name for field in msgspec.structs.fields(cls)]
 
     @once
@@ -136,7 +136,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
-    """What is hashed or kept: it states its schema (`tag`), and a reader refuses any other."""
+    """Base class of messages that are hashed or stored: each states its schema (`tag`); readers refuse any other."""
 
 
 _BUILT: set[type[msgspec.Struct]] = set()
@@ -144,7 +144,7 @@ _BUILDING = threading.Lock()
 
 
 def unbuilt_structs() -> list[type[msgspec.Struct]]:
-    """Struct types of this package, and of others that derive from ours, which `build_structs` has not seen."""
+    """Struct types, of this package or derived from ours, that `build_structs` has not processed yet."""
     found, waiting = [], [msgspec.Struct]
     while waiting:
         for kind in waiting.pop().__subclasses__():
@@ -155,11 +155,11 @@ def unbuilt_structs() -> list[type[msgspec.Struct]]:
 
 
 def build_structs() -> None:
-    """Have `msgspec` look at the fields of every struct type now, on one thread.
+    """Make `msgspec` inspect the fields of every struct type now, on one thread.
 
-    It does so when a type is first read. 0.22.0, the newest there is, ended a process with SIGSEGV where two threads
-    read the same type for the first time together. So whatever serves or reads calls this before it has two threads.
-    Writing needs no such look.
+    It does so when a type is first read. Version 0.22.0, the newest, crashes with SIGSEGV if two threads read the same
+    type for the first time together. So services and readers call this before they start a second thread. Writing
+    needs no inspection.
     """
     with _BUILDING:
         for kind in unbuilt_structs():
@@ -168,9 +168,9 @@ def build_structs() -> None:
 
 
 def _lists(value: Any) -> Any:
-    """With lists instead of tuples, as a reader of JSON has them. Changes the dictionaries, which are new."""
+    """The value with lists instead of tuples, as JSON readers have them; changes its (new) dictionaries in place."""
     if isinstance(value, list | tuple):
-        # Rows of numbers are most of what is sent: no need to look at every one.
+        # Rows of numbers are most of what is sent: checking the first entry is enough.
         return list(value) if value and isinstance(value[0], int | float) else list(map(_lists, value))
     if isinstance(value, dict):
         for key, item in value.items():
@@ -209,7 +209,7 @@ def sha256(text: str) -> str:
 
 
 def sha256_of(texts: Iterable[str]) -> str:
-    """SHA-256 of what these texts are together. Of a long one there is never a whole copy in UTF-8.
+    """SHA-256 of the concatenated texts, without ever holding a long one in UTF-8 as a whole.
 
     >>> sha256_of(["{", "}"]) == sha256("{}")
     True
@@ -222,7 +222,7 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 
 def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | None:
-    """The digest of a document if `text[start:stop]` is its canonical text, which is not made for that.
+    """The digest of a document if `text[start:stop]` is its canonical text, without building that text.
 
     >>> digest_if_written({"a": 1}, '[{"a":1}]', 1, 8) == digest({"a": 1})
     True
@@ -235,13 +235,13 @@ def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | 
 
 
 class _Written(Protocol):
-    """What a document is written into, piece by piece: a `bytearray`, or `_Beside`."""
+    """A sink that a document is written into, piece by piece: a `bytearray` or `_Beside`."""
 
     def __iadd__(self, piece: bytes, /) -> Self: ...
 
 
 class _Beside:
-    """What is written is compared with a text that is there already, and forgotten."""
+    """A sink that compares what is written with an existing text, and forgets it."""
 
     def __init__(self, text: str, place: int) -> None:
         self._text, self._new = text, bytearray()
@@ -254,7 +254,7 @@ class _Beside:
         return self
 
     def compare(self) -> None:
-        """With what is new. Pieces are whole tokens, so that no character is cut in two."""
+        """Compare the new pieces. They are whole tokens, so that no character is cut in two."""
         self.hash.update(self._new)
         new = self._new.decode()
         self.same = self.same and self._text.startswith(new, self.place)
@@ -271,7 +271,7 @@ def encoded(document: Any) -> bytes:
 
 
 def _encoded(document: Any) -> bytearray:
-    text = bytearray()  # not a list of pieces: those of a large certificate take more memory than what it says
+    text = bytearray()  # not a list of pieces: for a large certificate those take more memory than the text
     try:
         _write(document, text)
     except (ValueError, UnicodeEncodeError):
@@ -282,8 +282,8 @@ def _encoded(document: Any) -> bytearray:
 
 
 def plain_around(message: Model, large: Mapping[str, Any]) -> dict[str, Any]:
-    """What a message writes, with these fields as they are: they are plain already, and too `large` to be copied."""
-    small = copy(message)  # does not check its fields again, as `replace` does
+    """A message as a plain document; the `large` fields, plain already, are not copied."""
+    small = copy(message)  # does not check its fields again, unlike `replace`
     for name in large:
         msgspec.structs.force_setattr(small, name, None)
     document: dict[str, Any] = msgspec.to_builtins(small, enc_hook=_english) | large
@@ -291,13 +291,13 @@ def plain_around(message: Model, large: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _english(value: Any) -> str:
-    """A text of ours without its message; anything else that JSON does not have is refused."""
+    """A translatable text as plain English; anything else that JSON does not support is refused."""
     if isinstance(value, Translatable):
         return str(value)
     raise NotImplementedError(f"JSON has no {type(value).__name__}")
 
 
-json_bytes = msgspec.json.Encoder(enc_hook=_english).encode  # of any document or answer, as it stands
+json_bytes = msgspec.json.Encoder(enc_hook=_english).encode  # encodes any document or answer as it is
 _encode, _encode_sorted = json_bytes, msgspec.json.Encoder(order="sorted").encode
 PLAIN = frozenset({str, bool, type(None)})
 SCALARS = PLAIN | {int, float}
@@ -326,7 +326,7 @@ def _write(value: Any, text: _Written) -> None:
     elif isinstance(value, dict) and set(map(type, value.values())) <= SCALARS and "".join(value).isascii():
         row = {key: item if type(item) in PLAIN else _number(item) for key, item in value.items()}
         text += _encode_sorted(row)
-    elif isinstance(value, Mapping):  # last: whether a number is one takes longer than to write it
+    elif isinstance(value, Mapping):  # last: checking for a mapping takes longer than writing a number
         before = b"{"
         for key in _sorted(value):
             text += before + _key(key)
@@ -338,10 +338,10 @@ def _write(value: Any, text: _Written) -> None:
 
 
 def _floats(values: list[float] | tuple[float, ...]) -> bytes:
-    """A row at once: `msgspec` writes all but whole, very small and very large numbers as ECMAScript does.
+    """Write a row of floats at once: `msgspec` formats most numbers as ECMAScript does.
 
-    It writes 2.0 where ECMAScript has 2, so the end of such a number goes; a row with an exponent, a negative zero or
-    null, for what is no number, is written one by one.
+    It writes 2.0 where ECMAScript has 2, so that ending is cut off; a row with an exponent, a negative zero or null is
+    written one by one.
     """
     row = _encode(values)
     if b"e" in row or b"n" in row or b"-0.0," in row or row.endswith(b"-0.0]"):
@@ -354,7 +354,7 @@ def _countable(values: list[int] | tuple[int, ...]) -> bool:
 
 
 def _sorted(keys: Iterable[str]) -> list[str]:
-    """By UTF-16 code units, which is Python's own order unless one is beyond the first 65,536 characters."""
+    """Keys sorted by UTF-16 code units, which is Python's order unless one is beyond the first 65,536 characters."""
     found = sorted(keys)
     return found if "".join(found).isascii() else sorted(found, key=lambda key: key.encode("utf-16-be"))
 
@@ -390,7 +390,7 @@ def ecmascript(value: float) -> str:
     numerals, _, exponent = repr(abs(value)).partition("e")
     whole, _, part = numerals.partition(".")
     shown = (whole + part).lstrip("0")
-    point = len(shown) - len(part) + int(exponent or 0)  # the decimal point stands after so many digits
+    point = len(shown) - len(part) + int(exponent or 0)  # how many digits come before the decimal point
     digits = shown.rstrip("0")
     sign = "-" if value < 0 else ""
     if 0 < point <= 21:
@@ -406,7 +406,7 @@ def ecmascript(value: float) -> str:
 
 
 def read_json(text: str | bytes | bytearray, key: str = "document") -> Any:
-    """Parse JSON as the standard has it: no NaN, no infinities, no lone surrogates.
+    """Parse standard JSON: no NaN, no infinities, no lone surrogates.
 
     >>> read_json("[1, 2.5]")
     [1, 2.5]
@@ -418,7 +418,7 @@ def read_json(text: str | bytes | bytearray, key: str = "document") -> Any:
 
 
 def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
-    """The places that JSON, UTF-8 or a database cannot hold: where, what was found, what is allowed."""
+    """Values that JSON, UTF-8 or a database cannot store: where, what was found, what is allowed."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
             yield where, "a lone surrogate", "text that UTF-8 can hold"
@@ -443,13 +443,13 @@ def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _is_double(value: int) -> bool:
-    """RFC 8785 writes 1e20 with all its zeros; it is read as an integer where no type says that it is a float."""
+    """Whether an integer is a float in RFC 8785's notation, which writes 1e20 with all its zeros."""
     return abs(value) < 10**21 and ecmascript(float(value)) == str(value)
 
 
 @cache
 def _messages_in(kind: type[msgspec.Struct]) -> dict[str, type[Model]]:
-    """field -> the class of messages it holds, alone or in a tuple."""
+    """The fields that hold messages, alone or in a tuple, with their classes."""
     found: dict[str, type[Model]] = {}
     for field in msgspec.structs.fields(kind):
         for part in _parts(field.type):
@@ -465,7 +465,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tuple[str, type[Model]]]:
-    """The messages in a document, of a form that fits, that do not state their schema: `msgspec` takes them too."""
+    """Messages in a document that do not state their schema, although they fit: `msgspec` would accept them."""
     if isinstance(document, list | tuple):
         for place, item in enumerate(document):
             yield from _unnamed(kind, item, f"{where.rstrip('.')}[{place}].")
@@ -479,12 +479,12 @@ def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tupl
 # --- refusals
 
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-# What `msgspec` calls the types, in the words of every other check.
+# `msgspec`'s names of types, in the words of all other checks.
 KINDS = {kind.__name__: words for kind, words in IN_WORDS.items()} | {"array": IN_WORDS[list], "object": "an object"}
 
 
 def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.ValidationError, label: str) -> InvalidInput:
-    """What `msgspec` found in a document for a `kind`, in our words: the place, what stands there, and what may.
+    """An error of `msgspec` about a document for a `kind`, in our words: the place, what was found, what is allowed.
 
     >>> class Page(msgspec.Struct):
     ...     limit: Annotated[int, msgspec.Meta(le=500)] = 100
@@ -511,7 +511,7 @@ def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.Validation
 
 
 def _at(document: Any, path: str) -> Any:
-    """What stands at a path of `msgspec`, such as `.report.counts[1]`; what holds it where the path is not so exact."""
+    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path is less exact."""
     for name, index in STEP.findall(path.rstrip("`")):
         if isinstance(document, Mapping) and name in document:
             document = document[name]
@@ -523,7 +523,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _kind_at(kind: type[msgspec.Struct], path: str) -> type[msgspec.Struct]:
-    """The class of the struct at a path."""
+    """The struct class at a path."""
     for name, _ in STEP.findall(path.rstrip("`")):
         kind = _messages_in(kind).get(name, kind)
     return kind
@@ -537,7 +537,7 @@ def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
 
 
 def _in_words(expected: str) -> str:
-    """What `msgspec` expects, for people.
+    """The type that `msgspec` expects, in words.
 
     >>> _in_words("`int | null`"), _in_words("`int` <= 9007199254740992")
     ('a whole number or null', 'a whole number <= 2^53')

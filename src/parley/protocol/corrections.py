@@ -1,8 +1,8 @@
-"""What the recorded phases would say with corrected reports: a reading beside the answers, which stand as taken.
+"""What the recorded phases would say with corrected reports: shown beside the answers, which stand as decided.
 
-The policy is folded anew over all decided phases, once as they were decided on and once with every corrected report in
-the place of its first. Counts of a phase are those of its reports; nothing is planned again. What differs between the
-two folds is what the corrections would have changed.
+The policy is replayed over all decided phases, once as they were decided and once with every correction in place of
+the original report. Counts of a phase are those of its reports; nothing is planned again. The difference between the
+two replays is what the corrections would have changed.
 
 Why a correction is only reported: whoever corrects has seen the answers, and chooses what is looked into again. Were
 the corrected totals folded into the decisions to come, that choice would be part of the data, and no error probability
@@ -46,7 +46,7 @@ class OtherPhase(Message, tag="parley/other-phase/1"):
 
 
 class OtherVerdict(Message, tag="parley/other-verdict/1"):
-    """An arm of which a guardrail would have found something else."""
+    """An arm about which a guardrail would have found something else."""
 
     guardrail: str
     arm: str
@@ -55,7 +55,7 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
 
     @property
     def words(self) -> str:
-        """What differs."""
+        """The difference as a sentence."""
         values = {"guardrail": self.guardrail, "arm": self.arm}
         if self.with_corrections == "alarm":
             return Translatable("the guardrail {guardrail} would have raised an alarm on {arm}", **values)
@@ -68,7 +68,7 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
-    """The fold of a trial's decided phases as they were decided on, and with all corrections."""
+    """A trial's decided phases replayed as they were decided, and with all corrections."""
 
     trial: Trial
     phases: tuple[Totals, ...]  # corrected
@@ -78,7 +78,7 @@ class Reading:
 
     @once
     def other_verdicts(self) -> tuple[OtherVerdict, ...]:
-        """What guardrails would have found otherwise, by all that the phases have: of stopped arms too."""
+        """What guardrails would have found differently, from all data of the phases, also about stopped arms."""
         trial, found = self.trial, []
         names = [outcome.name for outcome in trial.study.problem.outcomes]
         for guard in trial.guardrails if self.outcomes else ():
@@ -97,7 +97,7 @@ class Reading:
 
     @property
     def would_change(self) -> dict[str, str]:
-        """Agent -> yes (another answer, or one where there is none), undecided (none any more), or no."""
+        """Agent -> yes (another answer, or one instead of none), undecided (no answer any more), or no."""
         study, top = self.trial.study, self.trial.study.problem.top
         had, has = (state.active.sum(axis=0) <= top for state in (self.before, self.after))
         same = (self.before.active == self.after.active).all(axis=0)
@@ -107,7 +107,7 @@ class Reading:
 
     @property
     def other_phases(self) -> tuple[OtherPhase, ...]:
-        """The arms that would have been dropped at another time."""
+        """The arms that would have been dropped in another phase."""
         study, before, after = self.trial.study, self.before.dropped_in, self.after.dropped_in
         return tuple(
             OtherPhase(
@@ -122,7 +122,7 @@ class Reading:
 
     @once
     def answers(self) -> dict[str, list[str]]:
-        """Agent -> the arms that would remain."""
+        """Agent -> the arms that would be left."""
         study, left = self.trial.study, self.trial.leaves & self.trial.frozen
         return {
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]
@@ -132,7 +132,7 @@ class Reading:
 
     @property
     def meaning(self) -> str:
-        """What it is, and under which condition it may be believed."""
+        """What the reading means, and under which condition it can be trusted."""
         if (why := not_reweighable(self.trial.study)) is not None:
             return WITHOUT_ERROR + why
         return STANDS + Translatable(
@@ -142,7 +142,7 @@ class Reading:
 
 
 def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
-    """With the trial's corrections. The decided `phases` are the trial's own unless given."""
+    """The reading with the trial's corrections. The decided `phases` are the trial's own unless given."""
     decided = tuple(trial.past or () if phases is None else phases)
     corrected, agents = list(decided), trial.study.agents
     for report in (event.report for event in trial.corrections):
@@ -202,10 +202,10 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
 def with_cells(
     now: Report, cells: Mapping[int, Sequence[float]], asked: Sequence[int], *, zero_one: bool, counts_reason: str = ""
 ) -> Report:
-    """A report with other numbers of some arms, by their places: count, sum, and the sum of squares.
+    """A report with other numbers for some arms, given by index: count, sum, and sum of squares.
 
-    Of rewards of 0 and 1 that is the sum, and need not be given. `asked` are the draws of the plan: with other counts
-    the report gives a reason, as a first one does.
+    For 0/1 rewards the sum of squares is the sum, and need not be given. `asked` are the planned draws: with other
+    counts the report needs a reason, as a first one does.
 
     >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 3), sums=(1, 1), squares=(1, 1))
     >>> with_cells(report, {1: (3, 2)}, (2, 3), zero_one=True).sums
@@ -229,14 +229,14 @@ def with_cells(
 
 
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:
-    """The event that corrects what counts now, without a reason; not yet admitted."""
+    """The event that corrects the report that counts now, without a reason; not admitted yet."""
     probe = ReportCorrected(report=report, replaces="", reason="", consequences="")
     counted = trial.before(probe).counted
     return probe if counted is None else msgspec.structs.replace(probe, replaces=counted.digest)
 
 
 def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
-    """Of a corrected report of a decided phase."""
+    """The preview of correcting a report of a decided phase."""
     event = correction_of(trial, report)
     admit(trial.before(event), event)
     assert trial.past is not None, "a correction without the recorded phases was not admitted"
@@ -272,7 +272,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
 
 
 def _would_change(found: Mapping[str, str]) -> str:
-    """Whose answers would be others, in words."""
+    """A sentence that names the agents whose answers would change."""
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
     words = "decisions and answers stand as they were taken; both numbers are kept"
     if not other and not none:

@@ -1,4 +1,4 @@
-"""What can happen to a study. The log holds these events, in order, and nothing else changes a study.
+"""The events of a study. The log holds these, in order, and nothing else changes a study.
 
 They are facts: an event is written after it was found to be legal (`state_machine.admit`) and readable
 (`require_readable`). Each has a `sentence`, by which pages and commands show it.
@@ -22,31 +22,31 @@ from parley.system.once import once
 from parley.text.formatting import plural
 from parley.text.translation import Translatable, joined
 
-GENESIS = "0" * 64  # what the first record names as the one before it
+GENESIS = "0" * 64  # the hash that the first record names as its predecessor
 SALT_DIGITS = 32
 Salt = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{SALT_DIGITS}}}$")]
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 
 class _Event(Message, tag="parley/event"):
-    """What all have: the sentence by which people are shown what happened, most often a template."""
+    """Base class of events: each has a sentence that tells people what happened, usually a template."""
 
     template: ClassVar[str] = "{0.reason}"
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         return Translatable(self.template, self)
 
 
 class _OfReport(_Event, tag="parley/event/of-report"):
-    """What happens to a report: whose it is, how much it has, and what the template adds."""
+    """An event about a report: whose it is, how much it contains, and what the template adds."""
 
     report: Report
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         report, drawn = self.report, sum(self.report.counts)
         values = report.agent, report.phase, drawn
         one = Translatable("{0}, phase {1}: {2:,} sample", *values)
@@ -64,7 +64,7 @@ class StudyCreated(_Event, tag="parley/event/study-created/1"):
 
     @once
     def text(self) -> str:
-        """The canonical text; those of the study and the plan in it are written once."""
+        """The canonical text; the study and plan in it are encoded only once."""
         front, back = f'{{"plan":{self.plan.text},"schema":"{self.schema}"', canonical(self.study_id)
         return f'{front},"study":{self.study.text},"study_id":{back}}}'
 
@@ -76,8 +76,10 @@ class ReportAccepted(_OfReport, tag="parley/event/report-accepted/1"):
 
 
 class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
-    """A report that is kept and not used: another one for a place that is taken, or one with a mean that the stated
-    model rules out. That one is held: nothing stands in its place until an administrator takes or refuses it.
+    """A report that is stored but not used.
+
+    Either another one counts already, or the stated model rules out one of its means. In the second case it is held:
+    nothing counts in its place until an administrator accepts or refuses it.
     """
 
     template: ClassVar[str] = "{0.why}"
@@ -86,17 +88,16 @@ class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
 
 
 class ReportAmended(_OfReport, tag="parley/event/report-amended/1"):
-    """An administrator put another report in the place of an accepted one, before the phase was decided; or one in the
-    place of one that is held, most often that one itself.
-    """
+    """An administrator replaced an accepted report before the phase was decided, or accepted one that was held."""
 
     replaces: Annotated[str, described("Digest of the accepted report; empty if one is held.")]
     reason: str
 
 
 class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
-    """An administrator put a report right after its phase was decided. What was decided stands as it was taken; the
-    certificate tells how it would read with this report instead.
+    """An administrator corrected a report after its phase was decided.
+
+    Decisions stand as they were made; the certificate says how it would read with this report instead.
     """
 
     replaces: Annotated[str, described("Digest of the correction before it; else of the report that was decided on.")]
@@ -105,7 +106,7 @@ class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
 
 
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
-    """An administrator refused a report that was held: the agent is asked for another."""
+    """An administrator refused a held report; the agent has to send another."""
 
     template: ClassVar[str] = "{0.agent}, phase {0.phase}: {0.reason}"
     phase: Phase
@@ -122,7 +123,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         decision = self.decision
         out = sum(row.count(decision.phase) for row in decision.dropped_in)
         words = f"phase {decision.phase} decided: {plural(out, 'pair')} ruled out or set aside"
@@ -130,7 +131,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
 
 
 class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
-    """An administrator closed a phase early, with the reports that are in."""
+    """An administrator closed a phase early, with the reports received so far."""
 
     phase: Phase
     reason: str
@@ -139,12 +140,12 @@ class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         return f"phase {self.phase} closed without {', '.join(self.without)}: {self.reason}"
 
 
 class StepFailed(_Event, tag="parley/event/step-failed/1"):
-    """The policy could not take its step; the study waits for an administrator."""
+    """The policy's step failed; the study waits for an administrator."""
 
     template: ClassVar[str] = "phase {0.phase}: {0.error}"
     phase: Phase
@@ -152,7 +153,7 @@ class StepFailed(_Event, tag="parley/event/step-failed/1"):
 
 
 class AgentFrozen(_Event, tag="parley/event/agent-frozen/1"):
-    """An agent is asked for nothing more; what it reported stays."""
+    """An agent is frozen: it gets no more work, and its reports stay."""
 
     template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
@@ -161,7 +162,7 @@ class AgentFrozen(_Event, tag="parley/event/agent-frozen/1"):
 
 
 class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
-    """A frozen agent may be asked again."""
+    """A frozen agent takes part again."""
 
     template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
@@ -171,8 +172,10 @@ class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
 
 
 class AskedAnew(_Event, tag="parley/event/asked-anew"):
-    """The question changes: the state is the fold of all recorded phases under it. An event holds the whole question:
-    what the last one says is in force, beside what the study said when it was created.
+    """The question changes, and all recorded phases are replayed under it.
+
+    An event holds the whole question, so the latest one is in force, together with what the study said when it was
+    created.
     """
 
     phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
@@ -195,30 +198,31 @@ class AskedAnew(_Event, tag="parley/event/asked-anew"):
 
 
 class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
-    """The study is re-weighed: its question is asked without the frozen agents."""
+    """The study is re-weighed without the frozen agents."""
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         without = f", without {', '.join(self.left)}" if self.left else ""
         return f"asked anew in phase {self.phase}{without}: {self.reason}"
 
 
 class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
-    """A dormant or withdrawn arm is a candidate from here on: who had an answer is asked again."""
+    """A dormant or withdrawn arm becomes a candidate; agents that had an answer are asked again."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
 class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
-    """An arm is not a candidate any more, for any agent: an arm that it had beaten may be the best of the others."""
+    """An arm is no longer a candidate for any agent; one that it had beaten may be the best of the others."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
 class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
-    """A guardrail raised an alarm: the arm is withdrawn everywhere, by itself. Whoever was given it still has outcomes
-    to come, which are reported.
+    """A guardrail raised an alarm, and the arm is withdrawn everywhere, automatically.
+
+    People who were given it still have outcomes to come, and these are reported.
     """
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
@@ -229,7 +233,7 @@ class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
 
 
 class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
-    """What a guardrail found and nothing follows from by itself: an arm is cleared, or should be stopped."""
+    """A guardrail's finding without an automatic consequence: an arm is cleared, or should be stopped."""
 
     phase: Phase
     guardrail: Annotated[str, described("The outcome that it protects.")]
@@ -241,7 +245,7 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """What happened, as a sentence."""
         values = {"arm": self.arm, "guardrail": self.guardrail, "phase": self.phase}
         if self.verdict == "cleared":
             return Translatable("{arm} is cleared by the guardrail {guardrail}, in phase {phase}", **values)
@@ -251,19 +255,19 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
 
 
 class Paused(_Event, tag="parley/event/paused/1"):
-    """No report is taken until the study is resumed."""
+    """The study takes no reports until it is resumed."""
 
     reason: str
 
 
 class Resumed(_Event, tag="parley/event/resumed/1"):
-    """Back to where it was."""
+    """The study continues where it was."""
 
     reason: str
 
 
 class Disputed(_Event, tag="parley/event/disputed/1"):
-    """An agent holds a receipt that is not in this log: an old backup or a rewritten log. The study is paused."""
+    """An agent has a receipt that is not in this log (an old backup or a rewritten log). The study is paused."""
 
     template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence} that is not here"
     agent: str
@@ -278,7 +282,7 @@ class Cancelled(_Event, tag="parley/event/cancelled/1"):
 
 
 class ResultsRead(_Event, tag="parley/event/results-read/1"):
-    """A person saw results of a running study: written once per principal and phase, before they are shown."""
+    """A person saw results of a running study; recorded once per principal and phase, before they are shown."""
 
     template: ClassVar[str] = "in phase {0.phase}, first by {0.operation}"
     phase: Annotated[Phase, described("In progress, or the last one of a study that stalled.")]
@@ -286,8 +290,9 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 
 
 class Signed(_Event, tag="parley/event/signed/1"):
-    """A person signed, after entering the token again or signing in again. It covers the log up to here: its hash holds
-    that of the record before.
+    """A person signed, after entering the token again or signing in again.
+
+    It covers the log up to here: its hash includes that of the record before.
     """
 
     template: ClassVar[str] = "{0.principal} (name as typed: {0.name}): {0.meaning}"
@@ -297,18 +302,18 @@ class Signed(_Event, tag="parley/event/signed/1"):
 
 
 class Certified(_Event, tag="parley/event/certified/1"):
-    """The certificate, in the log it speaks of."""
+    """The certificate, stored in the log that it is about."""
 
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
 
     @once
     def text(self) -> str:
-        """The canonical text; that of the certificate in it is written once."""
+        """The canonical text; the certificate in it is encoded only once."""
         return self.certificate.text.join(self._ends)
 
     def is_written(self, text: str) -> bool:
-        """Whether this is its text, without making it: that of a certificate may have 60 megabytes."""
+        """Whether this is its text, without building that: a certificate may have 60 megabytes."""
         front, back = self._ends
         within = text.startswith(front) and text.endswith(back)
         return within and self.certificate.is_written(text, len(front), len(text) - len(back))
@@ -349,7 +354,7 @@ EVENTS: dict[str, type[Event]] = {kind.schema.split("/")[2]: kind for kind in ge
 
 
 def kind_of(event: Event) -> str:
-    """The word under which an event stands in the log and in the table of transitions.
+    """The kind of an event in the log and in the table of transitions.
 
     >>> kind_of(Paused(reason="holiday"))
     'paused'
@@ -368,13 +373,13 @@ def read_event(kind: str, payload: Any) -> Event:
     return EVENTS[kind].from_json(payload)
 
 
-READABLE = "readable"  # noted in an event that was found so: it is checked once, also where it is written under a lock
+READABLE = "readable"  # marks an event that passed the check, so that it is not repeated under a lock
 
 
 def require_readable(event: Event) -> None:
-    """Raise unless a reader of the log will find this very event: it is written, read and compared, to the last bit.
+    """Raise unless reading the event back from its text gives the same event, to the last bit.
 
-    What could not be read again must never enter the log: it would spoil all that follows.
+    An event that could not be read again must never enter the log: it would spoil all that follows.
 
     >>> require_readable(Paused(reason="holiday"))
     >>> require_readable(Disputed(agent="x", sequence=2**53 + 1, head=""))
@@ -399,7 +404,7 @@ def new_salt() -> str:
 
 
 class Record(Message, tag="parley/record/1"):
-    """One line of a log. `at` is for people; nothing is decided by it."""
+    """One line of a log. `at` is for people; no decision depends on it."""
 
     stream: str  # a study's id, or "server"
     sequence: Count  # from 1
@@ -413,7 +418,7 @@ class Record(Message, tag="parley/record/1"):
 
     def __post_init__(self) -> None:
         if not isinstance(self.salt, str) or len(self.salt) != SALT_DIGITS:
-            raise ValueError(f"a record needs a salt of {SALT_DIGITS} digits")  # nobody's input: ours to mend
+            raise ValueError(f"a record needs a salt of {SALT_DIGITS} digits")  # not a user's input: a bug of ours
 
     @classmethod
     def after(
@@ -451,9 +456,9 @@ class Record(Message, tag="parley/record/1"):
         salt: str | None = None,
         payload_text: str | None = None,
     ) -> Self:
-        """The record that follows a chain of `sequence` records whose last hash is `head`; a new salt unless given.
+        """The record that follows a chain of `sequence` records with the hash `head`; with a new salt unless given.
 
-        `payload_text` is the payload's canonical text, where somebody has it already.
+        `payload_text` is the payload's canonical text, if it is at hand.
         """
         body: dict[str, Any] = {
             "stream": stream,
@@ -469,7 +474,7 @@ class Record(Message, tag="parley/record/1"):
         return cls(**body, hash=_hash(body, text))
 
     def line(self, payload_text: str) -> str:
-        """The line of this record with a payload that is written out already.
+        """The line of this record, for a payload that is already encoded.
 
         >>> record = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
         >>> record.line("{}") == record.text
@@ -480,7 +485,7 @@ class Record(Message, tag="parley/record/1"):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """What stands before and after the payload in its line."""
+        """The text before and after the payload in its line."""
         return _ends({name: getattr(self, name) for name in SHELL} | {"schema": self.schema})
 
     @once
@@ -489,20 +494,20 @@ class Record(Message, tag="parley/record/1"):
         return canonical(self.payload)
 
     def unread(self, payload_text: str) -> Self:
-        """This record with a payload that is read when it is needed. Whoever reads it compares the event's text."""
+        """This record with a payload that is parsed when it is needed. Readers compare the event's text."""
         made = msgspec.structs.replace(self, payload=Unread(payload_text))
         vars(made)["payload_text"] = payload_text
         return made
 
     @property
     def hashed(self) -> bytes:
-        """What the hash is of: the canonical text without `schema` and `hash`."""
+        """The bytes to hash: the canonical text without `schema` and `hash`."""
         front, back = _ends(self._body)
         return f"{front}{self.payload_text}{back}".encode()
 
     @property
     def computed(self) -> str:
-        """The hash this record should have."""
+        """The hash that this record should have."""
         return _hash(self._body, self.payload_text)
 
     @property
@@ -511,7 +516,7 @@ class Record(Message, tag="parley/record/1"):
 
 
 class Unread(Mapping[str, Any]):
-    """A payload that is text until somebody looks into it: as objects, a certificate takes five times as much."""
+    """A payload kept as text until it is needed: parsed, a certificate takes five times as much memory."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -542,7 +547,7 @@ def _hash(body: Mapping[str, Any], payload_text: str) -> str:
 
 
 def _ends(body: Mapping[str, Any]) -> tuple[str, str]:
-    """What stands before and after the payload in the text of a body: keys are sorted, so it stands between others."""
+    """The text before and after the payload in a record's body: keys are sorted, so the payload is in the middle."""
     front = canonical({key: value for key, value in body.items() if key < "payload"})
     back = canonical({key: value for key, value in body.items() if key > "payload"})
     return f'{front[:-1]},"payload":', f",{back[1:]}"

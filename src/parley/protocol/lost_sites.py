@@ -30,7 +30,7 @@ from parley.validation.checks import mixing_weights, real_array
 
 DECIMALS = 6  # of a given weight
 ROUNDING = 1e-12
-LOSSES = 0.9  # of delta is for questions that only leave lost sites out; the rest is for those with given weights
+LOSSES = 0.9  # share of delta for questions that only leave out lost sites; the rest is for given weights
 LEAST_SHARE = 1e-100
 ASKED_ANEW = (
     "the question is asked anew, {how}. Of any question asked anew, whatever was changed and why: {anew}. Of what this "
@@ -41,14 +41,14 @@ OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase(
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
-    """Why a study cannot be re-weighed in mid-study; None where it can."""
+    """Why a study cannot be re-weighed while it runs; None if it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
         return Translatable("the guarantee of the policy {0} holds for the draws that it planned itself", study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
-    """Why no arm of a study can be opened or withdrawn; None where arms may come and go."""
+    """Why no arm of a study can be opened or withdrawn; None if arms may change."""
     if "dormant" not in policy_class(study.policy).supports:
         return Translatable("the guarantee of the policy {0} holds for the arms with which it began", study.policy)
     return None
@@ -57,7 +57,7 @@ def arms_fixed(study: StudyMessage) -> str | None:
 def weights_without(
     study: StudyMessage, frozen: Iterable[str], given: Mapping[str, Sequence[float]] | None = None
 ) -> Weights:
-    """The weights of a study as it was created, without its frozen agents; `given` columns stand instead.
+    """The weights of a study as created, without its frozen agents; `given` columns replace the computed ones.
 
     >>> weights = ((0.5, 0.4, 0.2), (0.1, 0.4, 0.2), (0.4, 0.2, 0.6))
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y", "z"), weights=weights, policy="evidence")
@@ -86,9 +86,9 @@ def weights_without(
 
 
 def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None]:
-    """Every column without those at `places`; None if nothing is left of it.
+    """Every column without the rows at `places`, normalized; None if nothing is left of it.
 
-    A lost agent's own stays as it was asked, and so does that of one that asks nothing.
+    The own column of a lost agent, or of one that asks nothing, stays as it was.
     """
     weights, asks = np.array(study.weights, dtype=np.float64), study.problem.asks
 
@@ -104,7 +104,7 @@ def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None
 
 
 def _same(one: FloatArray, other: FloatArray | None) -> bool:
-    """Whether a column is another one up to rounding: then it is the same question, with the same bits."""
+    """Whether two columns are equal up to rounding: then they are the same question, with the same bits."""
     return other is not None and np.allclose(one, other, rtol=0, atol=ROUNDING)
 
 
@@ -122,7 +122,7 @@ def _given(study: StudyMessage, agent: str, column: Sequence[float]) -> FloatArr
 
 
 def _decimals(column: FloatArray) -> int | None:
-    """How many decimals a column is written with; None if they are too many, or do not sum to 1."""
+    """How many decimals a column is written with; None if there are too many, or they do not sum to 1."""
     if abs(round(float(column.sum()), DECIMALS) - 1) > ROUNDING:
         return None
     exact = (d for d in range(DECIMALS + 1) if np.allclose(column, np.round(column, d), rtol=0, atol=ROUNDING))
@@ -132,11 +132,11 @@ def _decimals(column: FloatArray) -> int | None:
 def share_of_delta(
     study: StudyMessage, weights: Weights, frozen: Iterable[str], withdrawn: Collection[str] = ()
 ) -> float:
-    """The share of delta that a question may spend, of the `study` as it was created; without `withdrawn` arms.
+    """The share of delta that a question may spend, relative to the `study` as created; without `withdrawn` arms.
 
-    The original question has all of its own delta. Those that can be asked instead share another: they are numbered by
-    how they are described, by who was lost and which columns were given, with how many decimals. A shorter description
-    has a larger share. Nothing in it depends on data, nor on how often somebody looked.
+    The original question has all of its own delta. All others share another one: they are numbered by their
+    description, which is who was lost, which columns were given, and with how many decimals. A shorter description has
+    a larger share. Nothing in it depends on data, nor on how often somebody looked.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> share_of_delta(study, study.weights, [])
@@ -159,7 +159,7 @@ def share_of_delta(
     lost = math.comb(count, len(places))
     if not given:
         return LOSSES * _one_of_many(len(places)) / lost if places else 1.0
-    # Which agents, which different columns, and which agent has which of them.
+    # The agents, the distinct columns, and which agent has which column.
     columns = {tuple(np.round(column, DECIMALS).tolist()) for column in given}
     who: int = count * math.comb(count, len(given)) * 2 ** len(columns) * len(columns) ** len(given)
     share: float = (1 - LOSSES) * _one_of_many(len(places) + 1) / (lost * who)
@@ -180,7 +180,7 @@ def share_of_delta(
 def guarantee_under(
     created: StudyMessage, weights: Weights, opened: Collection[str] = (), withdrawn: Collection[str] = ()
 ) -> str:
-    """What may be claimed of the answers of a study, as it was created, with these weights and arms in force.
+    """The guarantee of a study's answers with these weights and arms in force.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> for sentence in guarantee_under(study, weights_without(study, ["x"])).split(". "):
@@ -193,7 +193,7 @@ def guarantee_under(
     guarantee = policy.guarantee
     template = (BOTH_CHANGED if withdrawn else OTHER_WEIGHTS) if weights != created.weights else FEWER_ARMS
     if (withdrawn or weights != created.weights) and policy.bounds_errors:
-        # One delta each is for the original question, those with other weights, and those without some arms.
+        # One delta each for the original question, for other weights, and for fewer arms.
         either = policy.claim(max(1 - (3 if withdrawn else 2) * delta, 0.0))
         guarantee = Translatable(
             ASKED_ANEW, how=template.format(", ".join(sorted(withdrawn))), anew=guarantee, either=either
@@ -203,12 +203,12 @@ def guarantee_under(
 
 
 def _one_of_many(j: int) -> float:
-    """The j-th of shares that sum to 1, for ever."""
+    """The j-th term of a series of shares that sums to 1."""
     return 6 / (math.pi * j) ** 2
 
 
 def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tuple[str, ...]:
-    """The frozen agents whose own question rests under new weights; raises where anybody else's would wait for one."""
+    """The frozen agents whose own questions are dropped under new weights; raise if others would wait for them."""
     frozen = set(frozen)
     matrix, places = np.array(weights), _places(study, frozen)
     waits = np.asarray(matrix[places].any(axis=0)) & study.problem.asks
@@ -236,13 +236,13 @@ def ask_anew(
     opened: Collection[str] = (),
     withdrawn: Collection[str] = (),
 ) -> StudyMessage:
-    """The study as it was created with other weights or arms, and what they may spend, checked as a new one is."""
+    """The study as created with other weights or arms and their delta, checked like a new study."""
     closed = (set(study.problem.dormant) - set(opened)) | set(withdrawn)
     return msgspec.structs.replace(study, weights=weights, delta=delta, dormant=tuple(sorted(closed)) or UNSET)
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
-    """The policy's state after every recorded phase, had it been asked from the start; the start comes first.
+    """The policy's states after every recorded phase, as if this question had been asked from the start.
 
     Every bet of a phase is made from the state before it, so nothing of a phase is known when its bets are made; how
     many draws it has was fixed before it, by whatever rule.

@@ -1,5 +1,4 @@
-"""What travels between the coordinator and the agents, and what is kept: study, plan, report, receipt, decision,
-certificate.
+"""Messages between coordinator and agents, and stored documents: study, plan, report, receipt, decision, certificate.
 
 Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's rows are one agent's column.
 """
@@ -37,7 +36,7 @@ from parley.system.once import once
 from parley.totals import Totals
 
 MOST_ARMS = 100_000
-MOST_AGENTS, MOST_CELLS = 2_000, 100_000  # of a live study: what is decided and verified while people wait
+MOST_AGENTS, MOST_CELLS = 2_000, 100_000  # limits of a live study, which is decided and verified while people wait
 LONGEST_NAME = 100
 
 Rows = tuple[tuple[Count, ...], ...]
@@ -48,7 +47,7 @@ Sums = Annotated[tuple[float, ...], Meta(max_length=MOST_ARMS)]
 if TYPE_CHECKING:
     _Settings = Message
 else:
-    # Each setting is a key of its own; one that is as usual is not set, and not written.
+    # Each setting is a key of its own; one at its default is not set, and not written.
     _Settings = new_class(
         "_Settings",
         (Message,),
@@ -64,7 +63,7 @@ else:
 
 
 def require_live_size(arms: int, agents: int, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> None:
-    """Raise unless a live study may be so large; simulations have no such limit.
+    """Raise if a live study would be too large; simulations have no such limit.
 
     >>> require_live_size(300, 300)
     >>> require_live_size(51, 2_000)
@@ -82,7 +81,7 @@ def require_live_size(arms: int, agents: int, most_agents: int = MOST_AGENTS, mo
 
 
 class StudyMessage(_Settings, tag="parley/study/1"):
-    """Everything a live study is about; its digest is the hash of the problem that a certificate names."""
+    """Everything that defines a live study; its digest is the problem hash in a certificate."""
 
     name: str
     arms: tuple[str, ...]
@@ -105,12 +104,12 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         if not self.name:
             raise InvalidInput("name", found="nothing", allowed="a name")
         agents = self.make_policy().problem.agents
-        if self.agents != agents:  # a problem makes up names where it is given none; a live study has its own
+        if self.agents != agents:  # a problem invents names if it has none; a live study has its own
             raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
         written = self.problem.stored()
         for name in SETTINGS:
             msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
-        # Four million floats of their own are 128 MB. Most matrices have a few values many times.
+        # Four million separate floats take 128 MB, and most matrices repeat a few values.
         values: dict[float, float] = {}
         shared = tuple(tuple(map(values.setdefault, row, row)) for row in self.weights)
         msgspec.structs.force_setattr(self, "weights", shared)
@@ -138,12 +137,12 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings by name, plain, those that are as usual too."""
+        """All settings by name, as plain values, defaults included."""
         return self.problem.settings()
 
     @once
     def problem(self) -> Problem:
-        """Checked again, and the same to the last bit as the one it was made from.
+        """The problem, checked again, and bit for bit the one that it was made from.
 
         >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
         >>> StudyMessage.read(study.text) == study, study.problem.shape
@@ -162,7 +161,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @once
     def flexible(self) -> bool:
-        """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
+        """Whether reports may have other counts than planned: if asked for, or safe with the policy and not refused."""
         return self.problem.site_counts != "exact" and "site_counts" in policy_class(self.policy).supports
 
     def make_policy(self) -> Policy:
@@ -171,7 +170,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @once
     def _policy(self) -> Policy:
-        """Made once: a policy is a value, and every report of a study asks for it."""
+        """Made once: a policy is immutable, and every report needs it."""
         return make_policy(self.policy, self.problem, self.options)
 
 
@@ -202,33 +201,33 @@ class Plan(Message, tag="parley/plan/1"):
     ] = ()
 
     def draws(self, agent: int) -> tuple[int, ...]:
-        """One agent's column."""
+        """One agent's quotas."""
         return tuple(row[agent] for row in self.quotas)
 
     def between_of(self, agent: int) -> tuple[int, ...]:
-        """Per arm: those of one agent who were assigned before the phase; empty if nobody was."""
+        """Per arm: people whom one agent assigned before the phase; empty if nobody was."""
         column = tuple(row[agent] for row in self.between)
         return column if any(column) else ()
 
     def most_ahead_of(self, agent: int) -> int:
-        """How many one agent may assign for the next phase."""
+        """How many people one agent may assign for the next phase."""
         return self.most_ahead[agent] if self.most_ahead else 0
 
     @once
     def array(self) -> IntArray:
-        """`(arm, agent)`."""
+        """The quotas, `(arm, agent)`."""
         return np.array(self.quotas, dtype=np.int64)
 
     @once
     def asked(self) -> tuple[bool, ...]:
-        """Whether each agent is to draw anything."""
+        """Whether each agent draws anything in this phase."""
         return tuple(any(column) for column in zip(*self.quotas, strict=True))
 
 
 class OutcomeTotals(Model, omit_defaults=True):
     """The totals of one further outcome in a report, per arm as in the report itself.
 
-    Every person of the report has this outcome or is missing from it, whoever lacks the primary one too.
+    Every person in the report has this outcome or counts as missing it, including those without the primary one.
     """
 
     name: Annotated[Name, described("Of the outcome, as the study states it.")]
@@ -239,7 +238,7 @@ class OutcomeTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
-        """From what an agent observed, `(arm,)`."""
+        """The totals that an agent observed, `(arm,)`."""
         return cls(
             name=name,
             counts=tuple(totals.counts.tolist()),
@@ -250,7 +249,7 @@ class OutcomeTotals(Model, omit_defaults=True):
 
     @property
     def totals(self) -> Totals:
-        """`(arm,)`: squares that were not sent are 0."""
+        """`(arm,)`: the totals; squares that were not sent are 0."""
         return _totals(self.counts, self.sums, self.squares)
 
 
@@ -263,7 +262,7 @@ def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[flo
 
 
 class BetweenTotals(Model, omit_defaults=True):
-    """What came of the people whom a site had assigned before the phase, for it (docs/changes.md); per arm."""
+    """Results of the people whom a site assigned before the phase, for it (docs/changes.md); per arm."""
 
     counts: Counts
     sums: Sums
@@ -275,7 +274,7 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, totals: Totals, missing: tuple[int, ...] = (), outcomes: tuple[OutcomeTotals, ...] = ()) -> Self:
-        """From what an agent observed, `(arm,)`."""
+        """The totals that an agent observed, `(arm,)`."""
         return cls(
             counts=tuple(totals.counts.tolist()),
             sums=tuple(totals.sums.tolist()),
@@ -286,14 +285,14 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @property
     def totals(self) -> Totals:
-        """`(arm,)`."""
+        """The totals, `(arm,)`."""
         return _totals(self.counts, self.sums, self.squares)
 
 
 class Report(Message, tag="parley/report/1"):
-    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
+    """An agent's draws in a phase: per arm the count, the sum of the rewards and the sum of their squares.
 
-    A private study has noise in the sums, and no squares.
+    In a private study, sums have noise and there are no squares.
     """
 
     study: Name
@@ -350,7 +349,7 @@ class Report(Message, tag="parley/report/1"):
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
-        """From what an agent drew, `(arm,)`.
+        """A report of an agent's draws, `(arm,)`.
 
         >>> report = Report.of(Totals.of([[1.0, 0.5], []]), study="s", phase=1, agent="x", plan="0" * 64)
         >>> report.counts, report.sums, Report.read(report.text).digest == report.digest
@@ -369,12 +368,12 @@ class Report(Message, tag="parley/report/1"):
 
     @property
     def private(self) -> bool:
-        """Whether it is one of a private study: its sums have noise."""
+        """Whether the report belongs to a private study, so that its sums have noise."""
         return not self.squares
 
     @property
     def totals(self) -> Totals:
-        """`(arm,)`, as the numeric rooms have it: squares that were not sent are 0."""
+        """`(arm,)`: the totals for the numeric rooms; squares that were not sent are 0."""
         found = _totals(self.counts, self.sums, self.squares)
         left = None if self.left is None else np.full(len(self.counts), self.left)
         return replace(found, left=left, between=None if self.between is None else self.between.totals)
@@ -386,13 +385,14 @@ class Report(Message, tag="parley/report/1"):
 
     @property
     def people(self) -> int:
-        """How many are counted, with those who came before the phase."""
+        """The number of people counted, including those who came before the phase."""
         return sum(self.counts) + (0 if self.between is None else sum(self.between.counts))
 
 
 class Receipt(Message, tag="parley/receipt/1"):
-    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it, and sends it
-    with its next report.
+    """Proof that a report is in the log: at `sequence`, the chain had the hash `head`.
+
+    The agent keeps it and sends it with its next report.
     """
 
     study: str
@@ -404,7 +404,7 @@ class Receipt(Message, tag="parley/receipt/1"):
 
     @classmethod
     def of(cls, report: Report, *, sequence: int, head: str) -> Self:
-        """The receipt of a report that stands at `sequence`."""
+        """The receipt of a report that is in the log at `sequence`."""
         return cls(
             study=report.study,
             phase=report.phase,
@@ -415,7 +415,7 @@ class Receipt(Message, tag="parley/receipt/1"):
         )
 
     def proves(self, report: Report) -> bool:
-        """Whether it was given for this very report.
+        """Whether it was issued for this report.
 
         >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
         >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
@@ -425,7 +425,7 @@ class Receipt(Message, tag="parley/receipt/1"):
 
 
 class Decision(Message, tag="parley/decision/1"):
-    """What one step of the policy decided, and from what."""
+    """One step of the policy: what it decided, and from which data."""
 
     study: str
     phase: Phase
@@ -460,7 +460,7 @@ class Decision(Message, tag="parley/decision/1"):
 
 
 class Correction(Message, tag="parley/correction/1"):
-    """A report that an administrator put right after its phase was decided."""
+    """A report that an administrator corrected after its phase was decided."""
 
     sequence: Annotated[Count, described("Of the record that holds it.")]
     phase: Phase
@@ -471,9 +471,10 @@ class Correction(Message, tag="parley/correction/1"):
 
 
 class Certificate(Message, tag="parley/certificate/1"):
-    """The end of a study: what was asked, what was seen, what follows and how far it may be trusted.
+    """The end of a study: its question, its data, its conclusions, and how far they can be trusted.
 
-    That of a blocked study stands until a site comes back or the others are re-weighed; then another follows.
+    The certificate of a blocked study stands until a site comes back or the others are re-weighed; then another
+    follows.
     """
 
     study: str
@@ -573,7 +574,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         return canonical(self._plain)
 
     def is_written(self, text: str, start: int, stop: int) -> bool:
-        """Whether `text[start:stop]` is its text, without making it: that may have 60 megabytes."""
+        """Whether `text[start:stop]` is its text, without building that: it may have 60 megabytes."""
         found = digest_if_written(self._plain, text, start, stop)
         if found is not None:
             vars(self)["digest"] = found

@@ -1,7 +1,7 @@
-"""What a study has found of its further outcomes: estimates of each, and of every guardrail where each arm stands.
+"""Findings about further outcomes: estimates of each, and the status of every arm for each guardrail.
 
-The coordinator's findings, the certificate and whoever replays a log read it from here. Nothing here decides anything:
-what a guardrail decided is in the log (`Trial.verdicts`).
+The coordinator's findings, certificates and replays use these functions. They decide nothing: a guardrail's decisions
+are in the log (`Trial.verdicts`).
 """
 
 from collections.abc import Collection, Sequence
@@ -27,7 +27,7 @@ GUARDRAIL = Translatable(
 def trial_outcomes(
     trial: Trial, phases: Sequence[Sequence[Totals]] | None = None, agents: slice = slice(None)
 ) -> list[dict[str, Any]]:
-    """Of a trial, by its decided phases; these are the trial's own unless given."""
+    """A trial's findings, from its decided phases; these are the trial's own unless given."""
     phases = trial.outcomes_past if phases is None else phases
     guarded = list(zip(trial.guardrails, trial.guarded, strict=True))
     return outcome_findings(trial.study.problem, phases, guarded, trial.verdicts, agents)
@@ -40,7 +40,7 @@ def outcome_findings(
     verdicts: Collection[Finding],
     agents: slice = slice(None),
 ) -> list[dict[str, Any]]:
-    """Outcome by outcome, ready for JSON: `phases` have the totals of each, `(arm, agent)`; without any, nothing."""
+    """The findings of each outcome, ready for JSON, from the totals `(arm, agent)` in `phases`; may be empty."""
     if not phases:
         return []
     guards = {guard.outcome.name: (guard, state) for guard, state in guarded}
@@ -97,14 +97,14 @@ def _found(
 
 
 def _status(state: GuardState, arm: int, agent: int) -> str:
-    """Of one agent's mix."""
+    """The status of an arm in one agent's mix."""
     if state.alarmed_in[arm, agent]:
         return "alarm"
     return CLEARED if state.cleared_in[arm, agent] else OPEN
 
 
 def _arms(problem: Problem, outcome: Outcome, state: GuardState, verdicts: Collection[Finding]) -> list[dict[str, Any]]:
-    """Where every arm stands, for all agents together; the control is what the others are compared with."""
+    """The status of every arm for all agents together; the control is the one that others are compared with."""
     said = {one.arm: one for one in sorted(verdicts, key=lambda one: one.verdict) if one.guardrail == outcome.name}
     rows = []
     for arm, cleared in zip(problem.arms, state.cleared.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What an act of an administrator would do, computed before anybody confirms it.
+"""What an administrator's act would do, computed before anybody confirms it.
 
 Every preview has a digest. The administrator confirms that digest and the log keeps it: what was seen is what was done.
 Nothing is decided by a preview.
@@ -35,8 +35,8 @@ from parley.totals import Totals
 
 Agents = tuple[str, ...]
 
-PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
-SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
+PHASES_AHEAD = 12  # most phases of a projection
+SAMPLES_AHEAD = 100  # times the samples spent so far, after which the projection gives up
 
 
 class Projection(Message, tag="parley/projection/1"):
@@ -53,7 +53,7 @@ class Projection(Message, tag="parley/projection/1"):
 
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """Where a projection ended."""
+    """The end of a projection."""
 
     state: State
     phases: int
@@ -61,7 +61,7 @@ class Ahead:
 
 
 def run_ahead(trial: Trial) -> Ahead | None:
-    """The policy from the last decided phase on, on rewards that are their estimates; None without any data."""
+    """Run the policy ahead from the last decided phase, with rewards equal to their estimates; None without data."""
     state, means, policy = trial.state, trial.state.means, trial.policy
     before = int(state.counts.sum())
     if not before:
@@ -81,7 +81,7 @@ def run_ahead(trial: Trial) -> Ahead | None:
 
 
 def project(trial: Trial) -> Projection:
-    """What is left of a trial. Without any data every agent that is not blocked counts as expected."""
+    """The rest of a trial, projected. Without data, every agent that is not blocked is expected to get an answer."""
     agents, top = trial.study.agents, trial.study.problem.top
     ahead = run_ahead(trial)
     now = trial.policy.ends(trial.state)
@@ -107,7 +107,7 @@ def project(trial: Trial) -> Projection:
 
 
 class Column(Message, tag="parley/column/1"):
-    """An agent whose question changes: what its mix weighs now, and what it would weigh."""
+    """An agent whose question changes: the present weights in its mix, and the new ones."""
 
     agent: str
     before: tuple[float, ...]
@@ -132,12 +132,12 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
 
 
 def weights_asked(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> Weights:
-    """Of the study as it was created, without its frozen agents, or with `given` columns."""
+    """The weights of the study as created, without its frozen agents, or with `given` columns."""
     return weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
 
 
 def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> ReweighPreview:
-    """Of `weights_asked`."""
+    """The preview of re-weighing with `weights_asked`."""
     why = not_reweighable(trial.study)
     if why is not None:
         raise illegal(trial.stage, "reweighed", why)
@@ -174,7 +174,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
 
 
 def _asked_again(trial: Trial, after: Trial) -> Agents:
-    """Agents who have an answer now, and would have none or another one."""
+    """Agents that have an answer now, and would have none or another one."""
     had = (trial.state.active.sum(axis=0) <= trial.study.problem.top) & trial.study.problem.asks
     had &= (trial.state.active != after.state.active).any(axis=0)
     return tuple(trial.study.agents[m] for m in np.flatnonzero(had))
@@ -188,7 +188,7 @@ def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) ->
 
 
 def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
-    """What becomes of the phase in progress once another question is asked."""
+    """What happens to the phase in progress if another question is asked."""
     if finished:
         return Translatable(
             "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
@@ -216,13 +216,13 @@ class ArmPreview(Message, tag="parley/arm-preview/1"):
 
 
 def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
-    """Of an arm that is dormant or withdrawn."""
+    """The preview of opening a dormant or withdrawn arm."""
     becomes = Translatable("{0} is a candidate of every agent from here on", arm)
     return _arm_preview(trial, open_arm, arm, "arm-opened", becomes)
 
 
 def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
-    """Of an open arm. With no more arms left than an answer has, they are everybody's answer, and the study ends."""
+    """The preview of withdrawing an open arm; the study ends if no more arms are left than an answer names."""
     becomes = Translatable("{0} is no candidate of any agent from here on", arm)
     return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", becomes)
 
@@ -258,7 +258,7 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
 
 
 class ThawPreview(Message, tag="parley/thaw-preview/1"):
-    """What asking a frozen agent again would do."""
+    """What bringing a frozen agent back would do."""
 
     study: str
     agent: str
@@ -271,7 +271,7 @@ class ThawPreview(Message, tag="parley/thaw-preview/1"):
 
 
 def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
-    """Of a frozen agent that may be asked again."""
+    """The preview of bringing a frozen agent back."""
     study = trial.study
     if agent not in trial.frozen:
         raise InvalidInput(
@@ -297,7 +297,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
 
 
 class Pair(Message, tag="parley/frozen-pair/1"):
-    """An arm that is still a candidate of an undecided agent, and what the freeze leaves possible."""
+    """An open candidate of an undecided agent, and what is still possible after the freeze."""
 
     arm: str
     agent: str
@@ -328,7 +328,7 @@ class FreezePreview(Message, tag="parley/freeze-preview/1"):
 
 
 def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
-    """Termination and guarantee of the study, were this agent frozen now."""
+    """The preview of freezing an agent: whether the study would end, and with which guarantee."""
     study, problem = trial.study, trial.study.problem
     if agent not in problem.sites:
         raise InvalidInput("agent", found=repr(agent), allowed="an agent of the study that draws")
@@ -375,7 +375,7 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
 
 
 def _anew(trial: Trial) -> tuple[ReweighPreview | None, str | None]:
-    """The other way to continue, or why there is none."""
+    """The alternative of re-weighing, or the reason why there is none."""
     if trial.past is None:
         return None, None
     try:
@@ -389,11 +389,11 @@ def _finite(value: float) -> float | None:
 
 
 def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
-    """`(arm, agent)`: the narrowest radius that any interval at this delta can reach once `frozen` draw no more."""
+    """`(arm, agent)`: the smallest radius that an interval at this delta can reach without the `frozen` agents."""
     problem = trial.study.problem
     places = [problem.agents.index(name) for name in frozen]
     counts = trial.state.counts.astype(np.float64)
-    for name, report in trial.reports.items():  # of the phase in progress: they stay
+    for name, report in trial.reports.items():  # reports of the phase in progress stay
         counts[:, problem.agents.index(name)] += report.totals.everybody.counts
     shares = problem.squared_weights[places]  # (frozen, agent)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -409,7 +409,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 
 
 def _gaps(trial: Trial) -> FloatArray:
-    """Estimated distance of every arm to the boundary of its agent's top N among the candidates."""
+    """Estimated distance of every arm to its agent's top-N boundary among the candidates."""
     state, top = trial.state, trial.study.problem.top
     if not state.counts.any():
         return np.full(state.counts.shape, np.nan)
@@ -430,7 +430,7 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
 
 
 class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
-    """What closing a phase with the reports that are in would do."""
+    """What closing a phase early, with the reports received so far, would do."""
 
     study: str
     phase: Phase
@@ -444,7 +444,7 @@ class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
 
 
 def early_close_preview(trial: Trial) -> EarlyClosePreview:
-    """Of the phase in progress, were it closed now."""
+    """The preview of closing the current phase now."""
     study, planned = trial.study, trial.plan.array
     got = trial.totals.counts
     empty = (planned.sum(axis=1) > 0) & (got.sum(axis=1) == 0)

@@ -1,7 +1,6 @@
-"""Events go in, a new trial comes out; whatever a log says that was decided is decided again and compared.
+"""Apply events to a trial: every decision in a log is made again and compared with the recorded one.
 
-An event that is not legal raises (`state_machine.admit`), and since a trial is never changed in place, nothing happened
-then.
+An illegal event raises (`state_machine.admit`); a trial is never changed in place, so nothing has happened then.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from parley.protocol.messages import Decision, Plan, StudyMessage
 from parley.protocol.state_machine import Held, Stage, admit
 from parley.protocol.trial import Finding, Trial, make_plan
 
-PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
+PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is another plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
 RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
-RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # its digits may be rounded otherwise
+RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # may be rounded
 
 
 def create(study_id: str, study: StudyMessage) -> Trial:
-    """A new study with its first plan out."""
+    """A new study with its first plan."""
     policy = study.make_policy()
     study.problem.require_question()
     state = policy.start()
@@ -63,7 +62,7 @@ def create(study_id: str, study: StudyMessage) -> Trial:
 
 
 def apply(trial: Trial, event: Event) -> Trial:
-    """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
+    """The trial after an event; an illegal one raises. Recorded steps are repeated and compared."""
     after = admit(trial.before(event), event)
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report):
@@ -100,7 +99,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 
 def replay(events: Iterable[Event]) -> Trial:
-    """The trial that a log leads to, every decision taken again on the way.
+    """The trial that a log leads to, with every decision repeated on the way.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> trial = create("s", study)
@@ -124,11 +123,11 @@ def replay(events: Iterable[Event]) -> Trial:
     return trial
 
 
-# What was recorded against what its reports give: the same decision, and a plan that only rounding may change.
+# Recorded results against those that the reports give: equal decisions, and plans equal up to rounding.
 
 
 def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
-    """What the guardrails find, if it is what was recorded."""
+    """The guardrails' finding, after checking that it is the recorded one."""
     found = trial.finding
     if found is None or finding_event(trial, found) != event:
         words = f"{event.arm!r} {event.verdict}"
@@ -137,7 +136,7 @@ def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
 
 
 def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
-    """Raise unless a phase was closed without exactly those who were awaited."""
+    """Raise unless a phase was closed without exactly the agents that were awaited."""
     if without != trial.awaited:
         raise InvalidInput(
             "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
@@ -145,7 +144,7 @@ def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
 
 
 def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
-    """Raise unless a recorded step is the one that was taken again."""
+    """Raise unless the recorded step equals the repeated one."""
     phase = recorded.decision.phase
     for name in RECOMPUTED_BY_STEP:
         if getattr(recorded.decision, name) != getattr(mine.decision, name):
@@ -158,7 +157,7 @@ def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -
 
 
 def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
-    """Raise unless what a recorded question found in the past is what was found in it again."""
+    """Raise unless the recorded result of a new question equals the repeated one."""
     for name in (*RECOMPUTED_BY_ASKING, *(RECOMPUTED_BY_ALARM if isinstance(mine, ArmStopped) else ())):
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(
@@ -172,7 +171,7 @@ def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> No
 
 
 def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
-    """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
+    """Raise unless the recorded plan of the next phase is the policy's, or neither exists."""
     if (recorded is None) != (mine is None):
         raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
     if recorded is not None and mine is not None:
@@ -180,7 +179,7 @@ def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessa
 
 
 def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
-    """Raise unless a recorded plan is the policy's, up to rounding, and within the study's minimum cell."""
+    """Raise unless a recorded plan is the policy's up to rounding, and respects the minimum cell."""
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
@@ -197,7 +196,7 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
             found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
             allowed=f"0 or at least {least}, the study's minimum cell",
         )
-    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
+    # A cell raised to the minimum may have wanted a single draw, which rounding adds or removes.
     asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
     if not _same_numbers(asked, expected):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

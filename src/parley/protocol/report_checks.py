@@ -1,4 +1,4 @@
-"""What makes a report believable, alone and together with the others.
+"""What makes a report credible, by itself and together with the others.
 
 Alone: it follows the plan or says why not, and its sums are those of some rewards of the model, with noise in a private
 study (`check_report`).
@@ -47,18 +47,18 @@ REASONS: dict[str, str] = {
     "staff": "the site could not go on, for reasons of its own",
 }
 
-# Why a site may assign nobody more in a phase before all that was asked for came.
+# Reasons for a site to stop assigning people in a phase before its plan is full.
 CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word != "more-people"}
 
-# Beyond one assignment in twenty somebody should ask why; of one or two nobody can tell anything.
+# More than one void in twenty assignments should be questioned; one or two voids say nothing.
 MANY_VOIDS, FEW_VOIDS = 0.05, 3
 VOIDS = (
     "sites voided {0} of {1} assignments. Whoever voids an assignment knows the arm and gives the next person another "
     "one: ask the sites why"
 )
 
-MOST_RELEASES = 1_000  # of a person's cell: what they tell together would be told of nobody's privacy any more
-LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is right
+MOST_RELEASES = 1_000  # of a person's cell: with more, no privacy would be left
+LEVEL = 0.01  # probability of any warning in a whole study with a correct scale
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
@@ -82,7 +82,7 @@ REWARDS_SCATTER = "the rewards of {agent} scatter"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
 WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
-# Groups of cells that are looked at together: all, an agent's, one.
+# Groups of cells examined together: all, one agent's, a single one.
 SCATTERING = (
     (ALL_BY_ABOUT, (0, 1)),
     (REWARDS_BY_ABOUT, (0,)),
@@ -95,12 +95,12 @@ class Scatter(NamedTuple):
 
     draws: FloatArray
     degrees: FloatArray  # of freedom of the scatter
-    scatter: FloatArray  # every phase's around its own mean
+    scatter: FloatArray  # every phase's scatter around its own mean
     sums: FloatArray
     leans: FloatArray  # sum of `skew_product` over later phases: skewness / sqrt(2) times that of the squares
-    squares: FloatArray  # of the scores of the means in these products
-    turns: FloatArray  # of how many
-    excess: FloatArray  # sums of `shared_draws`: of counts of events
+    squares: FloatArray  # sums of squared scores of the means in these products
+    turns: FloatArray  # how many products were added
+    excess: FloatArray  # sums of `shared_draws`, for counts of events
     spread: FloatArray
 
 
@@ -113,8 +113,8 @@ def check_report(
 ) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
 
-    `flexible` are the study's settings where other counts may be reported with a reason, None where they may not.
-    `outcomes` are those beside the primary one: a report has the totals of each.
+    `flexible` are the study's settings if other counts may be reported with a reason, else None. `outcomes` are the
+    further ones: a report has the totals of each.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> from parley.rewards import Gaussian
@@ -167,8 +167,9 @@ def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequenc
 def check_between(
     report: Report, between: tuple[int, ...], most: int, noise: RewardModel, outcomes: Sequence[Outcome] = ()
 ) -> None:
-    """Raise `ImpossibleReport` unless the report tells of all who were assigned `between` phases for this one, and of
-    at most `most` who are assigned for the next.
+    """Raise `ImpossibleReport` unless the report covers everybody assigned `between` phases for this one.
+
+    It may name at most `most` people assigned for the next phase.
 
     >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
     >>> from parley.rewards import Gaussian
@@ -199,7 +200,7 @@ def check_between(
 
 
 def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noise: RewardModel) -> None:
-    """Raise unless the sums of every arm are those of some rewards of the model, with noise in a private study."""
+    """Raise unless the sums of every arm are possible under the model, with noise in a private study."""
     for arm, cell in enumerate(zip(totals.counts, totals.sums, totals.squares or totals.sums, strict=True)):
         if noise.rho is not None:
             assert noise.low is not None
@@ -214,7 +215,7 @@ def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noi
 
 
 def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySettings | None) -> None:
-    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may be others and say why.
+    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may differ and give a reason.
 
     >>> short = Report(study="s", phase=1, agent="x", plan="ab", counts=(16,), sums=(1.5,), squares=(1.25,))
     >>> _check_counts(short, (17,), None)
@@ -248,8 +249,9 @@ def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySetting
 
 
 def check_adjustment(report: Report, problem: Problem) -> None:
-    """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within what the study allows; and
-    where it counts people who were unmasked in a study that masks nobody.
+    """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within the study's limits.
+
+    Also if it counts unmasked people in a study that masks nobody.
     """
     if report.unmasked and not problem.kits:
         allowed = "nothing: the study has no kits, and its sites see every arm"
@@ -285,7 +287,7 @@ def check_adjustment(report: Report, problem: Problem) -> None:
 
 
 def _some(numbers: tuple[int, ...]) -> str:
-    """The first few of many.
+    """The first few of many numbers, as text.
 
     >>> _some((1, 2))
     '[1, 2]'
@@ -295,10 +297,10 @@ def _some(numbers: tuple[int, ...]) -> str:
 
 
 def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem | None = None) -> Scatter:
-    """The reports of a phase, `(arm, agent)`, each around its own means, added to what there was `before`.
+    """The scatter `before` with the reports of a phase `(arm, agent)` added, each around its own means.
 
-    Where sites learn how to adjust for a covariate, a phase's rewards are not compared with those of earlier ones: they
-    were adjusted otherwise.
+    If sites learn how to adjust for a covariate, phases are not compared with each other: each was adjusted
+    differently.
     """
     blank = Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
     past = before or blank
@@ -315,14 +317,14 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
 def added_scatters(
     problem: Problem, phase: Totals, outcomes: Sequence[Totals], before: Sequence[Scatter] = ()
 ) -> tuple[Scatter, ...]:
-    """The same of the primary outcome and of every further one, in this order."""
+    """The same for the primary outcome and every further one, in this order."""
     past: Sequence[Scatter | None] = before or [None] * (1 + len(outcomes))
     first = added_scatter(phase, past[0], problem)
     return first, *(added_scatter(totals, one) for totals, one in zip(outcomes, past[1:], strict=True))
 
 
 def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, ...]:
-    """What the data contradict, outcome by outcome: the guarantee of a guardrail is as good as its model."""
+    """Assumptions that the data contradict, for every outcome: a guardrail's guarantee is only as good as its model."""
     if not added:
         return ()
     further = [
@@ -334,9 +336,9 @@ def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, .
 
 
 def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | None = None) -> tuple[str, ...]:
-    """What the data contradict, in words: a stated or shared scale, rewards that are Gaussian, Poisson counts.
+    """Sentences about contradicted assumptions: a stated or shared scale, Gaussian rewards, Poisson counts.
 
-    `noise` is the model of an outcome, by default that of the primary one.
+    `noise` is the model of an outcome, by default of the primary one.
     """
     checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
     found = [warning for check in checks for warning in check(study, noise or study.problem.noise, added)]
@@ -345,7 +347,7 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
 
 
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Cells, or agents, that scatter otherwise than those with which they share an unknown scale."""
+    """Cells or agents that scatter differently from those with which they share an unknown scale."""
     shared = noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
@@ -362,7 +364,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
 
 
 def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Arms, or all rewards, whose means and scatters go together as those of skewed rewards do."""
+    """Arms, or all rewards, whose means and scatters are related as in skewed rewards."""
     if not noise.assumes_gaussian:
         return []
     found: list[str] = []
@@ -377,7 +379,7 @@ def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -
 
 
 def _against_counts(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Counts whose variance is above their mean, as where people differ in their rates."""
+    """Counts whose variance exceeds their mean, for example because people differ in their rates."""
     if not noise.variance_is_mean:
         return []
     line = math.log(added.scatter.size + len(study.agents) + 1) - math.log(LEVEL)
@@ -394,7 +396,7 @@ def _against_counts(study: StudyMessage, noise: RewardModel, added: Scatter) -> 
 
 
 def _against_scale(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """A scale that was stated, and is another."""
+    """A stated scale that the data contradict."""
     draws, degrees, scatter, *_ = added
     stated = noise.stated_variance
     if stated is None:
@@ -426,7 +428,7 @@ def _names(study: StudyMessage, at: tuple[int, ...]) -> dict[str, Any]:
 
 
 def too_many_voids(voided: int, kept: int) -> bool:
-    """Whether so many assignments were voided that concealment is in doubt.
+    """Whether so many assignments were voided that allocation concealment is in doubt.
 
     >>> too_many_voids(2, 3), too_many_voids(3, 50), too_many_voids(3, 57)
     (False, True, False)

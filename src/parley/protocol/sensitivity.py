@@ -1,4 +1,4 @@
-"""Whether the answers of a study would stand under other weights, by the same data.
+"""Whether a study's answers would stand under other weights, on the same data.
 
 Weights are a judgement, and readers may judge otherwise. So the recorded phases are folded under the weights of a path
 (`parley.weights.WeightPath`), as when a study is re-weighed. A bet of a phase is made from what was known before it,
@@ -34,7 +34,7 @@ WORDS = (
 
 
 class Robustness(StrEnum):
-    """What other weights leave of an answer, from the most to the least."""
+    """How robust an answer is to other weights, from most to least."""
 
     HOLDS = "holds"
     PROVEN = "proven"
@@ -44,7 +44,7 @@ class Robustness(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sensitivity:
-    """Of every agent's answer, or of its best estimate where it has none, by steps of the weights."""
+    """The robustness of every agent's answer, or of its best estimate if it has none, at steps of the weights."""
 
     path: WeightPath
     arms: BoolArray  # (arm, agent): the answer
@@ -52,18 +52,19 @@ class Sensitivity:
     standing: list[list[Robustness]]  # [step][agent]
 
     def range_of(self, agent: int) -> tuple[float, float] | None:
-        """From where to where the answer holds, for all readers at once; None where it does at no step."""
+        """The range of weights in which the answer holds for all readers at once; None if at no step."""
         steps = zip(self.path.values, self.standing, strict=True)
         values = [value for value, row in steps if row[agent] is Robustness.HOLDS]
-        # Where the path has a corner, at the stated weights, what holds on either side says nothing of it.
+        # If the path has a corner, at the stated weights, what holds on both sides says nothing about it.
         joined = self.path.straight or 0.0 in values
         return (values[0], values[-1]) if values and joined else None
 
 
 def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, prove: bool = True) -> Sensitivity:
-    """Fold the phases under every step of the path through the policy's weights; `arms (arm, agent)` are the answers.
+    """Replay the phases at every step of the path through the policy's weights; `arms (arm, agent)` are the answers.
 
-    An agent without an answer is asked for its best estimate. `prove` may be False where a study is too large to fold.
+    For an agent without an answer, its best estimate is examined. `prove` may be False if a study is too large to
+    replay.
 
     >>> from parley.policies import make_policy
     >>> problem = Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]])
@@ -85,9 +86,9 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
         same = (arms == ahead).all(axis=0)
         found = np.where(same, Robustness.LEADS, Robustness.OTHER)
         if np.allclose(path.at(value), policy.problem.weights, rtol=0, atol=1e-9):
-            found = np.where(answered, Robustness.PROVEN, found)  # by the study itself
+            found = np.where(answered, Robustness.PROVEN, found)  # proven by the study itself
         for share, word in zip(shares, (Robustness.PROVEN, Robustness.HOLDS), strict=True):
-            # What is not proven by itself does not hold for all.
+            # A step that is not proven by itself cannot hold for all.
             if prove and (share == 1.0 or (found == Robustness.PROVEN).any()):
                 found = np.where(_answered(policy, path.at(value), share, phases, arms), word, found)
         standing.append([Robustness(word) for word in found])
@@ -95,7 +96,7 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
 
 
 def foldable(policy: Policy) -> bool:
-    """Whether the policy's guarantee holds for other weights: for draws that it did not plan itself."""
+    """Whether the policy's guarantee holds for other weights, that is, for draws that it did not plan itself."""
     return "site_counts" in policy.supports and policy.problem.horizon is None
 
 
@@ -104,7 +105,7 @@ def _open(problem: Problem) -> BoolArray:
 
 
 def _best(past: Totals, weights: FloatArray, top: int, open_: BoolArray) -> BoolArray:
-    """`(arm, agent)`: the N best estimates of mixed means, among the arms that are open and drawn."""
+    """`(arm, agent)`: the N best estimates of mixed means, among arms that are open and drawn."""
     known = open_ & ((past.counts == 0) @ (weights > 0) == 0)
     order = np.argsort(-np.where(known, past.means @ weights, -np.inf), axis=0, kind="stable")
     return np.asarray(np.argsort(order, axis=0, kind="stable") < top)
@@ -113,7 +114,7 @@ def _best(past: Totals, weights: FloatArray, top: int, open_: BoolArray) -> Bool
 def _answered(
     policy: Policy, weights: FloatArray, share: float, phases: Sequence[Totals], arms: BoolArray
 ) -> BoolArray:
-    """`(agent,)`: whether it would have ended with these very arms, with a share of delta; each agent by itself."""
+    """`(agent,)`: whether a study with these weights and this share of delta would have ended with these arms."""
     problem = policy.problem
     unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}  # all draws are made
     asked = problem.with_(weights=weights, delta=problem.delta * share, answers="each", **unpriced)

@@ -72,29 +72,29 @@ from parley.text.translation import Translatable
 
 
 class Stage(StrEnum):
-    """Where a study is."""
+    """The stage of a study."""
 
-    RUNNING = "running"  # a plan is out, reports come in
+    RUNNING = "running"  # a plan is published, and reports arrive
     CLOSING = "closing"  # every awaited report is in; the policy's step is due
-    PAUSED = "paused"  # an administrator, a dispute or a failed step stopped it; no report is taken
-    STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or another question away
-    FINISHED = "finished"  # every agent that asks has its answer, or the budget came first
+    PAUSED = "paused"  # stopped by an administrator, a dispute or a failed step; takes no reports
+    STALLED = "stalled"  # all open questions are blocked; freezing leads here, thawing or another question leads out
+    FINISHED = "finished"  # every agent that asks has its answer, or the budget ran out first
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
 
-CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # who has an answer has it for good; who has none waits for a site, if any
-OVER = (*CONCLUDED, Stage.CANCELLED)  # no report is awaited any more
-# How a study ends for whoever has no answer, where it was stopped.
+CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # answers are final; an agent without one waits for a site, if for anything
+OVER = (*CONCLUDED, Stage.CANCELLED)  # no more reports are awaited
+# The status of agents without an answer in a study that was stopped.
 STOPPED = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}
 
 R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
 
 ANEW = ("reweighed", "arm-opened", "arm-withdrawn")
 
-# (where it is, what happens) -> where it may be then. Where two are possible, the content decides which.
+# (stage, event) -> possible next stages. If there are two, the content of the event decides.
 TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
-    (R, "report-amended"): frozenset({R, C}),  # C: one that was held is taken, and nobody else is awaited
+    (R, "report-amended"): frozenset({R, C}),  # C: a held report is accepted, and nobody else is awaited
     (R, "report-refused"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
@@ -117,18 +117,18 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (P, "cancelled"): frozenset({X}),
     (S, "agent-thawed"): frozenset({R, S}),
     (S, "reweighed"): frozenset({R, F}),
-    (S, "arm-opened"): frozenset({R, S, F}),  # S: what is open stays blocked
+    (S, "arm-opened"): frozenset({R, S, F}),  # S: all open questions stay blocked
     (S, "arm-withdrawn"): frozenset({R, S, F}),
     (S, "cancelled"): frozenset({X}),
     (S, "certified"): frozenset({S}),
     (F, "certified"): frozenset({F}),
     (X, "certified"): frozenset({X}),
-    # Another question; the recorded phases may answer it. A phase in progress goes on as it was asked.
+    # Another question, which the recorded phases may answer. A phase in progress goes on as planned.
     **{(stage, kind): frozenset({stage, F}) for kind in ANEW for stage in (R, C, P)},
-    # What guardrails find in reports, before the phase that they are of is decided.
+    # Guardrails' findings in reports, before their phase is decided.
     **{(stage, "arm-stopped"): frozenset({stage, F}) for stage in (R, C)},
     **{(stage, "guardrail-noted"): frozenset({stage}) for stage in (R, C)},
-    # Kept for the record wherever the study is; it changes nothing.
+    # Kept for the record at any stage; changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
     **{(stage, "signed"): frozenset({stage}) for stage in Stage},
@@ -137,7 +137,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
 
 
 def allowed(stage: Stage) -> list[str]:
-    """What can happen at a stage.
+    """The kinds of events possible at a stage.
 
     >>> "certified" in allowed(Stage.FINISHED), "paused" in allowed(Stage.FINISHED)
     (True, False)
@@ -146,7 +146,7 @@ def allowed(stage: Stage) -> list[str]:
 
 
 def illegal(stage: Stage, kind: str, words: str = "", reason: str = "illegal-move") -> IllegalMove:
-    """The refusal of a move, with what would have been possible."""
+    """The refusal of a move, listing what would have been possible."""
     why = f": {words}" if words else ""
     message = f"{kind} cannot happen while the study is {stage}{why} (can: {', '.join(allowed(stage))})"
     return IllegalMove(message, reason=reason, words=words)
@@ -176,7 +176,7 @@ def picture() -> str:
     return "\n".join(lines)
 
 
-# What `admit` has to know of a study.
+# What `admit` has to know about a study.
 
 
 class Held(NamedTuple):
@@ -187,27 +187,27 @@ class Held(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What an agent reported in a decided phase."""
+    """What counts of an agent's report in a decided phase."""
 
     plan: str  # digest of the phase's plan
-    draws: tuple[int, ...]  # that it asked for
-    counts: tuple[int, ...]  # that were decided on
-    digest: str  # of the last correction, else of the report that was decided on
+    draws: tuple[int, ...]  # that the plan asked for
+    counts: tuple[int, ...]  # that the decision used
+    digest: str  # of the latest correction, else of the report that the decision used
     between: tuple[int, ...] = ()  # as in `Place`
-    ahead: tuple[int, ...] = ()  # whom the report named: the next plan counted on them
+    ahead: tuple[int, ...] = ()  # people that the report named; the next plan counted on them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One agent's place in the phase in progress."""
+    """One agent's state in the phase in progress."""
 
     plan: str  # digest of the plan in force
-    draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
+    draws: tuple[int, ...] | None  # None if the phase asks nothing of the agent
     frozen: bool = False
     standing: Report | None = None  # the report that counts, if there is one
-    held: Held | None = None  # the one that waits for an administrator; of no account where one counts
-    refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
-    between: tuple[int, ...] = ()  # per arm: who was assigned before the phase, for it
+    held: Held | None = None  # the report that waits for an administrator; ignored if one counts
+    refused: frozenset[str] = field(default=frozenset(), compare=False)  # digests of refused reports
+    between: tuple[int, ...] = ()  # per arm: people assigned before the phase, for it
     most_ahead: int = 0  # how many may be assigned for the next one
 
     @property
@@ -217,28 +217,28 @@ class Place:
 
     @property
     def due(self) -> bool:
-        """Whether the phase asks for a report that is not in, frozen or not."""
+        """Whether the phase needs a report that is missing, whether the agent is frozen or not."""
         return self.draws is not None and self.standing is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """As much of a study as decides what may happen to it. `place` is that of the agent an event is about."""
+    """The part of a study that decides what may happen to it. `place` is that of the agent an event is about."""
 
     id: str
     study: StudyMessage
     stage: Stage
-    phase: int  # in progress; the last one once it is over
-    missing: int  # agents that the phase asks, who are not frozen and have not reported
-    closed_early: bool = False  # the phase takes no more reports: it is decided with those that are in
-    reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
+    phase: int  # the one in progress, or the last one
+    missing: int  # agents with work in the phase that are not frozen and have not reported
+    closed_early: bool = False  # the phase takes no more reports: it is decided with those received
+    reported: int = field(default=0, compare=False)  # number of reports received; only an early close needs it
     place: Place | None = None
-    counted: Counted | None = field(default=None, compare=False)  # only a correction asks
-    against: Past | None = field(default=None, compare=False)  # what reports are compared with; None: nothing
+    counted: Counted | None = field(default=None, compare=False)  # only a correction needs it
+    against: Past | None = field(default=None, compare=False)  # what reports are compared with, if anything
 
     @property
     def awaited(self) -> int:
-        """How many reports the phase still needs. It is never stored, so that it cannot differ from what it counts."""
+        """How many reports the phase still needs. Computed, never stored, so that it cannot be inconsistent."""
         return 0 if self.closed_early or self.stage in OVER else self.missing
 
 
@@ -246,7 +246,7 @@ class Situation:
 
 
 def agent_of(event: Event) -> str | None:
-    """Whose place an event is about, if it is about one.
+    """The agent whose place an event is about, if any.
 
     >>> agent_of(Paused(reason="holiday")) is None
     True
@@ -261,7 +261,7 @@ def agent_of(event: Event) -> str | None:
 
 
 def admit(here: Situation, event: Event) -> Situation:
-    """Where the study is after an event; one that may not happen raises. `place` is as it was before.
+    """The situation after an event; an event that is not allowed raises. `place` stays as it was before.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, missing=1)
@@ -296,34 +296,34 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _settled(replace(here, stage=Stage.RUNNING))
         case Cancelled():
             after = replace(here, stage=Stage.CANCELLED)
-        case _:  # quarantined, signed, certified: kept for the record; a second creation is in no row of the table
+        case _:  # quarantined, signed, certified: only recorded; a second creation is not in the table
             after = here
     require(here.stage, kind, after.stage)
     return after
 
 
 def _settled(here: Situation) -> Situation:
-    """Running or closing, whichever the reports say; a paused study stays paused."""
+    """Running or closing, depending on the reports; a paused study stays paused."""
     if here.stage is Stage.PAUSED:
         return here
     return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
 
 
 def _opened(here: Situation, plan: Plan) -> Situation:
-    """Running in the phase of a plan."""
+    """Running, in the phase of this plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
     return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, closed_early=False)
 
 
 def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
-    """A stalled study that goes on with a new plan; elsewhere the phase in progress goes on as it was asked."""
+    """A stalled study continues with a new plan; otherwise the phase in progress goes on as planned."""
     if here.stage is not Stage.STALLED:
         raise illegal(here.stage, kind, "a new plan while one is out")
     return _opened(here, plan)
 
 
 def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Situation:
-    """With one agent fewer to ask, or one more."""
+    """The situation with one agent fewer to ask, or one more."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
     if event.agent not in here.study.problem.sites or place is None or place.frozen is freezes:
         words = Translatable("{0!r} is no agent that could be frozen", event.agent)
@@ -332,12 +332,12 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
         return _settled(replace(here, missing=here.missing - place.awaited))
     if event.plan is not None:
         return _resumed_with(here, event.plan, kind)
-    # A phase that waits for nobody is about to be decided: it stays so, and the place opens with the next one.
+    # A phase that waits for nobody is about to be decided: it stays so, and the agent joins the next one.
     return replace(here, missing=here.missing + place.due, closed_early=here.closed_early or not here.awaited)
 
 
 def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, kind: str) -> Situation:
-    """With other weights or arms, where the policy's guarantee rests neither on its own plans nor on all its arms."""
+    """The situation with other weights or arms, if the policy's guarantee allows changes of both."""
     require(here.stage, kind)
     _require_phase(here, event.phase, kind)
     why = not_reweighable(here.study) if isinstance(event, Reweighed) else arms_fixed(here.study)
@@ -353,16 +353,14 @@ def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, ki
 
 
 def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
-    """An arm is opened that is not open, and withdrawn if it is. An answer's worth of arms stays: a study with no more
-    open arms than that is finished.
-    """
+    """Raise unless the arm can be opened (is closed) or withdrawn (is open), and enough arms for an answer stay."""
     if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
         closed = Translatable("{0!r} is no arm that could be opened", arm)
         raise illegal(here.stage, kind, closed if opens else Translatable("{0!r} is no open arm", arm), "not-found")
 
 
 def _check_early_close(here: Situation, phase: int, kind: str) -> None:
-    """A phase is closed with what is in where the policy's guarantee allows other counts, and if something is in."""
+    """Raise unless the phase may be closed early: the policy must allow other counts, and a report must be in."""
     require(here.stage, kind)
     _require_phase(here, phase, kind)
     if not here.study.flexible:
@@ -413,10 +411,10 @@ def _report_admitted(
 
 
 def _check_awaited(here: Situation, report: Report, kind: str) -> None:
-    """Refuse a report that is not awaited, for the reason that helps the agent most.
+    """Refuse a report that is not awaited, with the reason that helps the agent most.
 
-    The order matters: "wait, the study is paused" and "your phase is over" are told before anything about the place,
-    since an agent acts on them differently; "another report stands" comes before "you were refused".
+    The order matters: "wait, the study is paused" and "your phase is over" come before anything about the agent's
+    place, since an agent acts on them differently; "another report stands" comes before "you were refused".
     """
 
     def refused(reason: str, words: str) -> Exception:
@@ -447,7 +445,7 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
 
 
 def _implausible(here: Situation, report: Report) -> str | None:
-    """What a report holds that the stated model rules out, in words; None if nothing."""
+    """A sentence about what the stated model rules out in a report; None if nothing."""
     if here.against is None:
         return None
     study = here.study
@@ -458,7 +456,7 @@ def _implausible(here: Situation, report: Report) -> str | None:
 
 
 def _check_held(here: Situation, phase: int, kind: str, digest: str | None = None) -> None:
-    """Refuse to decide on a report that is not held in the phase in progress, or not any more."""
+    """Refuse to decide about a report that is not held in the phase in progress, or no longer held."""
     require(here.stage, kind)
     if phase != here.phase or not here.awaited or here.stage is Stage.CLOSING:
         raise illegal(here.stage, kind, f"phase {phase} waits for no agent any more", "phase-closed")
@@ -468,7 +466,7 @@ def _check_held(here: Situation, phase: int, kind: str, digest: str | None = Non
 
 
 def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
-    """Refuse to amend what is not in the phase in progress, or does not stand."""
+    """Refuse to amend a report that is not in the phase in progress, or does not count."""
     if (report.study, report.phase) != (here.id, here.phase):
         words = f"phase {report.phase} is not in progress: a decision made on a report is not unmade by another"
         raise illegal(here.stage, kind, words, "phase-closed")
@@ -481,7 +479,7 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
-    """Refuse to correct what was not decided on, what somebody else corrected meanwhile, and what cannot be true."""
+    """Refuse a correction of what was not decided on, of what has been corrected since, or to impossible numbers."""
     report, counted, problem = event.report, here.counted, here.study.problem
     if report.study != here.id:
         raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
@@ -514,7 +512,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
-    """Refuse a report on another plan than the one in force, and one that cannot be true."""
+    """Refuse a report that is on another plan than the current one, or impossible."""
     assert here.place is not None
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
@@ -528,9 +526,9 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """What a plan asks for once arms were withdrawn: of these, as much as was drawn until then, or nothing.
+    """A plan's draws once arms were withdrawn: for these, as many as were drawn until then, or none.
 
-    Of an arm that was opened again since, what was `taken` in the report's place will do too.
+    If an arm was opened again since, the counts `taken` from the report that it replaces are allowed too.
     """
     if report.reason or not (problem.dormant or taken) or len(report.counts) != len(draws):
         return draws

@@ -1,7 +1,7 @@
-"""A study in progress as a value: events go in, a new value comes out, and no clock, file or network is near.
+"""A study in progress as an immutable value: events go in, a new value comes out, without clock, file or network.
 
-The coordinator stores what a trial decides, an audit takes its log through it again (`replaying`), and the simulator's
-policies run in it unchanged. `asking_anew` puts another question to the phases that it has seen.
+The coordinator stores what a trial decides, an audit replays its log through it (`replaying`), and the simulator's
+policies run in it unchanged. `asking_anew` puts another question to its recorded phases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from parley.totals import Totals
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one step of the policy makes of a full phase."""
+    """The result of the policy's step on a complete phase."""
 
     state: State
     decision: Decision
@@ -45,36 +45,36 @@ class Step:
 
     @once
     def event(self) -> PhaseClosed:
-        """The step as the log keeps it; one, so that it is written out once."""
+        """The event that the log keeps; cached, so that it is encoded once."""
         return PhaseClosed(decision=self.decision, plan=self.plan)
 
 
 class Finding(NamedTuple):
-    """What a guardrail says of an arm."""
+    """A guardrail's finding about an arm."""
 
     guardrail: str
     arm: str
     verdict: str  # "stopped", "proposed" or "cleared"
-    agents: tuple[str, ...] = ()  # in whose own mix it is proven; nobody: harm in the mean of all
+    agents: tuple[str, ...] = ()  # in whose own mix it is proven; empty: harm in the mean of all mixes
 
     @property
     def reason(self) -> str:
-        """Of an alarm, in words that are stored."""
+        """The reason of an alarm, as it is stored."""
         whose = f"the mix of {', '.join(self.agents)}" if self.agents else "the mean of all mixes"
         return f"the guardrail {self.guardrail} raised an alarm, in {whose}"
 
 
 class Settled(NamedTuple):
-    """A decided phase: what it asked, and the digests of the reports that it was decided on."""
+    """A decided phase: its plan, and the digests of the reports that decided it."""
 
     plan: Plan
     reports: Mapping[str, str]
-    ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> whom its report named, if anybody
+    ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> people named for the next phase
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Everything that decides what may happen next.
+    """Everything that determines what may happen next in a study.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> from parley.protocol import create
@@ -88,47 +88,47 @@ class Trial:
     stage: Stage
     state: State  # the policy's, after the last closed phase
     plan: Plan  # of the phase in progress, or of the last one
-    reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> report, of the phase in progress
+    reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> its report in the phase in progress
     frozen: frozenset[str] = frozenset()
-    closed_early: bool = False  # the phase was closed with what is in: nobody is awaited any more
-    origin: StudyMessage | None = None  # the study as it was created, once another question was asked
-    leaves: frozenset[str] = frozenset()  # whose question rests since, while they are frozen
-    arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was, the last time
-    arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> since which phase it is
-    past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
-    settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases, where the past was read
-    corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # of them; nothing is decided by these
-    outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # as `past`, outcome by outcome
-    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None: not folded
-    verdicts: frozenset[Finding] = frozenset()  # what the log says of guardrails
+    closed_early: bool = False  # the phase was closed early: nobody is awaited any more
+    origin: StudyMessage | None = None  # the study as created, if another question was asked since
+    leaves: frozenset[str] = frozenset()  # frozen agents whose questions are dropped since then
+    arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was last opened
+    arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase since which it is withdrawn
+    past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None if not read
+    settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases, if the past was read
+    corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # they affect no decision
+    outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # like `past`, by outcome
+    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None if unknown
+    verdicts: frozenset[Finding] = frozenset()  # what the log says about guardrails
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
-    refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
-    latest: Totals | None = field(default=None, compare=False)  # (arm, agent): of the phase that was decided last
+    refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator refused
+    latest: Totals | None = field(default=None, compare=False)  # (arm, agent): totals of the last decided phase
     against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
 
     @property
     def phase(self) -> int:
-        """The number of the phase in progress, from 1; of the last one once it is over."""
+        """The number of the phase in progress, from 1; that of the last one once the study is over."""
         return self.plan.phase
 
     @once
     def policy(self) -> Policy:
-        """Drives the study, and knows who is frozen."""
+        """The policy of the study, which knows who is frozen."""
         return self.policy_without(self.frozen)
 
     @property
     def claim(self) -> StudyMessage:
-        """The study as it was created, with the delta that it states."""
+        """The study as created, with the delta that it states."""
         return self.origin or self.study
 
     @property
     def guarantee(self) -> str:
-        """What may be claimed of the answers, with that delta."""
+        """The guarantee of the answers, with that delta."""
         return guarantee_under(self.claim, self.study.weights, self.arms_opened, self.arms_withdrawn)
 
     @once
     def guardrails(self) -> tuple[Guardrail, ...]:
-        """Those of the study, for the weights in force: other ones may spend as little of every delta as of its own."""
+        """The study's guardrails for the current weights, which may spend the same share of every delta."""
         problem, origin = self.study.problem, self.claim
         share = 1.0
         if self.study.weights != origin.weights:
@@ -148,20 +148,20 @@ class Trial:
 
     @property
     def _guarding(self) -> list[int]:
-        """The places of the guardrails among the outcomes."""
+        """The indices of the guardrails among the outcomes."""
         return [place for place, outcome in enumerate(self.study.problem.outcomes) if outcome.guards]
 
     def _seen(self, phase: tuple[Totals, ...], number: int) -> tuple[Totals, ...]:
-        """Totals of a phase as guardrails see them: the phase in which an arm was withdrawn never counts for it.
+        """Totals of a phase as guardrails see them, without the arms withdrawn in that phase.
 
-        How often it was drawn then may depend on what was seen in the same phase.
+        How often such an arm was drawn may depend on what was seen in the same phase.
         """
         gone = np.isin(self.study.arms, [arm for arm, when in self.arms_withdrawn.items() if when == number])
         return tuple(totals.without(gone) for totals in phase) if gone.any() else phase
 
     @once
     def guarded_now(self) -> tuple[GuardState, ...]:
-        """The same with the reports of the phase in progress that are in."""
+        """The same, including the reports received so far in the phase in progress."""
         fresh = self._seen(self.outcome_totals, self.phase)
         each = zip(self.guardrails, self.guarded, self._guarding, strict=True)
         waiting = np.isin(self.study.agents, self.awaited)
@@ -169,9 +169,9 @@ class Trial:
 
     @once
     def finding(self) -> Finding | None:
-        """What the guardrails find in the reports that are in, and the log does not say yet: the next of it, if any.
+        """The next finding of the guardrails in the reports so far that the log does not have yet, if any.
 
-        Alarms come first. Where stops would leave fewer arms than an answer has, those with the least evidence are
+        Alarms come first. If stops would leave fewer arms than an answer names, those with the least evidence are
         proposed to an administrator instead, and before the others: the last stop may end the study.
         """
         if not self.study.outcomes or self.stage not in (Stage.RUNNING, Stage.CLOSING) or not self.reports:
@@ -195,7 +195,7 @@ class Trial:
         return next((one for one in found if one[:3] not in known), None)
 
     def _proposed(self, alarms: Mapping[Finding, float]) -> list[Finding]:
-        """Alarms as they are told: those that nothing follows from by itself are first."""
+        """Alarms in the order in which they are recorded: those without an automatic consequence first."""
         problem = self.study.problem
         stops = {one.arm: -math.inf for one in alarms if one.verdict == "stopped"}
         for one, evidence in alarms.items():
@@ -207,7 +207,7 @@ class Trial:
         return sorted(verdicts, key=lambda one: one.verdict == "stopped")
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
-        """The study's policy, were these agents frozen."""
+        """The study's policy if these agents were frozen."""
         idle = sorted(self.study.agents.index(name) for name in frozen)
         unasked = (place for place in idle if self.study.agents[place] in self.leaves)
         return replace(self.study.make_policy(), idle=tuple(idle), unasked=tuple(unasked))
@@ -219,12 +219,12 @@ class Trial:
 
     @once
     def _missing_agents(self) -> tuple[str, ...]:
-        """Asked for something, not frozen, not reported."""
+        """Agents with work in the phase that are not frozen and have not reported."""
         excused = self.frozen | self.reports.keys()
         return tuple(name for name in compress(self.study.agents, self.plan.asked) if name not in excused)
 
     def situation(self, agent: str | None = None) -> Situation:
-        """What `admit` needs to know; of one agent's place too, if an event is about one."""
+        """What `admit` needs to know, including one agent's place if an event is about it."""
         place = None
         if agent in self.study.agents:
             index = self.study.agents.index(agent)
@@ -252,7 +252,7 @@ class Trial:
         )
 
     def before(self, event: Event) -> Situation:
-        """What `admit` needs to know of an event."""
+        """What `admit` needs to know before an event."""
         here = self.situation(agent_of(event))
         return replace(here, counted=self._counted(event)) if isinstance(event, ReportCorrected) else here
 
@@ -273,17 +273,17 @@ class Trial:
         )
 
     def corrected(self, phase: int, agent: str) -> Report | None:
-        """The last correction of an agent's report of a decided phase, if there is one."""
+        """The latest correction of an agent's report in a decided phase, if any."""
         found = (one.report for one in reversed(self.corrections))
         return next((report for report in found if (report.phase, report.agent) == (phase, agent)), None)
 
     @property
     def ends(self) -> dict[str, OutcomeStatus]:
-        """How the study ended for every agent; `open` while it goes on."""
+        """How the study ended for every agent; `open` while it runs."""
         return dict(zip(self.study.agents, self.policy.ends(self.state, STOPPED.get(self.stage)), strict=True))
 
     def step(self) -> Step:
-        """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
+        """The policy's step on the reports received. Pure; the slow part of closing a phase."""
         if self.finding is not None:
             found = (
                 f"{self.finding.arm!r} {self.finding.verdict} by the guardrail {self.finding.guardrail!r}, not told yet"
@@ -316,13 +316,13 @@ class Trial:
 
     @property
     def ahead(self) -> IntArray | None:
-        """`(arm, agent)`: who is assigned for the next phase, by the reports of this one; None: nobody."""
+        """`(arm, agent)`: people assigned for the next phase, by this phase's reports; None if nobody."""
         nobody = (0,) * len(self.study.arms)
         columns = [getattr(self.reports.get(name), "ahead", ()) or nobody for name in self.study.agents]
         return np.array(columns, dtype=np.int64).T if any(map(any, columns)) else None
 
     def _missing(self) -> tuple[tuple[int, ...], ...]:
-        """`(arm, agent)`: people of whom no outcome will come; empty if nobody reports any."""
+        """`(arm, agent)`: people whose outcome will never come; empty if no agent reports any."""
         found = np.zeros((len(self.study.arms), len(self.study.agents)), dtype=np.int64)
         for name, report in self.reports.items():
             place = self.study.agents.index(name)
@@ -337,7 +337,7 @@ class Trial:
         return tuple(getattr(self.reports.get(agent), name, None) for agent in self.study.agents)
 
     def _asked(self, totals: Totals) -> tuple[tuple[int, ...], ...]:
-        """`(arm, agent)`: planned of those who reported; empty if all counts are the plan's."""
+        """`(arm, agent)`: draws planned for the agents that reported; empty if all counts are the plan's."""
         planned = self.plan.array * np.isin(self.study.agents, list(self.reports))
         return () if np.array_equal(planned, totals.counts) else as_rows(planned)
 
@@ -349,7 +349,7 @@ class Trial:
 
     @once
     def outcome_totals(self) -> tuple[Totals, ...]:
-        """`(arm, agent)` of each further outcome: the sum of the phase's reports."""
+        """`(arm, agent)` for each further outcome: the sum of the phase's reports."""
         found = []
         for place in range(len(self.study.outcomes)):
             columns = [
@@ -359,7 +359,7 @@ class Trial:
         return tuple(found)
 
     def close(self, step: Step) -> Trial:
-        """The trial after a step that was taken from it."""
+        """The trial after the given step."""
         after = admit(self.situation(), step.event)
         past = None if self.past is None else (*self.past, self.totals)
         mine = Settled(
@@ -368,8 +368,8 @@ class Trial:
             ahead={name: report.ahead for name, report in self.reports.items() if report.ahead},
         )
         settled = () if past is None else (*self.settled, mine)
-        # As whoever reads both states finds it, to the last bit. With a covariate, whose slope may be another in every
-        # phase, nothing is held against the past, and a state's squares are not those of all draws.
+        # As a reader of both states computes it, to the last bit. With a covariate, whose slope may differ in every
+        # phase, reports are not compared with the past, and a state's squares are not those of all draws.
         adjusted = self.study.problem.adjustment is not None
         latest = None if adjusted else step.state.totals - self.state.totals
         closed = replace(
@@ -385,7 +385,7 @@ class Trial:
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
-        """In the phase of a new plan."""
+        """The trial in the phase of a new plan."""
         model, latest = self.study.problem.noise, self.latest
         against = None if latest is None else model.past(self.state.totals, latest, plan.phase - 1)
         return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)
@@ -395,16 +395,16 @@ class Trial:
 
 
 def as_rows(array: IntArray) -> Rows:
-    """A matrix as messages hold it."""
+    """A matrix as nested tuples for messages."""
     return tuple(map(tuple, array.tolist()))
 
 
 def make_plan(
     policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
 ) -> Plan:
-    """The policy's plan, without what it asks of frozen agents; `ahead (arm, agent)` is who is assigned for it.
+    """The policy's plan without the draws of frozen agents; `ahead (arm, agent)` are people assigned for it already.
 
-    An agent of whom the phase asks nothing does not report, and so not of those whom it assigned for it either.
+    An agent without draws in the phase does not report, so people it assigned ahead are not reported either.
     """
     quotas = policy.plan(state, ahead).copy()
     for name in frozen:
@@ -424,7 +424,7 @@ def make_plan(
 def next_plan(
     policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
 ) -> Plan | None:
-    """The same, or None if there is no next phase: all is answered, or those who could be asked are frozen."""
+    """The same, or None if there is no next phase: all questions are answered, or nobody who could draw is left."""
     if state.finished:
         return None
     plan = make_plan(policy, state, study, phase, frozen, ahead)
@@ -432,7 +432,7 @@ def next_plan(
 
 
 def _require_countable(state: State, quotas: IntArray) -> None:
-    """Raise if the draws of the study would sum to more than a log can hold (and any study can make)."""
+    """Raise if the study's draws would sum to more than a log can hold."""
     total = float(state.counts.sum(dtype=np.float64) + quotas.sum(dtype=np.float64))
     if total > LARGEST_INTEGER or (quotas < 0).any():
         raise InvalidInput(

@@ -1,9 +1,9 @@
-"""Believe nothing: check a log's chain, take every decision again, and compare with what was recorded.
+"""Verify a log: check its hash chain, repeat every decision, and compare with the record.
 
-Needs the records and nothing else, so a log exported from one machine is verified on another.
+Needs only the records, so a log exported from one machine can be verified on another.
 
-Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do, and time stamps.
-Receipts also show that what was logged for an agent is what it sent.
+A chain alone cannot show that its end was cut off; the receipts that agents keep can, and so can time stamps. Receipts
+also show that what was logged for an agent is what it sent.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from parley.protocol.trial import Trial
 
 
 class Stamp(Message, tag="parley/stamp/1"):
-    """What a time stamp authority answered about the head of a log. It stands beside the log, or with somebody else."""
+    """A time stamp authority's answer about the head of a log. It is stored beside the log, or by somebody else."""
 
     study: str
-    sequence: Count  # of the record that is stamped, and with it all before
+    sequence: Count  # of the stamped record, which covers all before it
     head: Digest
     authority: str  # the host that was asked
     response: Annotated[str, Meta(max_length=100_000)]  # RFC 3161, DER in base64
 
 
-Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # that the chain went through a (sequence, head)
+Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # proof that the chain went through a (sequence, head)
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:
-    """The records as they come, each checked against the one before; the first flaw raises `BrokenChain`."""
+    """The records one by one, each checked against the one before; the first flaw raises `BrokenChain`."""
     sequence, head, stream = 0, GENESIS, None
     for record in records:
         stream = record.stream if stream is None else stream
@@ -61,7 +61,7 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
-    """Raise `BrokenChain` if a receipt or a stamp names a record the log does not have, or one with another report.
+    """Raise `BrokenChain` if a receipt or stamp names a record that the log does not have, or another report.
 
     `given` has the receipts that the log itself gives for its reports, by their sequence. A stamp or a bare (sequence,
     head) only shows that the chain went through there; a receipt shows that the agent's own report is what was logged.
@@ -83,7 +83,7 @@ def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], recei
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """A report that an administrator put in the place of the one an agent sent, or corrected after the decision."""
+    """A report that an administrator put in place of an agent's, or corrected after the decision."""
 
     phase: int
     agent: str
@@ -94,18 +94,18 @@ class Amendment:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """Who signed, when, and what that says."""
+    """Who signed, when, and what the signature means."""
 
     principal: str  # whose token was entered again, or who signed in again
     name: str  # as it was typed
     meaning: str
     at: str
     actor: str  # of the record: the principal
-    sequence: int | None  # of the record, which signs all those before it; None for those who may not see the data
+    sequence: int | None  # of the record, which signs all before it; None for those who may not see the data
 
     @classmethod
     def of(cls, record: Record) -> Signature:
-        """From the record of a `signed`."""
+        """The signature in the record of a `signed` event."""
         event = events.Signed.from_json(record.payload)
         typed = {"name": event.name, "meaning": event.meaning}
         return cls(principal=event.principal, **typed, at=record.at, actor=record.actor, sequence=record.sequence)
@@ -113,44 +113,44 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """Who saw results while the study went on."""
+    """Who saw results while the study was running."""
 
     actor: str
     phase: int
-    operation: str  # of the API, by which they were seen first
+    operation: str  # the API operation by which they were first seen
     at: str
     sequence: int  # of the record that says so
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What a check found; `problem` is None when all is well."""
+    """The result of a verification; `problem` is None if all is well."""
 
     study: str
     records: int
     head: str
-    phases: int  # decisions taken again
+    phases: int  # decisions repeated
     stage: str
-    exact: bool  # every state agreed to the last bit; another machine's rounding may differ in the last digits
+    exact: bool  # every state agreed to the last bit; another machine may round the last digits differently
     certificate: str | None  # its digest
     receipts: int  # receipts that were found in the log
-    amended: tuple[Amendment, ...]  # of the agents that hold the receipts, in the order of the log
+    amended: tuple[Amendment, ...]  # reports of the agents that hold the receipts, in the order of the log
     problem: str | None
-    trial: Trial | None  # where the log leads
-    corrected: tuple[Amendment, ...] = ()  # reports that were corrected after their phase was decided
-    warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
+    trial: Trial | None  # the trial that the log leads to
+    corrected: tuple[Amendment, ...] = ()  # reports corrected after their phase was decided
+    warnings: tuple[str, ...] = ()  # assumptions of the study that the data contradict
     signatures: tuple[Signature, ...] = ()
-    stamps: tuple[Stamp, ...] = ()  # that were compared; who signed them is not checked here
-    doubted: tuple[Stamp, ...] = ()  # that were not believed, and count for nothing
-    reads: tuple[Read, ...] = ()  # of results, while the study went on
+    stamps: tuple[Stamp, ...] = ()  # stamps that were compared; their signatures are not checked here
+    doubted: tuple[Stamp, ...] = ()  # stamps that were not accepted, and were ignored
+    reads: tuple[Read, ...] = ()  # reads of results while the study was running
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no problem was found."""
         return self.problem is None
 
 
-# A log may have been written by anybody. What makes our own code fail is no study that our code ran.
+# Anybody may have written a log. One that makes our own code fail is not of a study that our code ran.
 UNREPLAYABLE = (ParleyError, ArithmeticError, LookupError, TypeError, ValueError)
 Observer: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
@@ -161,11 +161,11 @@ def verify_log(
     observe: Observer | None = None,
     believed: Callable[[Stamp], bool] = lambda _: True,
 ) -> Verification:
-    """Check a study's whole log, and that every receipt is in it with the report it was given for.
+    """Verify a study's whole log, and that every receipt is in it with the report it was issued for.
 
-    For a time stamp, and for a bare (sequence, head), it checks that the log has that record. All are looked at after
-    the records: `read_log` may still be adding stamps. `observe` is called with every record that was found right, its
-    event, and the trial before (None at first) and after it. Stamps that are not `believed` count for nothing.
+    For a time stamp or a bare (sequence, head), it checks that the log has that record. Proofs are checked after the
+    records: `read_log` may still be adding stamps. `observe` is called with every verified record, its event, and the
+    trial before (None at first) and after it. Stamps that are not `believed` are ignored.
     """
     build_structs()
     seen = _Seen(observe)
@@ -182,7 +182,7 @@ def verify_log(
         none = {id(one) for one in doubted}
         receipts = [one for one in receipts if id(one) not in none]
         check_receipts(seen.heads, seen.given, receipts)
-    except CoordinatorError:  # the log did not come: that says nothing about it
+    except CoordinatorError:  # the log did not arrive: that says nothing about it
         raise
     except ParleyError as error:
         problem = str(error)
@@ -218,18 +218,18 @@ class _Seen:
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
-        self.scatter: tuple[Scatter, ...] = ()  # of the primary outcome, then of every further one
+        self.scatter: tuple[Scatter, ...] = ()  # of the primary outcome, then of each further one
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
         self.corrections: list[Amendment] = []
         self.signatures: list[Signature] = []
         self.reads: list[Read] = []
-        self.released = 1  # the most releases that a quarantined report of a private study tells
-        self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
+        self.released = 1  # the most releases in a quarantined report of a private study
+        self.sent: set[str] = set()  # digests of reports that were quarantined as sent
 
     def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
-        """The amendments of agents that hold these receipts, also if nothing else of theirs was taken."""
+        """The amendments to agents that hold these receipts, even if nothing else of theirs was accepted."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 
@@ -255,7 +255,7 @@ class _Seen:
                 if isinstance(event, events.Certified):
                     self._check_certificate(event, before, made=made is not None)
                 if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
-                    self.certificate = None  # a blocked study goes on, or reads otherwise: another one follows
+                    self.certificate = None  # another certificate follows if a blocked study goes on
         except UNREPLAYABLE as error:
             raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
         self.heads[record.sequence] = record.hash
@@ -275,7 +275,7 @@ class _Seen:
             self.observe(record, event, before, self.trial)
 
     def _note_report(self, record: Record, event: Event) -> None:
-        """What a receipt is compared with. A report that was held and is taken as it was sent is no amendment."""
+        """Note what a receipt is compared with. Accepting a held report as sent is not an amendment."""
         if isinstance(event, events.ReportAccepted | events.ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
         if isinstance(event, events.ReportQuarantined):
@@ -287,7 +287,7 @@ class _Seen:
             self.amendments.append(_amendment(record, event))
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
-        """What the phases that were decided say against what the study assumes."""
+        """Assumptions of the study that the decided phases contradict."""
         return data_warnings(trial.study, self.scatter)
 
     def _check_certificate(self, event: events.Certified, trial: Trial, *, made: bool) -> None:
@@ -301,9 +301,9 @@ class _Seen:
         self.certificate = event.certificate.digest
 
     def _made_again(self, record: Record) -> events.Certified | None:
-        """The certificate that the log gives again, if it is the recorded one to the last bit: that is not read then.
+        """The certificate made again from the log, if it equals the recorded one, which then need not be parsed.
 
-        Another machine may round otherwise; then the recorded one is read, and compared number by number.
+        Another machine may round differently; then the recorded one is parsed, and compared number by number.
         """
         if record.kind != CERTIFIED or not isinstance(record.payload, Unread) or self.trial is None:
             return None
@@ -329,9 +329,9 @@ class _Seen:
 
 
 def _read(record: Record, *, first: bool) -> Event:
-    """The event of a record, which writes the same payload; what both say of who signed is the same.
+    """The event of a record, after checking that it encodes to the same payload and names the same signer.
 
-    A study that is larger than one may be is refused before anything is made of it.
+    A study beyond the size limits is refused before anything is built from it.
     """
     if first:
         _require_live_size(record.payload_text)
@@ -344,7 +344,7 @@ def _read(record: Record, *, first: bool) -> Event:
 
 
 class _Size(msgspec.Struct):
-    """What the first record says of the size of its study; all else is passed over."""
+    """The size of a study in the first record; everything else is skipped."""
 
     class Study(msgspec.Struct):
         arms: list[msgspec.Raw]
@@ -354,13 +354,13 @@ class _Size(msgspec.Struct):
 
 
 def _require_live_size(payload: str) -> None:
-    with suppress(msgspec.MsgspecError, UnicodeError):  # whoever reads all of it says what is wrong
+    with suppress(msgspec.MsgspecError, UnicodeError):  # reading all of it reports the error
         study = msgspec.json.decode(payload, type=_Size).study
         require_live_size(len(study.arms), len(study.agents))
 
 
 def _decoded(record: Record) -> Event | None:
-    """The event of a large payload without its document, which would be as large: only if it writes that very text."""
+    """The event of a large payload without its parsed document, if it encodes to the same text; otherwise None."""
     if not isinstance(record.payload, Unread) or record.kind not in EVENTS or "\\u0000" in record.payload_text:
         return None
     try:
@@ -381,11 +381,11 @@ def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrec
 
 
 CERTIFIED = "certified"
-LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cells has about half of it
+LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cells takes about half of it
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of what comes in parts, cut off where one is longer than any record: the rest of it is never read."""
+    """Split parts into lines; a line longer than any record is cut off, and its rest is never read."""
     kept = bytearray()
     for part in parts:
         *whole, rest = part.split(b"\n")
@@ -407,13 +407,13 @@ def _taken(kept: bytearray) -> bytes:
 
 
 def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
-    """The records of an exported log, one JSON object a line; its time stamps are added to `proofs`, if given.
+    """The records of an exported log, one JSON object per line; time stamps are added to `proofs`, if given.
 
-    Blank lines are skipped. A line that is longer than any record is refused before it is read.
+    Blank lines are skipped. A line longer than any record is refused before it is read.
     """
     number = 0
     for line in lines:
-        # `enumerate` would keep the line, which may have 60 MB, while its record is looked at.
+        # `enumerate` would hold on to the line, which may have 60 MB, while its record is processed.
         number += 1
         if len(line) > LARGEST_RECORD:
             most = f"{LARGEST_RECORD // 2**20} MB"
@@ -433,7 +433,7 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
                     continue
                 record = Record.from_json(document)
                 text = line if isinstance(line, str) else line.decode()
-                if record.text != text.strip():  # spaces are nobody's business; what another reader reads otherwise is
+                if record.text != text.strip():  # spaces do not matter; everything else must be canonical
                     _require_keys_once(text)
             except InvalidInput as error:
                 raise BrokenChain(f"line {number} is no record: {error}") from None
@@ -441,9 +441,9 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
 
 
 def _unread(line: str | bytes) -> Record | None:
-    """The record of a long line with its payload as text, if it stands in the line as a record is written.
+    """The record of a long line with its payload as text, if the line is written as records are.
 
-    Its hash is of that text, and `verify_log` wants the text that its event writes: nothing goes unchecked.
+    Its hash covers that text, and `verify_log` compares the text that its event encodes to: nothing goes unchecked.
     """
     try:
         parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
@@ -453,7 +453,7 @@ def _unread(line: str | bytes) -> Record | None:
         text = line.encode() if isinstance(line, str) else line
         whole = memoryview(text.strip())
     except (ParleyError, msgspec.MsgspecError, LookupError, ValueError, RecursionError):
-        return None  # whoever reads all of it says what is wrong
+        return None  # reading all of it reports the error
     within = whole[: len(front)] == front and whole[-len(back) :] == back
     if not within or len(whole) != len(front) + len(raw) + len(back):
         return None
@@ -461,7 +461,7 @@ def _unread(line: str | bytes) -> Record | None:
 
 
 def _version_in(payload: str) -> str | None:
-    """Which Parley a certificate says it is of, without reading the rest of it; None if it does not say."""
+    """The Parley version in a certificate, without parsing the rest; None if it has none."""
     try:
         raw = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])["certificate"]
         version = read_json(bytes(msgspec.json.decode(raw, type=dict[str, msgspec.Raw])["version"]))
@@ -471,7 +471,7 @@ def _version_in(payload: str) -> str | None:
 
 
 def _require_keys_once(text: str) -> None:
-    """Raise if an object has a key twice: readers differ in which of the two they take, and the hash covers one."""
+    """Raise if an object has a key twice: readers differ in which of the two they use, but the hash covers both."""
 
     def once(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()

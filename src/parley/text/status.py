@@ -15,7 +15,7 @@ class OutcomeStatus(StrEnum):
     UNASKED = "unasked"  # it asks no question and is only drawn
     DECIDED = "decided"  # its N best arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
-    LEFT = "left"  # the agent is gone, and the others' questions were re-weighted without it
+    LEFT = "left"  # the agent is gone, and the others' questions were re-weighed without it
     EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, ran out first
     BLOCKED = "blocked"  # nobody is left who could make the missing draws
     CANCELLED = "cancelled"  # an administrator stopped the study first
