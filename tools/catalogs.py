@@ -18,12 +18,14 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
-from parley.dashboard.render import SPOKEN
+from parley.coordinator.problems import PROBLEMS
+from parley.dashboard.render import SPOKEN, TOO_LARGE, WORDS
 from parley.policies.base import CLAIM, NO_GUARANTEE
 from parley.protocol import EVENTS
+from parley.protocol.acts import ACTS
 from parley.protocol.certificate import ADJUSTED, REMAIN, WITHDRAWN
 from parley.protocol.lost_sites import ASKED_ANEW
-from parley.protocol.report_checks import CLOSING_REASONS, OVERDISPERSED, SKEWED, UNEQUAL, VOIDS, WARNED
+from parley.protocol.report_checks import CLOSING_REASONS, OVERDISPERSED, REASONS, SKEWED, UNEQUAL, VOIDS, WARNED
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
 from parley.text.translation import AUDIENCES, FOLDER, phrases
@@ -35,7 +37,9 @@ SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
 TEMPLATES = (".html", ".md")
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
 # What an audience does not call so: it has words of its own for every message with one of these.
-RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent|mixed means?|bets?"
+RESEARCHERS = (
+    r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|(?<!money )spent|mixed means?|bets?"
+)
 NOT_SAID = {
     "trial": re.compile(rf"\b({RESEARCHERS})\b", re.IGNORECASE),
     "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),
@@ -64,6 +68,10 @@ REGISTRIES = {
     "protocol/lost_sites.py": [ASKED_ANEW],
     "protocol/report_checks.py": [*WARNED, VOIDS, UNEQUAL, SKEWED, OVERDISPERSED],
     "site/pages.py": list(CLOSING_REASONS.values()),
+    "dashboard/pages/administration.py": list(REASONS.values()),
+    "dashboard/render.py": [*map(str, WORDS), TOO_LARGE],
+    "coordinator/problems.py": [kind.title for kind in PROBLEMS.values()],
+    "protocol/acts.py": [text for act in ACTS.values() for text in (act.button, act.heading)],
 }
 
 

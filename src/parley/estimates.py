@@ -15,6 +15,7 @@ from scipy.special import chdtrc, ndtri
 from parley.problem import Problem
 from parley.rewards.intervals import ContrastSummary, Interval, stack_phases
 from parley.system.once import once
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
@@ -84,11 +85,18 @@ class Change:
     @property
     def words(self) -> str:
         """The finding as a sentence, with what it does not say."""
-        pair, no_part = f"{self.arm} and {self.other} for {self.agent}", "Cochran's Q; no part of the guarantee"
+        values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
-            return f"No sign that differences change between phases: least for {pair}, p = {self.p:.2g} ({no_part})."
-        changes = f"The difference of {pair} seems to change between phases, p = {self.p:.2g} ({no_part})"
-        return f"{changes}. Its interval assumes that it does not."
+            return Translatable(
+                "No sign that differences change between phases: least for {arm} and {other} for {agent}, p = {p:.2g} "
+                "(Cochran's Q; no part of the guarantee).",
+                **values,
+            )
+        return Translatable(
+            "The difference of {arm} and {other} for {agent} seems to change between phases, p = {p:.2g} "
+            "(Cochran's Q; no part of the guarantee). Its interval assumes that it does not.",
+            **values,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse
 
-from parley.text.translation import joined
+from parley.text.translation import Translatable, joined
 from parley.web.guard import problem
 
 
@@ -91,7 +91,7 @@ class Refusal(Exception):
     @property
     def sentence(self) -> str:
         """What happened, and why."""
-        return joined(": ", [self.kind.title, self.detail])
+        return joined(": ", [Translatable(self.kind.title), self.detail])
 
     def document(self) -> dict[str, Any]:
         """The problem document.

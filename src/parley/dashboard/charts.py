@@ -25,6 +25,7 @@ from parley.experiments.report_kit.svg import (
 )
 from parley.text.formatting import number, real
 from parley.text.status import ArmStatus
+from parley.text.translation import gettext
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
@@ -110,7 +111,9 @@ def timeline_chart(
     labels = [(name, arms[place].dropped_in, order, every[place]) for order, (place, name) in enumerate(distinguished)]
     drawn.append(_labels(labels, y, right, bottom))
     if quiet:
-        drawn.append(text(WIDTH - 4, height - 4, f"and {number(len(quiet))} more, in grey", "soft", "end"))
+        drawn.append(
+            text(WIDTH - 4, height - 4, gettext("and %(count)s more, in grey", count=number(len(quiet))), "soft", "end")
+        )
     return svg(WIDTH, height, label, *drawn)
 
 
@@ -118,7 +121,7 @@ def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> 
     step, last = -(-phases // 12), first + phases - 1
     shown = [phase for phase in range(first, last + 1) if phase == last or (last - phase) % step == 0]
     labels = Markup("").join(text(x(phase), bottom + 18, number(phase), "soft", "middle") for phase in shown)
-    return labels + text((x.start + x.end) / 2, height - 4, "phase", "soft", "middle")
+    return labels + text((x.start + x.end) / 2, height - 4, gettext("phase"), "soft", "middle")
 
 
 def _timeline(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:
@@ -168,10 +171,15 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
     for order, place in enumerate(loud):
         drawn.append(_evidence(arms[place], order, x, limit, top + row * order, row))
     drawn.append(line(x(limit), top - 10, x(limit), top + row * len(loud), "limit"))
-    drawn.append(text(x(limit), top - 15, f"out at {real(limit, 2)}", "ink", "middle"))
+    drawn.append(text(x(limit), top - 15, gettext("out at %(limit)s", limit=real(limit, 2)), "ink", "middle"))
     if len(arms) > len(loud):
         drawn.append(
-            text(left, height - 6, f"and {number(len(arms) - len(loud))} more, among the numbers below", "soft")
+            text(
+                left,
+                height - 6,
+                gettext("and %(count)s more, among the numbers below", count=number(len(arms) - len(loud))),
+                "soft",
+            )
         )
     return svg(WIDTH, height, label, *drawn)
 
@@ -179,11 +187,12 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 def _state(arm: Arm) -> str:
     """What stands beside the bar; evidence that is not above 0 is none."""
     if arm.chosen or arm.dropped_in:
-        return "chosen ★" if arm.chosen else f"{arm.status} in {arm.dropped_in}"
+        word = gettext(arm.status)
+        return f"{word} ★" if arm.chosen else gettext("%(status)s in %(phase)s", status=word, phase=arm.dropped_in)
     if arm.status is ArmStatus.CLOSED:
-        return str(arm.status)
+        return gettext(arm.status)
     score = arm.scores[-1]
-    return "none" if score is not None and score < 0.005 else real(score, 2)
+    return gettext("none") if score is not None and score < 0.005 else real(score, 2)
 
 
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:

@@ -11,14 +11,20 @@ from markupsafe import Markup
 
 from parley.experiments.report_kit.forest import Harm, forest_chart, margin_bar
 from parley.experiments.report_kit.tables import Table
-from parley.text.formatting import DASH, csv_text, estimate_text, number, unit_of
+from parley.text.formatting import DASH, csv_text, estimate_text, number, short, unit_of
 from parley.text.status import OutcomeStatus
-from parley.text.translation import gettext
+from parley.text.translation import Translatable, gettext, translated
 
 Found = Mapping[str, Any]
 # What a guardrail says of an arm, or of an arm in one agent's mix -> the sign beside the word, never colour alone.
 SIGNS = {"stopped": "■", "proposed": "▲", "alarm": "▲", "cleared": "✓", "not cleared yet": "●"}
-SPOKEN = {"proposed": "stop proposed", "alarm": "harm proven"}
+WORDS = {
+    "stopped": Translatable("stopped"),
+    "proposed": Translatable("stop proposed"),
+    "alarm": Translatable("harm proven"),
+    "cleared": Translatable("cleared"),
+    "not cleared yet": Translatable("not cleared yet"),
+}
 ENDS = ("estimate", "low", "high")
 HEAD = (
     "outcome", "role", "better", "margin", "limit", "delta", "level", "agent", "arm", "status", "in_mix", "count",
@@ -37,7 +43,7 @@ class GuardedCell:
     @property
     def words(self) -> str:
         """The status as it is read."""
-        return SPOKEN.get(self.status, self.status)
+        return translated(WORDS[self.status])
 
     @property
     def sign(self) -> str:
@@ -51,15 +57,20 @@ def harm_of(one: Found) -> Harm | None:
         return None
     above = one["better"] == "lower"
     if one["limit"] is not None:
-        return Harm(bound=one["limit"], above=above, words=f"beyond the limit, {_amount(one, one['limit'], 'mean')}")
+        return Harm(
+            bound=one["limit"],
+            above=above,
+            words=gettext("beyond the limit, %(limit)s", limit=_amount(one, one["limit"], "mean")),
+        )
     bound = one["margin"] if above else -one["margin"]
-    return Harm(bound=bound, above=above, words=f"worse by more than {_amount(one, one['margin'], 'to_control')}")
+    words = gettext("worse by more than %(margin)s", margin=_amount(one, one["margin"], "to_control"))
+    return Harm(bound=bound, above=above, words=words)
 
 
 def _amount(one: Found, value: float, kind: str) -> str:
     """A margin or a limit, in the unit of the outcome."""
     unit = unit_of(kind, rates=one["rates"])
-    return f"{100 * value:g} {unit}" if unit else f"{value:g}"
+    return f"{short(100 * value)} {unit}" if unit else short(value)
 
 
 def _kind(one: Found) -> str:
@@ -117,7 +128,7 @@ def _standing(row: Found) -> dict[str, Any]:
         "arm": row["arm"],
         "status": status,
         "sign": SIGNS[status],
-        "words": SPOKEN.get(status, status),
+        "words": translated(WORDS[status]),
         "mixes": list(row["agents"]) if status in ("stopped", "proposed") else [],
     }
 
@@ -180,7 +191,7 @@ def _arm_status(arm: Found, one: Found, gone: set[str]) -> str:
     if arm["arm"] not in {row["arm"] for row in one["arms"]}:
         return ""
     status = "stopped" if arm["arm"] in gone else arm["status"]
-    return SPOKEN.get(status, status)
+    return translated(WORDS[status])
 
 
 def _beside(arm: Found, one: Found, gone: set[str]) -> str:
@@ -189,16 +200,21 @@ def _beside(arm: Found, one: Found, gone: set[str]) -> str:
 
 
 def _label(one: Found, agent: Found, to: str | None) -> str:
-    what = "Means" if to is None else f"Differences to {to}"
-    return f"{what} of {one['name']}, {agent['agent']}, with the intervals that hold together; numbers are below"
+    what = gettext("Means") if to is None else gettext("Differences to %(arm)s", arm=to)
+    return gettext(
+        "%(what)s of %(outcome)s, %(agent)s, with the intervals that hold together; numbers are below",
+        what=what,
+        outcome=one["name"],
+        agent=agent["agent"],
+    )
 
 
 def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
     """The numbers of an outcome, a table an agent."""
-    control = [f"Difference to {panel['control']}"] if panel["control"] else []
+    control = [gettext("Difference to %(arm)s", arm=panel["control"])] if panel["control"] else []
     head = [
         words["arm"],
-        *(["Guardrail"] if panel["guardrail"] else []),
+        *([gettext("Guardrail")] if panel["guardrail"] else []),
         gettext("Mixed mean"),
         *control,
         words["draws"],
@@ -240,7 +256,7 @@ def standing_words(stands: Sequence[Found]) -> str:
         if not mixes and row["status"] in ("stopped", "proposed"):
             mixes = gettext(" (in the mean of all mixes)")
         by_status.setdefault(row["words"], []).append(f"{row['arm']}{mixes}")
-    order = [SPOKEN.get(status, status) for status in SIGNS]
+    order = [translated(words) for words in WORDS.values()]
     return "; ".join(f"{status}: {', '.join(by_status[status])}" for status in order if status in by_status)
 
 

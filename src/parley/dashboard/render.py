@@ -1,6 +1,7 @@
 """Templates, escaped by default, and what they may use."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,8 @@ from parley.hooks import edges
 from parley.policies.base import NO_GUARANTEE, NOTED
 from parley.protocol.certificate import WITHDRAWN
 from parley.protocol.lost_sites import ASKED_ANEW
+from parley.protocol.sensitivity import Robustness
+from parley.protocol.state_machine import Stage
 from parley.text import translation
 from parley.text.formatting import (
     DASH,
@@ -30,22 +33,35 @@ from parley.text.formatting import (
     plural,
     ranged,
     real,
+    share_text,
+    short,
     status_text,
     unit_of,
 )
-from parley.text.status import OutcomeStatus
+from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, translated
 
 HERE = Path(__file__).parent
 # Pages that are in every language of ours; the others are in English. `base.html` is part of each.
 SPOKEN = ("sign_in.html", "studies.html")
 ROLE_WORDS = {
+    "agent": Translatable("agent"),
     "administrator": Translatable("administrator"),
     "auditor": Translatable("auditor"),
     "analyst": Translatable("analyst"),
     "viewer": Translatable("viewer"),
 }
 MOST_SHOWN = 2_000  # numbers and the like of one record
+# Words that an answer of the API has as they are; `tools.catalogs` has them as messages.
+WORDS = (
+    *Stage,
+    *ArmStatus,
+    *Robustness,
+    *("alarm", "cleared", "not cleared yet"),
+    *("never", "blocked"),
+    *("live", "failing", "disabled"),
+    "-1: everybody equally, 0: as stated, 1: only oneself",
+)
 TOO_LARGE = "This record is too large for a page. The export of the log has it whole."
 
 
@@ -70,7 +86,7 @@ def _stage(stage: str) -> Markup:
 
 def _pretty(value: Any) -> str:
     if _size(value) > MOST_SHOWN:
-        return TOO_LARGE
+        return translation.gettext(TOO_LARGE)
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
@@ -134,17 +150,22 @@ def environment(*folders: Path) -> Environment:
         "real": real,
         "percent": percent,
         "plural": plural,
-        "percent_whole": lambda share: f"{100 * share:.0f} %",
+        "percent_whole": lambda share: f"{number(100 * share)} %",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "time": _time,
         "clock": _moment("clock", clock),
         "stamp": _moment("stamp", stamp),
         "gap": gap,
-        "status": status_text,
+        "status": lambda arm: translated(status_text(arm)),
         "candidates": candidates_text,
         "answer_text": answer_text,
         "error_bound": error_bound,
         "translated": translated,
+        "word": word,
+        "filled": lambda message, values: translated(Translatable(message, **values)),
+        "problem": problem_text,
+        "short": short,
+        "share_text": share_text,
         "as_text": as_text,
         "ended": lambda end: translated(OutcomeStatus(end).description),
         "stage": _stage,
@@ -225,7 +246,7 @@ def percent(share: float | None) -> str:
     >>> percent(0.9), percent(0.999)
     ('90 %', '99.9 %')
     """
-    return DASH if share is None else f"{100 * share:.4g} %"
+    return DASH if share is None else f"{short(float(f'{100 * share:.4g}'))} %"
 
 
 def error_bound(guarantee: str, delta: float) -> str:
@@ -237,11 +258,31 @@ def error_bound(guarantee: str, delta: float) -> str:
     'not bounded: this policy has no guarantee'
     """
     if says(guarantee, WITHDRAWN):
-        return "not bounded: too much is missing"
+        return translation.gettext("not bounded: too much is missing")
     if says(guarantee, NO_GUARANTEE):
-        return "not bounded: this policy has no guarantee"
-    about = ", approximately" if says(guarantee, NOTED) else ""
-    return f"at most {percent(delta)}{about}" + " of a question asked anew" * says(guarantee, ASKED_ANEW)
+        return translation.gettext("not bounded: this policy has no guarantee")
+    bound = translation.gettext("at most %(share)s", share=percent(delta))
+    about = translation.gettext(", approximately") if says(guarantee, NOTED) else ""
+    anew = translation.gettext(" of a question asked anew") if says(guarantee, ASKED_ANEW) else ""
+    return bound + about + anew
+
+
+def word(text: str) -> str:
+    """A word of `WORDS` as the reader says it; any other text stays.
+
+    >>> word("ruled out"), word("a name")
+    ('ruled out', 'a name')
+    """
+    return translation.gettext(text) if text in WORDS else text
+
+
+def problem_text(text: str) -> Markup:
+    """Why something was refused. What the API says is English, and in other languages is marked as such."""
+    if isinstance(text, Translatable) and re.fullmatch(r"({\d+})+", text.message):
+        return Markup("").join(problem_text(part) for part in text.values.values())
+    if isinstance(text, Translatable) or translation.language() == "en" or not re.search("[A-Za-z]", text):
+        return escape(translated(text))
+    return Markup('<span lang="en">{}</span>').format(text)
 
 
 def says(text: str, message: str) -> bool:
@@ -301,7 +342,11 @@ def stamp(text: str) -> str:
     '3 Jan 2026, 08:09:10'
     """
     moment = datetime.fromisoformat(text)
-    return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
+    if translation.language() == "en":
+        return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
+    from babel.dates import format_datetime
+
+    return format_datetime(moment, "d MMM y, HH:mm:ss", locale=translation.language())
 
 
 def principal(name: str, role: str) -> str:

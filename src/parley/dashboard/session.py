@@ -24,7 +24,7 @@ from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
 from parley.dashboard.render import SPOKEN, render
 from parley.protocol.codec import Model
-from parley.text.translation import LANGUAGES, language_of, reading
+from parley.text.translation import LANGUAGES, Translatable, language_of, reading
 from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere, shielded
 
 T = TypeVar("T")
@@ -282,12 +282,15 @@ async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
 def _refused(request: Request, refusal: Refusal) -> Response:
     if refusal.status == 401:
         return RedirectResponse(sign_in_address(request), status_code=303)
-    shown = render(
-        "error.html",
-        who=None,
-        status=refusal.status,
-        title=refusal.kind.title,
-        detail=refusal.detail,
-        retry=refusal.kind.retry,
-    )
+    language = spoken_language(request)
+    with reading(language=language):
+        shown = render(
+            "error.html",
+            who=None,
+            language=language,
+            status=refusal.status,
+            title=Translatable(refusal.kind.title),
+            detail=refusal.detail,
+            retry=refusal.kind.retry,
+        )
     return HTMLResponse(shown, status_code=refusal.status)

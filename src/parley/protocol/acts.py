@@ -201,20 +201,22 @@ class Act:
         return tuple(str(given[part[1:-1]]) if PART.fullmatch(part) else part for part in self.path.split("/"))
 
 
-EFFECT, GUARANTEE = ("Effect", "effect"), ("Guarantee", "guarantee")
+EFFECT, GUARANTEE = (Translatable("Effect"), "effect"), (Translatable("Guarantee"), "guarantee")
 
 
 def _drawn(shown: ArmPreview) -> str:
     if not shown.drawn:
         return ""
     words = ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", shown.drawn, arm=shown.arm)
-    return f"{words}; " + ("they count again" if shown.opens else gettext("they speak against no other arm any more"))
+    return f"{words}; " + (
+        gettext("they count again") if shown.opens else gettext("they speak against no other arm any more")
+    )
 
 
 ARM = (
     EFFECT,
-    ("Candidates then", "open_arms"),
-    ("Asked again", "asked_again"),
+    (Translatable("Candidates then"), "open_arms"),
+    (Translatable("Asked again"), "asked_again"),
     (Translatable("Drawn so far"), _drawn),
     GUARANTEE,
 )
@@ -234,7 +236,9 @@ def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
 
 
 def _this_phase(shown: FreezePreview) -> str:
-    return "no other report is awaited: it would be decided at once" if shown.released else "it waits for the others"
+    if shown.released:
+        return Translatable("no other report is awaited: it would be decided at once")
+    return Translatable("it waits for the others")
 
 
 def _corrected(trial: Trial, given: Given) -> Event:
@@ -288,7 +292,12 @@ _ROWS = (
             kind=EarlyClosePreview,
             words="What closing the phase in progress with the reports that are in would do.",
             look=_closing,
-            tells=(("Not waited for", "awaited"), EFFECT, GUARANTEE, (Translatable("Arms without a draw"), "lost")),
+            tells=(
+                (Translatable("Not waited for"), "awaited"),
+                EFFECT,
+                GUARANTEE,
+                (Translatable("Arms without a draw"), "lost"),
+            ),
             results=False,
             past=False,
         ),
@@ -311,7 +320,7 @@ _ROWS = (
             kind=FreezePreview,
             words="What freezing an agent would do to termination and guarantee, and both ways to continue.",
             look=lambda trial, given: freeze_preview(trial, given.agent),
-            tells=(("Termination", "termination"), GUARANTEE, ("This phase", _this_phase)),
+            tells=((Translatable("Termination"), "termination"), GUARANTEE, (Translatable("This phase"), _this_phase)),
         ),
         event=lambda _, given: events.AgentFrozen(agent=given.agent, reason=given.reason, consequences=given.preview),
         then="reweigh",
@@ -333,7 +342,7 @@ _ROWS = (
             words="What re-weighing without the frozen agents would do, with given columns or without.",
             body=ColumnsBody,
             look=lambda trial, given: reweigh_preview(trial, given.columns),
-            tells=(("Without", "frozen"), EFFECT, GUARANTEE),
+            tells=((Translatable("Without"), "frozen"), EFFECT, GUARANTEE),
         ),
         event=lambda trial, given: reweigh(trial, weights_asked(trial, given.columns)),
         section="sites",
@@ -353,7 +362,7 @@ _ROWS = (
             kind=ThawPreview,
             words="What asking a frozen agent again would do.",
             look=lambda trial, given: thaw_preview(trial, given.agent),
-            tells=(EFFECT, ("Weighed by", "weighed_by"), GUARANTEE),
+            tells=(EFFECT, (Translatable("Weighed by"), "weighed_by"), GUARANTEE),
         ),
         event=lambda trial, given: thaw(trial, given.agent).event(given.reason, given.preview),
         section="sites",

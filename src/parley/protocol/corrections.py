@@ -26,7 +26,7 @@ from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
 from parley.system.once import once
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 
 STANDS = phrase(
@@ -263,10 +263,10 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
         ),
         would_change=found.would_change,
         other_phases=found.other_phases,
-        effect=_would_change(found.would_change) + "".join(f"; {one.words}" for one in found.other_verdicts),
+        effect=joined("; ", [_would_change(found.would_change), *(one.words for one in found.other_verdicts)]),
         guardrails=found.other_verdicts,
-        guarantee=(
-            f"{trial.guarantee}: as before, of the numbers that were decided on. With corrections: {found.meaning}"
+        guarantee=Translatable(
+            "{0}: as before, of the numbers that were decided on. With corrections: {1}", trial.guarantee, found.meaning
         ),
     )
 
@@ -274,9 +274,9 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
 def _would_change(found: Mapping[str, str]) -> str:
     """A sentence that names the agents whose answers would change."""
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
-    words = "decisions and answers stand as they were taken; both numbers are kept"
+    words = Translatable("decisions and answers stand as they were taken; both numbers are kept")
     if not other and not none:
-        return f"{words}. With the corrections no answer would change"
-    parts = [f"{', '.join(other)} would have another answer"] if other else []
-    parts += [f"{', '.join(none)} would have no answer yet"] if none else []
-    return f"{words}. With the corrections {', and '.join(parts)}"
+        return words + Translatable(". With the corrections no answer would change")
+    parts = [Translatable("{0} would have another answer", ", ".join(other))] if other else []
+    parts += [Translatable("{0} would have no answer yet", ", ".join(none))] if none else []
+    return words + Translatable(". With the corrections {0}", joined(Translatable(", and "), parts))

@@ -165,10 +165,11 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
         guarantee=after.guarantee
-        + (
+        + Translatable(
             ", whatever was looked at before. Every "
             "recorded phase is weighed again as if the question had been asked from the start, and the question may "
-            f"spend {after.study.problem.delta:.3g}: its share among all that could have been asked instead"
+            "spend {0:.3g}: its share among all that could have been asked instead",
+            after.study.problem.delta,
         ),
     )
 
@@ -183,7 +184,7 @@ def _asked_again(trial: Trial, after: Trial) -> Agents:
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
     asks: str = Translatable("{0} of {1} agents ask another question from here on", changed, len(trial.study.agents))
     if ahead.left:
-        asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
+        asks += Translatable("; {0} left: no answer, unless weights are given for it", ", ".join(ahead.left))
     return joined(". ", [asks, _goes_on(trial, finished=finished)])
 
 
@@ -194,8 +195,12 @@ def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
             "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
         )
     if trial.stage is Stage.STALLED:
-        return "The next phase is planned at once" if planned else "What is open stays blocked: no phase is planned"
-    return f"Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
+        return (
+            Translatable("The next phase is planned at once")
+            if planned
+            else Translatable("What is open stays blocked: no phase is planned")
+        )
+    return Translatable("Phase {0} goes on as it was asked; the next one is planned for the new question", trial.phase)
 
 
 class ArmPreview(Message, tag="parley/arm-preview/1"):
@@ -282,7 +287,11 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
     row = np.array(study.weights)[study.agents.index(agent)]
     weighed = tuple(name for name, weight in zip(study.agents, row, strict=True) if weight > 0)
     others = [name for name in weighed if name != agent]
-    where = f"phase {trial.phase} waits for it again" if awaited else "it is asked from the next phase on"
+    where = (
+        Translatable("phase {0} waits for it again", trial.phase)
+        if awaited
+        else Translatable("it is asked from the next phase on")
+    )
     rests = "" if others else Translatable(". No other agent's mix weighs it: re-weigh the study to change that")
     return ThawPreview(
         study=trial.id,
@@ -291,7 +300,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         awaited=awaited,
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
-        effect=f"{where}. Weights stay as they are" + rests,
+        effect=where + Translatable(". Weights stay as they are") + rests,
         guarantee=trial.guarantee + Translatable(": kept, if the reason is not in the rewards"),
     )
 
@@ -421,12 +430,16 @@ def _gaps(trial: Trial) -> FloatArray:
 def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     names = ", ".join(without)
     if any(pair.forecast == "never" for pair in pairs):
-        return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
+        return Translatable(
+            "the study cannot finish as it is asked: {0} would be left without an answer, unless re-weighed", names
+        )
     if without:
         return Translatable(
             "the study is not expected to finish: {0} would not be decided if rewards stay as estimated", names
         )
-    return Translatable("still expected, if rewards stay as estimated") if pairs else "nothing is undecided"
+    return (
+        Translatable("still expected, if rewards stay as estimated") if pairs else Translatable("nothing is undecided")
+    )
 
 
 class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
@@ -448,7 +461,7 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
     study, planned = trial.study, trial.plan.array
     got = trial.totals.counts
     empty = (planned.sum(axis=1) > 0) & (got.sum(axis=1) == 0)
-    names = ", ".join(trial.awaited) or "nobody"
+    names = ", ".join(trial.awaited) or Translatable("nobody")
     return EarlyClosePreview(
         study=trial.id,
         phase=trial.phase,

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from parley.text.status import ArmStatus
-from parley.text.translation import Translatable, figure, language
+from parley.text.translation import Translatable, figure, fixed, gettext, language
 
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -72,8 +72,18 @@ def real(value: float | None, digits: int = 3) -> str:
     """
     if value is None or not math.isfinite(value):
         return DASH
-    shown = f"{value:,.{digits}f}"
-    return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
+    shown = fixed(value, digits)
+    return shown.replace("-", "−") if round(value, digits) != 0 else shown.lstrip("-")
+
+
+def short(value: float) -> str:
+    """A number with six digits at most and no thousands separators.
+
+    >>> short(0.05), short(20.0), short(1e-05)
+    ('0.05', '20', '1e-05')
+    """
+    shown = f"{value:g}"
+    return shown if language() == "en" or "e" in shown else figure(float(shown))
 
 
 def typed(value: object) -> str:
@@ -116,7 +126,8 @@ def ranged(value: float | None, low: float | None, high: float | None, *, unit: 
         first, rest = ranged(100 * value, 100 * low, 100 * high).split(" ", 1)
         return f"{first} {unit} {rest}"
     digits = decimals((high - low) / 2)
-    return f"{real(value, digits)} ({real(low, digits)} to {real(high, digits)})"
+    ends = {"low": real(low, digits), "high": real(high, digits)}
+    return gettext("%(value)s (%(low)s to %(high)s)", value=real(value, digits), **ends)
 
 
 def share_text(share: float, error: float) -> str:
@@ -125,7 +136,7 @@ def share_text(share: float, error: float) -> str:
     >>> share_text(0.842, 0.0123), share_text(1.0, 0.0)
     ('84.2 ± 1.2 %', '100.0 ± 0.0 %')
     """
-    return f"{100 * share:.1f} ± {100 * error:.1f} %"
+    return f"{fixed(100 * share, 1)} ± {fixed(100 * error, 1)} %"
 
 
 def gap(value: float | None) -> str:
@@ -134,7 +145,7 @@ def gap(value: float | None) -> str:
     >>> gap(0.0351), gap(0.0), gap(None)
     ('0.035', 'above 0', '–')
     """
-    return "above 0" if value is not None and value < 0.0005 else real(value)
+    return gettext("above 0") if value is not None and value < 0.0005 else real(value)
 
 
 def is_number(cell: str) -> bool:
@@ -154,7 +165,7 @@ HEAD = ("agent", "end", "leader", "arm", "status", "dropped_in", "draws", *NUMBE
 
 def unit_of(kind: str, *, rates: bool) -> str:
     """The unit of a mean or a difference: per cent for shares, points for their differences."""
-    return "" if not rates else "%" if kind == "mean" else "points"
+    return "" if not rates else "%" if kind == "mean" else gettext("points")
 
 
 def estimate_text(cell: Mapping[str, float | None] | None, *, unit: str = "") -> str:
@@ -187,16 +198,20 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     top, tolerance = settings["top"], settings["tolerance"]
     if settings["horizon"] is not None:
         return ""
-    if tolerance:  # the true best may be gone if one as good within the tolerance is left
-        some, best = ("one of them is", "best") if top == 1 else (f"{top} of them are", f"{top} best")
+    if tolerance and top == 1:  # the true best may be gone if one as good within the tolerance is left
         return Translatable(
-            "for each agent {0} as good as its {1} within {2}, as far as the guarantee goes",
-            some,
-            best,
+            "for each agent one of them is as good as its best within {0}, as far as the guarantee goes",
             typed(tolerance),
         )
-    among = "true best is" if top == 1 else f"true {top} best are"
-    return Translatable("each agent's {0} among them, as far as the guarantee goes", among)
+    if tolerance:
+        return Translatable(
+            "for each agent {0} of them are as good as its {0} best within {1}, as far as the guarantee goes",
+            top,
+            typed(tolerance),
+        )
+    if top == 1:
+        return Translatable("each agent's true best is among them, as far as the guarantee goes")
+    return Translatable("each agent's true {0} best are among them, as far as the guarantee goes", top)
 
 
 def answer_text(found: Mapping[str, Any]) -> str:
@@ -206,7 +221,9 @@ def answer_text(found: Mapping[str, Any]) -> str:
     ('A', 'none; A leads')
     """
     arms = ", ".join(found["arms"])
-    return arms if found["answered"] else f"none; {arms} leads" if arms else "none"
+    if found["answered"]:
+        return arms
+    return gettext("none; %(arms)s leads", arms=arms) if arms else gettext("none")
 
 
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

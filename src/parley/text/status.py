@@ -61,9 +61,11 @@ class ArmStatus(StrEnum):
         >>> ArmStatus.SET_ASIDE.described(4), ArmStatus.RULED_OUT.described(3), ArmStatus.OPEN.described(0)
         ('set aside in phase 4', 'ruled out in phase 3', 'open')
         """
-        if self not in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE):
-            return self.value
-        return f"{self.value} in phase {phase:,}"
+        if self is ArmStatus.RULED_OUT:
+            return Translatable("ruled out in phase {0:,}", phase)
+        if self is ArmStatus.SET_ASIDE:
+            return Translatable("set aside in phase {0:,}", phase)
+        return Translatable(self.value)
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:

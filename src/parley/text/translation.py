@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from numbers import Real
@@ -109,6 +110,20 @@ def _separators(language: str) -> dict[str, str]:
     from babel.numbers import get_decimal_symbol, get_group_symbol
 
     return {",": get_group_symbol(language), ".": get_decimal_symbol(language)}
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with that many decimals, as the reader's language writes it.
+
+    >>> fixed(1234.5, 2)
+    '1,234.50'
+    """
+    if language() == "en":
+        return f"{value:,.{digits}f}"
+    from babel.numbers import format_decimal
+
+    pattern = "#,##0" + ("." + "0" * digits if digits else "")
+    return format_decimal(Decimal(f"{value:.{digits}f}"), format=pattern, locale=language())
 
 
 class Translatable(str):

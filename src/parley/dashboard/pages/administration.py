@@ -26,6 +26,7 @@ from parley.protocol.acts import ACTS, Act, is_flag
 from parley.protocol.codec import Message
 from parley.protocol.corrections import with_cells
 from parley.protocol.report_checks import REASONS
+from parley.text.translation import Translatable
 
 A_PAGE = 10  # of reports in quarantine
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows
@@ -177,8 +178,9 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
     found = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
     chosen = [entry for entry in found.quarantine if entry.sequence == place and (entry.held or not held)]
     if not chosen:
-        words = "that is held" if held else "in quarantine"
-        return await administration_page(shown, problem=f"There is no such report {words}", code=404)
+        held_words = Translatable("There is no such report that is held")
+        words = held_words if held else Translatable("There is no such report in quarantine")
+        return await administration_page(shown, problem=words, code=404)
     report = chosen[0].report
     given = {"study": shown.study, "phase": report.phase, "agent": report.agent}
     body = {"reason": shown.form.get("reason", "").strip()}
@@ -250,6 +252,11 @@ HANDLERS = {name: partial(act, row=row) for name, row in ACTS.items() if row.sec
     name: partial(aside, row=row, held=held) for name, (row, held) in QUARANTINE.items()
 }
 routes = [
-    page("/studies/{study}/administration", administration_page, tab="Administration", tab_for=ADMINISTRATORS),
+    page(
+        "/studies/{study}/administration",
+        administration_page,
+        tab=Translatable("Administration"),
+        tab_for=ADMINISTRATORS,
+    ),
     *(page(f"/studies/{{study}}/{name}", done, "POST", only=ADMINISTRATORS) for name, done in HANDLERS.items()),
 ]

@@ -19,6 +19,7 @@ from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.dashboard.sign_in import provider_of
 from parley.errors import InvalidInput
+from parley.estimates import Change
 from parley.experiments.report_kit.forest import forest_chart
 from parley.protocol import Certificate
 from parley.protocol.acts import ConfirmedSignBody
@@ -123,14 +124,15 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
     shown = found.to_json()
     values, stated = [step["value"] for step in shown["agents"][0]["steps"]], shown["agents"][0]["stated"]
     start = min(range(len(values)), key=lambda place: abs(values[place] - stated))
-    label = "For which weights each answer stays; the table below has every step"
+    label = gettext("For which weights each answer stays; the table below has every step")
     return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
     """The picture of the answers where weights are in doubt; None where they are not."""
     found = certificate["map"] if certificate else None
-    return map_chart(found, "For which weights which answer holds; the list has it in words") if found else None
+    label = gettext("For which weights which answer holds; the list has it in words")
+    return map_chart(found, label) if found else None
 
 
 async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
@@ -212,7 +214,9 @@ async def signed_in_anew(shown: Page) -> Response:
     except Refusal as refusal:
         if refusal.slug not in UNSIGNED:
             raise
-        response = await answer_page(shown, problem=f"nothing was signed: {refusal.detail}", code=refusal.status)
+        response = await answer_page(
+            shown, problem=Translatable("nothing was signed: ") + refusal.detail, code=refusal.status
+        )
     provider.forget(shown, response)
     return response
 
@@ -256,7 +260,10 @@ def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, 
     if found is None:
         return None
     asking = (agent for agent in found["agents"] if agent["end"] != OutcomeStatus.UNASKED)
-    return {**found, "panels": [_panel(agent, found, tolerance) for agent in asking]}
+    change = found["change"]
+    if change is not None:  # its sentence anew: that of an answer is plain text
+        change = change | {"words": Change(**{key: change[key] for key in ("p", "agent", "arm", "other")}).words}
+    return {**found, "change": change, "panels": [_panel(agent, found, tolerance) for agent in asking]}
 
 
 def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float) -> dict[str, Any]:
@@ -333,7 +340,7 @@ async def outcomes_table(shown: Page) -> Response:
 
 
 routes = [
-    page("/studies/{study}/answer", answer_page, tab="Answer"),
+    page("/studies/{study}/answer", answer_page, tab=Translatable("Answer")),
     page("/studies/{study}/sign", sign, "POST"),
     page("/studies/{study}/signed", signed_in_anew),
     page("/studies/{study}/answer.json", answer_json),

@@ -11,6 +11,7 @@ from parley.coordinator.http.routes import administration as admin
 from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.session import AUDITORS, Page, page
 from parley.protocol import EVENTS, read_event
+from parley.text.translation import Translatable
 
 A_PAGE = 50
 
@@ -73,6 +74,6 @@ def _worded(page: str) -> dict[str, Any]:
 
 
 routes = [
-    page("/studies/{study}/audit", audit_page, tab="Audit", tab_for=AUDITORS),
+    page("/studies/{study}/audit", audit_page, tab=Translatable("Audit"), tab_for=AUDITORS),
     page("/log", server_log_page),
 ]

@@ -16,7 +16,7 @@ from parley.dashboard.session import Page, page
 from parley.dashboard.standing import named
 from parley.protocol.codec import read_json
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import gettext
+from parley.text.translation import Translatable, gettext
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
@@ -142,4 +142,4 @@ def _panels(
     return panels
 
 
-routes = [page("/studies/{study}/evidence", evidence_page, tab="Evidence")]
+routes = [page("/studies/{study}/evidence", evidence_page, tab=Translatable("Evidence"))]

@@ -18,9 +18,9 @@ from parley.dashboard.charts import meter
 from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
 from parley.dashboard.standing import is_full, leading, says_nothing, site_standings, summary, tolerance_words
-from parley.text.formatting import number, ranged, unit_of
+from parley.text.formatting import ranged, unit_of
 from parley.text.status import ArmStatus
-from parley.text.translation import gettext
+from parley.text.translation import Translatable, gettext, translated
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
@@ -81,7 +81,7 @@ class BoardCell:
     @property
     def words(self) -> str:
         """The status, with the phase of a dropped arm."""
-        return self.status.described(self.dropped_in)
+        return translated(self.status.described(self.dropped_in))
 
     @property
     def bar(self) -> Markup:
@@ -156,7 +156,6 @@ async def overview(shown: Page) -> Response:
         rounds=rounds.phases,
         earlier_rounds=before,
         later_rounds=min(last + ROUNDS, board.phases) if last < board.phases else 0,
-        asked=f"{number(len(status.reported))} of {number(status.asked)}",
         elsewhere=[entry.agent for entry in status.missing if entry.agent not in board.agents],
         forecast=ahead,
         left=likely_left(status, ahead),
@@ -236,7 +235,7 @@ async def _for_a_while(events: AsyncIterable[Any]) -> AsyncIterator[Any]:
 
 
 routes = [
-    page("/studies/{study}", overview, tab="Overview"),
+    page("/studies/{study}", overview, tab=Translatable("Overview")),
     page("/studies/{study}/events", partial(events, of=studies.follow_study)),
     page("/events", partial(events, of=studies.follow_studies)),
 ]

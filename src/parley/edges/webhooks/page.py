@@ -6,6 +6,7 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.edges.webhooks import routes as api
 from parley.edges.webhooks.messages import NewWebhook, Telling
+from parley.text.translation import Translatable
 
 
 async def webhooks_page(
@@ -44,8 +45,9 @@ async def test(shown: Page) -> Response:
     """Send a test message now."""
     found = await shown.call(api.test_webhook, webhook=shown.form.get("webhook", "-"))
     if found.delivered:
-        return await webhooks_page(shown, said=f"The test message arrived: {found.id} is live.")
-    return await webhooks_page(shown, problem=f"The test message of {found.id} did not arrive: {found.error}")
+        return await webhooks_page(shown, said=Translatable("The test message arrived: {0} is live.", found.id))
+    problem = Translatable("The test message of {0} did not arrive: ", found.id) + str(found.error)
+    return await webhooks_page(shown, problem=problem)
 
 
 async def remove(shown: Page) -> Response:

@@ -87,7 +87,11 @@ def forest_chart(
     what += gettext("; shaded: harm") if harm else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
-        drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
+        drawn.append(
+            text(
+                0, height - 4, gettext("and %(count)s more, in the table", count=number(len(arms) - len(shown))), "soft"
+            )
+        )
     return svg(FOREST, height, label, *drawn, kind="figure forest")
 
 
@@ -116,7 +120,7 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
     # An arm that few drew may have an interval and no estimate yet, or the other way round.
     known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
     if not known:
-        words = "0, by definition" if arm["arm"] == to else "no data"
+        words = gettext("0, by definition") if arm["arm"] == to else gettext("no data")
     drawn = [
         text(0, top + 15, clipped(arm["arm"], 20) + (" ★" if chosen else "") + arm.get("beside", ""), soft),
         text(FOREST, top + 15, words, soft, "end"),

@@ -220,7 +220,7 @@ def calendar_chart(
     free = left
     for phase, begin in enumerate(begins[:-1], start=1):
         if x(begin) >= free:  # a label that would lie on the one before is left out
-            made.append(text(x(begin), top - 9, f"phase {phase}", "soft"))
+            made.append(text(x(begin), top - 9, gettext("phase %(phase)s", phase=phase), "soft"))
             free = x(begin) + 58
     for place, name in enumerate(shown):
         middle = top + row_height * (place + 0.5)
@@ -232,8 +232,9 @@ def calendar_chart(
                 bar = {"x": x(begins[phase]), "y": middle - 7, "width": x(row[place]) - x(0.0), "height": 14}
                 made.append(element("rect", **bar, class_=class_))
     made += [text(x(day), bottom + 18, number(day), "soft", "middle") for day in ticks(0.0, begins[-1])]
-    more = f"and {number(len(agents) - len(shown))} more; " if len(agents) > len(shown) else ""
-    made.append(text(left - 10, bottom + 18, f"{more}days", "soft", "end"))
+    hidden = len(agents) - len(shown)
+    days_word = gettext("and %(count)s more; days", count=number(hidden)) if hidden else gettext("days")
+    made.append(text(left - 10, bottom + 18, days_word, "soft", "end"))
     slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))]
     label = gettext(
         "Phases by site over %(days)s days at the stated rates; %(slow)s draws longest",
