@@ -87,6 +87,10 @@ class Problem(Tabular, StudySettings):
 
     def _check_between(self) -> None:
         """Raise if the study cannot assign people who come between phases to the next one."""
+        if self.between == "leading" and self.kits:
+            # All who are outside of the study get the same arm: one of them unmasked tells which one leads.
+            allowed = '"outside" or "assign" with sites.kits: people on the leading arm would tell which one it is'
+            raise InvalidInput("sites.between", found='"leading"', allowed=allowed)
         if self.between != "assign":
             if self.most_between != SETTINGS["most_between"].default_value:
                 allowed = 'nothing, unless sites.between is "assign"'

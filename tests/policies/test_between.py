@@ -193,6 +193,14 @@ def test_with_private_reports_it_is_refused_in_a_sentence():
         parse_study(keys | more)
 
 
+def test_kits_hide_the_leading_arm_too():
+    """Whoever is outside of the study would have a kit of it: to unmask one of them tells which one leads."""
+    keys = {"arms": 2, "agents": 2, "sites": {"kits": True, "between": "leading"}}
+    with pytest.raises(InvalidInput, match=r'sites.between: found "leading"; .*"assign" with sites.kits'):
+        parse_study(keys)
+    assert parse_study(keys | {"sites": {"kits": True, "between": "assign"}}).problem.kits
+
+
 def test_other_policies_and_odd_shares_are_refused():
     with pytest.raises(InvalidInput, match="the policy wcpe does not support sites"):
         make_policy("wcpe", problem())

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tests.coordinator.support import House, study_message
-from tools.chaos import agents, attacks, harness, inputs, machine, nest, page, power, restarts, servers, site
+from tools.chaos import agents, attacks, harness, inputs, machine, nest, page, power, restarts, servers, site, strata
 from tools.chaos.mutants import MUTANTS
 from tools.chaos.page import Part
 
@@ -120,6 +120,13 @@ def killed_sites(size, seed):
         return site.run(address, Path(address).parent / "box", kills=size, seed=seed, outcomes=site.OUTCOMES)
 
 
+def killed_strata(size, seed):
+    """With everything that somebody or a kit has twice in one column."""
+    with sqlite() as address:
+        found = strata.run(address, Path(address).parent / "sites", kills=size, seed=seed)
+    return found | {"duplicated": sum(found[flaw] for flaw in ("two_strata", "two_kits", "kit_twice"))}
+
+
 def broken(_size, _seed):
     return nest.run()
 
@@ -213,6 +220,16 @@ PARTS = {
         about="two server processes on one PostgreSQL, one with steps in the transaction of the last report, one with "
         "steps outside of every lock; every report is sent to both at once, over networks that lose a tenth of all "
         "requests and answers.",
+    ),
+    "strata": Part(
+        run=killed_strata,
+        full=1000,
+        unit="kills",
+        about="the services of two sites with two strata each, in a masked study, die of SIGKILL at every named point "
+        "while people are enrolled and unmasked through page and API: nobody is in two strata or has two kits and no "
+        "kit is given twice (*duplicated*), everything that was answered is in a journal (*lost*), kits are of the "
+        "arm that the journal has, full blocks are as their plan asks, and the coordinator has the sums of the "
+        "journals.",
     ),
 }
 

@@ -32,6 +32,8 @@ FLAWS = (
     "unfinished",
     "missed",
     "mismatched",
+    "wrong_arm",
+    "unbalanced",
 )
 COLUMNS = (
     "part", "command", "size", "between commit and answer", "acknowledged", "lost", "duplicated", "double advances",

@@ -141,7 +141,6 @@ class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
     participant: str
     phase: int
     arm: int | None
-    kit: str = ""  # its number, where the study is masked
 
 
 class KitsListed(Message, omit_defaults=False, tag="parley/site/kits-listed/1"):

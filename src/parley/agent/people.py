@@ -331,7 +331,7 @@ class People:
                 book.drawn += 1
                 book.pending += 1
             case journal.Outside(participant=key):
-                self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at, kit=entry.kit))
+                self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
             case journal.KitsListed() | journal.Unmasked():
                 self._mask(entry)
             case journal.Observed() | journal.Missing():

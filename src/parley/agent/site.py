@@ -204,9 +204,7 @@ class Site:
                     entry = journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit)
                     write(msgspec.structs.replace(entry, ahead=True))
                 else:
-                    leading = self._leading(book)
-                    kit = "" if leading is None else self._kit(book, leading)
-                    write(journal.Outside(participant=key, phase=book.plan.phase, arm=leading, kit=kit))
+                    write(journal.Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
                 person = self.people[key]
             arms = self.people.phases[person.phase].plan.arms
             arm_name = None if person.arm is None else arms[person.arm]
