@@ -114,6 +114,7 @@ def test_simulate_json_has_the_keys_others_rely_on():
     assert again["cost"] == document["cost"]
 
 
+@pytest.mark.simulations
 def test_a_minimum_cell_is_honoured_and_told(in_process, tmp_path):
     study = tmp_path / "study.toml"
     text, few = (EXAMPLES / "paper.toml").read_text(), ("--replications", "4")

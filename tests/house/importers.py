@@ -21,10 +21,12 @@ def nodes(of):
 
 
 @cache
-def modules():
-    """Name -> tree of every module of the product."""
+def modules(word=""):
+    """Name -> tree of every module of the product, or of those whose text has a word: most need not be parsed then."""
     found = {}
     for path in sorted((SRC / "parley").rglob("*.py")):
+        if word and word not in path.read_text(encoding="utf-8"):
+            continue
         parts = path.relative_to(SRC).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = tree(path)

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,10 @@ def rows():
     return found
 
 
+@cache
 def parts(name):
     """The words of an identifier: `lost_site`, `LostSite` and `LOST_SITE` have the same."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    return tuple(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name))
 
 
 def defined(of):

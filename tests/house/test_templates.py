@@ -38,7 +38,7 @@ def test_nobody_else_makes_an_environment():
     made = {"Environment", "Template", "NativeEnvironment", "SandboxedEnvironment"}
     makers = {
         name
-        for name, tree in modules().items()
+        for name, tree in modules("jinja2").items()
         for node in nodes(tree)
         if (isinstance(node, ast.ImportFrom) and node.module == "jinja2" and made & {one.name for one in node.names})
         or (isinstance(node, ast.Import) and "jinja2" in {one.name for one in node.names})

@@ -95,6 +95,7 @@ def test_an_alarm_that_is_only_proposed_stops_nothing():
     assert (found.alarmed_in[:, 0, 2] > 0).mean() > 0.9
 
 
+@pytest.mark.simulations
 def test_the_same_seed_gives_the_same_studies():
     one, other = run(study(0.3)), run(study(0.3))
     assert np.array_equal(one.alarmed_in, other.alarmed_in)

@@ -9,6 +9,7 @@ what is hashed is what is stored.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,14 @@ APPEND_ONLY = {
 SCHEMA = "database schema"  # what errors about it name
 
 
+@cache
+def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
+    """The steps in a folder. Every database that is opened is compared with them, and reading them takes longer."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    return config, ScriptDirectory.from_config(config)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schema:
     """A set of tables with its own history: the coordinator's, and one of each edge that has tables."""
@@ -234,11 +243,6 @@ class Schema:
     # Tables that a backup has. What holds secrets, or would act on its own in a copy, is left out.
     backed_up: Sequence[sa.Table] = ()
 
-    def _scripts(self) -> tuple[Config, ScriptDirectory]:
-        config = Config()
-        config.set_main_option("script_location", str(self.migrations).replace("%", "%%"))
-        return config, ScriptDirectory.from_config(config)
-
     def _context(self, connection: sa.Connection) -> MigrationContext:
         return MigrationContext.configure(connection, opts={"version_table": self.version_table})
 
@@ -249,7 +253,7 @@ class Schema:
 
     def known(self) -> list[str]:
         """Every revision, the newest first."""
-        return [script.revision for script in self._scripts()[1].walk_revisions()]
+        return [script.revision for script in _scripts(self.migrations)[1].walk_revisions()]
 
     def current(self, connection: sa.Connection) -> str | None:
         """The revision of a database; None where it has none of these tables."""
@@ -281,7 +285,7 @@ class Schema:
         before, known = self.current(connection), self.known()
         if before is not None and before not in known:
             self.check(connection)
-        config, scripts = self._scripts()
+        config, scripts = _scripts(self.migrations)
         if before is None:
             self.metadata.create_all(connection)
             for statement in self.statements.get(connection.dialect.name, ()):
