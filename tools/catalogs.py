@@ -48,7 +48,10 @@ KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the st
 # Files whose messages are on the page of a site, and so in every language.
 OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base.html")
 # And those of the dashboard's pages that are in every language.
-SPOKEN_FILES = ("dashboard/render.py", "dashboard/pages/access.py", *(f"dashboard/templates/{one}" for one in SPOKEN))
+SPOKEN_FILES = (
+    "dashboard/render.py", "dashboard/pages/access.py", "dashboard/pages/report.py", "dashboard/templates/report.md",
+    *(f"dashboard/templates/{one}" for one in SPOKEN),
+)  # fmt: skip
 # And sentences of lower rooms that these pages, reports and dossiers show.
 SHOWN_SENTENCES = (
     "settings.py", "text/status.py", "text/translation.py", "policies/", "weight_map.py", "experiments/report_kit/",

@@ -9,9 +9,9 @@ more. Finer steps, if the study has them, are decided only there; elsewhere they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -127,6 +127,18 @@ class WeightMap:
         if None in self.arms:
             said = joined("; ", [said, Translatable("elsewhere there is no answer")])
         return said
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_json` gave, without what follows from it."""
+        steps = document["steps"]
+        return cls(
+            agent=document["agent"],
+            questions=tuple(one["question"] for one in steps),
+            asked=tuple(document["questions"]),
+            steps=tuple(one["step"] for one in steps),
+            arms=tuple(None if one["arms"] is None else tuple(one["arms"]) for one in steps),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Steps with their answers, ranges with one answer each, and the sentence."""

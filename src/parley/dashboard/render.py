@@ -43,7 +43,7 @@ from parley.text.translation import Translatable, translated
 
 HERE = Path(__file__).parent
 # Pages that are in every language of ours; the others are in English. `base.html` is part of each.
-SPOKEN = ("sign_in.html", "studies.html")
+SPOKEN = ("sign_in.html", "studies.html", "report.html")
 ROLE_WORDS = {
     "agent": Translatable("agent"),
     "administrator": Translatable("administrator"),
@@ -211,7 +211,9 @@ def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup
 def render_text(template: str, **values: Any) -> str:
     """A template in Markdown: nothing is escaped, so what users wrote goes through the filter `as_text`."""
     with _forgotten():
-        return environment(*_edge_templates()).overlay(autoescape=False).get_template(template).render(**values)
+        made = environment(*_edge_templates()).overlay(autoescape=False)
+        made.globals = made.globals | {"gettext": translation.gettext, "ngettext": translation.ngettext}
+        return made.get_template(template).render(**values)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from parley.dashboard.pages.answer import (
 )
 from parley.dashboard.pages.study import heading
 from parley.dashboard.render import error_bound, render_part, render_text, stamp
-from parley.dashboard.session import Page, page
+from parley.dashboard.session import Page, page, spoken_language
 from parley.experiments.report_kit.prose import (
     Block,
     Blocks,
@@ -41,23 +41,33 @@ from parley.experiments.report_kit.prose import (
 from parley.experiments.report_kit.tables import Table
 from parley.protocol import StudyMessage
 from parley.protocol.verify import Signature
-from parley.text.formatting import DASH, answer_text, gap, number, plural, real, status_text
+from parley.text.formatting import DASH, answer_text, gap, number, real, status_text
 from parley.text.status import OutcomeStatus
-from parley.text.translation import gettext, ngettext, reading, translated
+from parley.text.translation import Translatable, gettext, localized, ngettext, reading, translated
+from parley.weight_map import WeightMap
 
 WHOLE = 40  # agents up to which a report has them all, arm by arm
 BESIDE = 8  # columns of numbers on a sheet of paper
 PHASES = 200  # that it has the dates of
 MOST_ACTS = 1_000  # that the API tells
 FLOW = {
-    "planned": "planned",
-    "assigned": "assigned",
-    "missing": "missing",
-    "undecided": "not decided",
-    "counted": "counted",
-    "corrected": "corrected",
+    "planned": Translatable("planned"),
+    "assigned": Translatable("assigned"),
+    "missing": Translatable("missing"),
+    "undecided": Translatable("not decided"),
+    "counted": Translatable("counted"),
+    "corrected": Translatable("corrected"),
 }
-PLANNED = {"planned_looks": "planned looks", "largest_size": "largest size"}  # of a certificate, where it has them
+# Words of the API: whether an answer would change, what a guardrail finds, what other weights leave of an answer.
+CHANGES = {"no": Translatable("no"), "yes": Translatable("yes"), "undecided": Translatable("undecided")}
+VERDICTS = {
+    "alarm": Translatable("alarm"),
+    "cleared": Translatable("cleared"),
+    "not cleared yet": Translatable("not cleared yet"),
+}
+STANDINGS = {"holds": Translatable("holds"), "proven": Translatable("proven"), "leads": Translatable("leads")}
+# Of a certificate, where it has them.
+PLANNED = {"planned_looks": Translatable("planned looks"), "largest_size": Translatable("largest size")}
 
 Content = Callable[[], tuple[str, Blocks]]
 
@@ -129,8 +139,9 @@ async def report_markdown(shown: Page) -> Response:
     head, made = await _gathered(shown)
 
     def drawn() -> bytes:
-        with reading(head["audience"]):
-            return markdown_text(f"{as_text(head['status'].name)}: report", *made()).encode()
+        with reading(head["audience"], spoken_language(shown.request)):
+            title = gettext("%(study)s: report", study=as_text(head["status"].name))
+            return markdown_text(title, *made()).encode()
 
     return attached(shown, await shown.draw(drawn), "text/markdown; charset=utf-8", "report.md")
 
@@ -153,10 +164,11 @@ def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
 def _size(status: Any, phases: int) -> str:
     asked = len(status.settings["asks_only"])
     agents = ngettext("%(num)s agent", "%(num)s agents", status.agents - asked)
-    agents += f", {plural(asked, 'further question')}" if asked else ""
+    further = ngettext("%(num)s further question", "%(num)s further questions", asked)
+    agents += f", {further}" if asked else ""
     arms = ngettext("%(num)s arm", "%(num)s arms", status.arms)
     samples = ngettext("%(num)s sample", "%(num)s samples", status.samples)
-    return f"{agents}, {arms}, {samples}, {plural(phases, 'phase')}"
+    return ", ".join([agents, arms, samples, ngettext("%(num)s phase", "%(num)s phases", phases)])
 
 
 def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[DecidedPhase], study: StudyMessage) -> Blocks:
@@ -166,9 +178,11 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         "verified": (proof, _plain(proof)),
         "design": _design(known, study),
         "dates": _dates(known["status"], conduct, phases, w),
-        "flow": _flow_figure(conduct, w),
+        "flow": _flow_figure(conduct),
         "flow_arms": _table(
-            f"By {w['arm']}", (w["arm"], *FLOW.values()), _totals(conduct.arms, conduct.by_arm.to_json())
+            gettext("By arm"),
+            (w["arm"], *map(translated, FLOW.values())),
+            _totals(conduct.arms, conduct.by_arm.to_json()),
         ),
         "flow_agents": _flow_agents(conduct, w),
         "acts": _acts(conduct),
@@ -194,7 +208,7 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         opened = Markup(str(page).replace("<details>", "<details open>"))
         single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
-    weights = [[f"{value:.3g}" for value in row] for row in study.problem.mix[:WHOLE, :WHOLE].tolist()]
+    weights = [[localized(f"{value:.3g}") for value in row] for row in study.problem.mix[:WHOLE, :WHOLE].tolist()]
     some = _matrix(w["agent"], study.problem.sites[:WHOLE], study.problem.askers[:WHOLE], weights)
     blocks |= {("weights", place): one for place, one in enumerate(some)}
     if len(conduct.agents) > 1:
@@ -203,7 +217,9 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
     if found := certificate and certificate["map"]:
         blocks["map", 0] = (
             known["map_chart"],
-            "\n".join(f"- {as_text(one['agent'])}: {as_text(one['words'])}" for one in found),
+            "\n".join(
+                f"- {as_text(one['agent'])}: {as_text(translated(WeightMap.from_json(one).words))}" for one in found
+            ),
         )
     cases = (one for one in known["answers"] if one["cells"])
     blocks |= {("evidence", place): _evidence(one, known) for place, one in enumerate(cases)}
@@ -235,32 +251,37 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         (w["agents"], ", ".join(study.problem.sites)),
         (w["arms"], ", ".join(status.arm_names)),
         (w["rewards"], noise),
-        ("policy", f"{status.policy}{f' ({options})' if options else ''}"),
-        ("promise", translated(status.guarantee)),
-        *([("looks and size", translated(status.extent))] if status.extent else []),
+        (gettext("policy"), f"{status.policy}{f' ({options})' if options else ''}"),
+        (gettext("promise"), translated(status.guarantee)),
+        *([(gettext("looks and size"), translated(status.extent))] if status.extent else []),
         *((key, translated(words)) for key, words in status.descriptions.items() if key != "audience"),
         *(
-            ("opened" if one.open else "withdrawn", f"{one.arm}, in phase {one.phase}: {one.reason}")
+            (
+                gettext("opened") if one.open else gettext("withdrawn"),
+                gettext("%(arm)s, in phase %(phase)s: %(reason)s", arm=one.arm, phase=one.phase, reason=one.reason),
+            )
             for one in status.changed_arms
         ),
-        ("digest of the study", status.digest),
+        (gettext("digest of the study"), status.digest),
     ]
-    return _table("Design", ("What", "As the study states it"), rows)
+    return _table(gettext("Design"), (gettext("What"), gettext("As the study states it")), rows)
 
 
 def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Mapping[str, str]) -> Table:
-    ended = f"{stamp(conduct.ended_at)}, {_ended(status.end)}" if conduct.ended_at else "not over"
-    rows = [("the study", f"{stamp(status.created_at)}, created and launched", ended, number(status.samples))]
+    ended = f"{stamp(conduct.ended_at)}, {_ended(status.end)}" if conduct.ended_at else gettext("not over")
+    begun = gettext("%(at)s, created and launched", at=stamp(status.created_at))
+    rows = [(gettext("the study"), begun, ended, number(status.samples))]
     rows += [
         (
-            f"phase {one.phase}",
-            f"{stamp(one.opened_at)}, planned",
-            f"{stamp(one.closed_at)}, decided",
+            gettext("phase %(phase)s", phase=one.phase),
+            gettext("%(at)s, planned", at=stamp(one.opened_at)),
+            gettext("%(at)s, decided", at=stamp(one.closed_at)),
             number(one.samples),
         )
         for one in phases
     ]
-    return _table("Dates", ("What", "Begun", "Decided or ended", w["draws"]), rows)
+    head = (gettext("What"), gettext("Begun"), gettext("Decided or ended"), w["draws"])
+    return _table(gettext("Dates"), head, rows)
 
 
 def _ended(end: str) -> str:
@@ -276,7 +297,7 @@ def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tup
     """A row a name, and one for all."""
     each = [{key: values[place] for key, values in flow.items()} for place in range(len(names))]
     rows = [(name, *_row(one)) for name, one in zip(names, each, strict=True)]
-    return [*rows, ("all", *_row({key: sum(values) for key, values in flow.items()}))]
+    return [*rows, (gettext("all"), *_row({key: sum(values) for key, values in flow.items()}))]
 
 
 def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
@@ -285,7 +306,7 @@ def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
     outside = [*map(number, conduct.outside), number(conduct.outside_in_all)]
     rows = [(*row, came) for row, came in zip(rows, outside, strict=True)]
     rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
-    return _table(f"By {w['agent']}", (w["agent"], *FLOW.values(), "outside"), rows)
+    return _table(gettext("By agent"), (w["agent"], *map(translated, FLOW.values()), gettext("outside")), rows)
 
 
 def _counted(conduct: Conduct) -> list[list[str]]:
@@ -298,27 +319,35 @@ def _counted(conduct: Conduct) -> list[list[str]]:
     return [list(row) for row in zip(*by_arm, strict=True)]
 
 
-def _flow_figure(conduct: Conduct, w: Mapping[str, str]) -> Markup:
+def _flow_figure(conduct: Conduct) -> Markup:
     """From what was planned to what counts, and then arm by arm."""
     flow = {key: sum(values) for key, values in conduct.by_arm.to_json().items()}
     planned, assigned, missing, undecided, counted, corrected = _row(flow)
     short = flow["planned"] - flow["counted"] - flow["undecided"] - flow["missing"]
-    lost = [f"missing: {missing}", *([f"in a phase that is not decided: {undecided}"] if flow["undecided"] else [])]
-    others = [f"not assigned or not reported: {number(short)}"] if short > 0 else []
+    lost = [gettext("missing: %(count)s", count=missing)]
+    if flow["undecided"]:
+        lost.append(gettext("in a phase that is not decided: %(count)s", count=undecided))
+    others = [gettext("not assigned or not reported: %(count)s", count=number(short))] if short > 0 else []
     if conduct.outside_in_all:
-        others.append(f"outside of the study: {number(conduct.outside_in_all)}")
+        others.append(gettext("outside of the study: %(count)s", count=number(conduct.outside_in_all)))
     if conduct.voided_in_all:
-        others.append(f"voided: {number(conduct.voided_in_all)}")
+        others.append(gettext("voided: %(count)s", count=number(conduct.voided_in_all)))
+    later = [gettext("corrected after the decision: %(count)s", count=corrected)] if flow["corrected"] else []
     trunk = [
-        ([f"planned {w['draws']}: {planned}"], others),
-        ([f"assigned: {assigned}"], lost),
-        ([f"counted: {counted}"], [f"corrected after the decision: {corrected}"] if flow["corrected"] else []),
+        ([gettext("planned draws: %(count)s", count=planned)], others),
+        ([gettext("assigned: %(count)s", count=assigned)], lost),
+        ([gettext("counted: %(count)s", count=counted)], later),
     ]
     leaves = [
-        [name, f"assigned: {row[1]}", f"missing: {row[2]}", f"counted: {row[4]}"]
+        [
+            name,
+            gettext("assigned: %(count)s", count=row[1]),
+            gettext("missing: %(count)s", count=row[2]),
+            gettext("counted: %(count)s", count=row[4]),
+        ]
         for name, *row in _totals(conduct.arms, conduct.by_arm.to_json())[:-1]
     ]
-    return flow_chart(trunk, leaves, "The flow from the plan to the answer; the tables below have its numbers")
+    return flow_chart(trunk, leaves, gettext("The flow from the plan to the answer; the tables below have its numbers"))
 
 
 def _acts(conduct: Conduct) -> Table:
@@ -327,12 +356,14 @@ def _acts(conduct: Conduct) -> Table:
         for one in conduct.acts
         if one.kind != "signed"
     ]
-    return _table("Who decided what", ("Record", "When", "What", "By", "Words and reason"), rows)
+    head = (gettext("Record"), gettext("When"), gettext("What"), gettext("By"), gettext("Words and reason"))
+    return _table(gettext("Who decided what"), head, rows)
 
 
 def _signatures(found: Sequence[Signature]) -> Table:
     rows = [(one.principal, one.name, one.meaning, stamp(one.at), number(one.sequence)) for one in found]
-    return _table("Signatures", ("signed by", "name as typed", "meaning", "when", "record"), rows)
+    head = (gettext("Signed by"), gettext("Name as typed"), gettext("Meaning"), gettext("When"), gettext("Record"))
+    return _table(gettext("Signatures"), head, rows)
 
 
 def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
@@ -342,33 +373,39 @@ def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
 
 def _answers_table(known: Mapping[str, Any]) -> Table:
     ends = bool(known["certificate"]["ends"])
-    head = (known["w"]["agent"], "Best" if known["certificate"]["complete"] else "Best, or candidates")
+    head = (
+        known["w"]["agent"],
+        gettext("Best") if known["certificate"]["complete"] else gettext("Best, or candidates"),
+    )
     rows = [
         (one["agent"], ", ".join(one["arms"]), *([_ended(one["end"])] if ends else []), _proven(one["margin"], known))
         for one in known["answers"]
     ]
-    return _table("The answer", (*head, *(["End"] if ends else []), "Ahead by at least"), rows)
+    columns = (*head, *([gettext("End")] if ends else []), gettext("Ahead by at least"))
+    return _table(gettext("The answer"), columns, rows)
 
 
 def _led(panel: Mapping[str, Any]) -> str:
-    none = "" if panel["answered"] else "no answer; "
-    return f"{as_text(panel['agent'])}: {none}{as_text(panel['leader'])} leads ({translated(panel['end'])})"
+    found = {"agent": as_text(panel["agent"]), "arm": as_text(panel["leader"]), "end": translated(panel["end"])}
+    if panel["answered"]:
+        return gettext("%(agent)s: %(arm)s leads (%(end)s)", **found)
+    return gettext("%(agent)s: no answer; %(arm)s leads (%(end)s)", **found)
 
 
 def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
-    kinds = {"mean": gettext("Mixed mean"), "to_leader": f"Difference to {panel['leader']}"}
-    kinds |= {"to_control": f"Difference to {found['control']}"} if found["control"] else {}
+    kinds = {"mean": gettext("Mixed mean"), "to_leader": gettext("Difference to %(arm)s", arm=panel["leader"])}
+    kinds |= {"to_control": gettext("Difference to %(arm)s", arm=found["control"])} if found["control"] else {}
     rows = [
-        (one["arm"], one["status"], *(one[kind]["joint"] for kind in kinds), number(one["draws"]))
+        (one["arm"], translated(one["status"]), *(one[kind]["joint"] for kind in kinds), number(one["draws"]))
         for one in panel["arms"]
     ]
-    return _table("", (w["arm"], "Status", *kinds.values(), w["draws"]), rows)
+    return _table("", (w["arm"], gettext("Status"), *kinds.values(), w["draws"]), rows)
 
 
 def _outcomes(panels: Sequence[Mapping[str, Any]], w: Mapping[str, str]) -> str:
     parts = []
     for panel in panels:
-        kind = "guardrail" if panel["guardrail"] else "secondary"
+        kind = gettext("guardrail") if panel["guardrail"] else gettext("secondary")
         words = _plain(render_part("outcomes.html", "outcome_words", panel))
         tables = [f"{as_text(agent)}\n\n{table.markdown(as_text)}" for agent, table in outcome_tables(panel, w)]
         parts += [f"### {as_text(panel['name'])} ({kind})", words, *tables]
@@ -377,28 +414,35 @@ def _outcomes(panels: Sequence[Mapping[str, Any]], w: Mapping[str, str]) -> str:
 
 def _other_weights(found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
     def held(one: Mapping[str, Any]) -> str:
-        return DASH if one["low"] is None else f"{one['low']:g} to {one['high']:g}"
+        if one["low"] is None:
+            return DASH
+        ends = {end: localized(f"{one[end]:g}") for end in ("low", "high")}
+        return gettext("%(low)s to %(high)s", **ends)
 
-    steps = [f"{step['value']:g}" for step in found["agents"][0]["steps"]]
+    steps = [localized(f"{step['value']:g}") for step in found["agents"][0]["steps"]]
     rows = [
         (
             one["agent"],
             answer_text(one),
             held(one),
-            *(", ".join(step["leaders"]) if step["standing"] == "other" else step["standing"] for step in one["steps"]),
+            *(
+                ", ".join(step["leaders"]) if step["standing"] == "other" else translated(STANDINGS[step["standing"]])
+                for step in one["steps"]
+            ),
         )
         for one in found["agents"]
     ]
-    return _table("", (w["agent"], "Answer", "Holds", *steps), rows)
+    return _table("", (w["agent"], gettext("Answer"), gettext("Holds"), *steps), rows)
 
 
 def _evidence(answer: Mapping[str, Any], known: Mapping[str, Any]) -> Table:
     w = known["w"]
-    head = (w["arm"], "Status", gettext("Mixed mean"), "Worse by at least", "Evidence", w["draws"])
+    worse, evidence = gettext("Worse by at least"), gettext("Evidence")
+    head = (w["arm"], gettext("Status"), gettext("Mixed mean"), worse, evidence, w["draws"])
     rows = [
         (
             cell["arm"],
-            status_text(cell),
+            translated(status_text(cell)),
             real(cell["mixed_mean"]),
             _proven(cell["gap_at_least"], known),
             real(None if cell["status"] == "closed" else cell["score"], 2),
@@ -414,35 +458,45 @@ def _corrections(known: Mapping[str, Any]) -> str:
     rows = [
         (one["agent"], str(one["phase"]), number(one["sequence"]), one["reason"]) for one in corrected["corrections"]
     ]
-    reports = _table("", (agent, "phase", "record", "reason"), rows)
-    read = [(one["agent"], one["would_change"], ", ".join(one["arms"])) for one in known["reread"]]
-    anew = _table("", (agent, "would the answer change", "candidates with the corrections"), read)
-    meaning = f"Below is {translated(corrected['with_corrections']['meaning'])}."
+    reports = _table("", (agent, gettext("Phase"), gettext("Record"), gettext("Reason")), rows)
+    read = [(one["agent"], translated(CHANGES[one["would_change"]]), ", ".join(one["arms"])) for one in known["reread"]]
+    anew = _table("", (agent, gettext("Would the answer change"), gettext("Candidates with the corrections")), read)
+    meaning = gettext("Below is %(meaning)s.", meaning=translated(corrected["with_corrections"]["meaning"]))
     shown = f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
     if not (other := corrected["with_corrections"].get("guardrails")):
         return shown
-    keys = ("guardrail", "arm", "verdict", "with_corrections")
-    head = ("guardrail", known["w"]["arm"], "by the numbers decided on", "with the corrections")
-    return f"{shown}\n\n{_table('', head, [tuple(one[key] for key in keys) for one in other]).markdown(as_text)}"
+    head = (
+        gettext("Guardrail"), known["w"]["arm"], gettext("By the numbers decided on"), gettext("With the corrections")
+    )  # fmt: skip
+    rows = [
+        (one["guardrail"], one["arm"], *(translated(VERDICTS[one[key]]) for key in ("verdict", "with_corrections")))
+        for one in other
+    ]
+    return f"{shown}\n\n{_table('', head, rows).markdown(as_text)}"
 
 
 def _certificate(known: Mapping[str, Any]) -> Table:
     certificate, status = known["certificate"], known["status"]
     rows = [
-        ("certificate", known["verification"].certificate or DASH),
-        ("study", certificate["problem"]),
-        ("data", certificate["data"]),
-        ("log at the end", f"record {number(certificate['sequence'])}, {certificate['head']}"),
-        ("policy", f"{certificate['policy']}, Parley {certificate['version']}"),
-        ("under drift", translated(certificate["drift"])),
-        *((name, number(found)) for key, name in PLANNED.items() if (found := certificate[key])),
+        (gettext("certificate"), known["verification"].certificate or DASH),
+        (gettext("study"), certificate["problem"]),
+        (gettext("data"), certificate["data"]),
+        (
+            gettext("log at the end"),
+            gettext(
+                "record %(sequence)s, %(head)s", sequence=number(certificate["sequence"]), head=certificate["head"]
+            ),
+        ),
+        (gettext("policy"), f"{certificate['policy']}, Parley {certificate['version']}"),
+        (gettext("under drift"), translated(certificate["drift"])),
+        *((translated(name), number(found)) for key, name in PLANNED.items() if (found := certificate[key])),
     ]
     if status.settings["horizon"] is None:
-        rows.append(("error probability", error_bound(certificate["guarantee"], certificate["delta"])))
+        rows.append((gettext("error probability"), error_bound(certificate["guarantee"], certificate["delta"])))
     if certificate["frozen"]:
         rows.append((gettext("Frozen agents"), ", ".join(certificate["frozen"])))
-    rows += [("warning", translated(words)) for words in certificate["warnings"] or ()]
-    return _table("Certificate", ("Digest of, or what", "Value"), rows)
+    rows += [(gettext("warning"), translated(words)) for words in certificate["warnings"] or ()]
+    return _table(gettext("Certificate"), (gettext("Digest of, or what"), gettext("Value")), rows)
 
 
 routes = [
