@@ -1,6 +1,6 @@
-"""What the API answers: handlers return them, OpenAPI and docs/api.md list them, pages read them.
+"""The answers of the API: handlers return them, OpenAPI and docs/api.md list them, pages read them.
 
-A field is a key of the JSON object, with the same name. What an answer says arm by arm is null for blinded readers
+A field is a key of the JSON object, with the same name. Values about single arms are null for blinded readers
 (docs/api.md, Blinding).
 """
 
@@ -22,7 +22,7 @@ class Answer(Model):
 
 
 class Health(Answer):
-    """The process runs."""
+    """The process is running."""
 
     status: str
     version: str
@@ -46,14 +46,14 @@ class Who(Answer):
 
 
 class StudyLine(Answer):
-    """A study in a line. For readers who may not see the data, `sequence` and `head` are null."""
+    """A study in one line. `sequence` and `head` are null for readers who may not see the data."""
 
     id: str
     name: str
     policy: str
-    arms: int  # how many
+    arms: int  # number of arms
     agents: int
-    questions: int  # of the agents, those that only ask: nobody draws there
+    questions: int  # agents that only ask: nobody draws there
     stage: str
     reason: str  # why it is paused or cancelled
     phase: int
@@ -61,7 +61,7 @@ class StudyLine(Answer):
     samples: int  # in accepted reports
     created_at: str
     opened_at: str  # when the phase in progress began
-    version: str  # changes with every event of the study, and says nothing else
+    version: str  # opaque; changes with every event of the study
     sequence: int | None  # of the log
     head: str | None
     digest: str  # of the study's document, with the weights and arms in force
@@ -70,12 +70,12 @@ class StudyLine(Answer):
 class ListedStudy(StudyLine):
     """A study in the list."""
 
-    asked: int  # agents that the phase in progress asks
-    reported: int  # of them
+    asked: int  # agents that the phase in progress asks to draw
+    reported: int  # those that have reported
 
 
 class Studies(Answer):
-    """The studies that a token reaches; `next` continues the list, `damaged` are ids whose rows cannot be read."""
+    """The studies that a token reaches; `next` continues the list, `damaged` are ids of unreadable rows."""
 
     studies: list[ListedStudy]
     next: str | None
@@ -84,26 +84,26 @@ class Studies(Answer):
 
 
 class Reported(Answer):
-    """An agent whose report is in."""
+    """An agent that has reported."""
 
     agent: str
     at: str
 
 
 class Awaited(Answer):
-    """An agent that the study waits for; how many people it has recruited and how many outcomes it has, if it says."""
+    """An agent whose report is awaited, with the numbers of people recruited and outcomes observed, if it says."""
 
     agent: str
     since: str
     recruited: int | None = None
     observed: int | None = None
-    held: str | None = None  # why its report waits for an administrator; not told to blinded readers
-    objection: str | None = None  # why the site draws or sends nothing: what its own policy allows instead
-    unmasked: int | None = None  # people of a masked study whose arm was shown at the site, if any
+    held: str | None = None  # why its report waits for an administrator; null for blinded readers
+    objection: str | None = None  # why the site draws or sends nothing: its own policy does not allow it
+    unmasked: int | None = None  # people of a masked study who were unmasked at the site, if any
 
 
 class FrozenAgent(Answer):
-    """An agent that is asked for nothing more."""
+    """An agent that is frozen."""
 
     agent: str
     phase: int
@@ -112,43 +112,43 @@ class FrozenAgent(Answer):
 
 
 class ReweighedStudy(Answer):
-    """The last re-weighing: when the question was asked without frozen agents."""
+    """The last re-weighing, in which frozen agents were left out of the question."""
 
-    phase: int  # in progress then; earlier phases were decided under other weights
+    phase: int  # the phase in progress then; earlier ones were decided under other weights
     reason: str
-    left: list[str]  # whose own question rests while they are frozen
+    left: list[str]  # agents whose own questions are dropped while they are frozen
 
 
 class ChangedArm(Answer):
-    """An arm that was opened or withdrawn in mid-study, the last time."""
+    """An arm that was opened or withdrawn while the study was running; its last change."""
 
     arm: str
-    open: bool  # it was opened; else withdrawn
-    phase: int  # in progress then
+    open: bool  # whether it was opened; otherwise withdrawn
+    phase: int  # the phase in progress then
     reason: str
     at: str
 
 
 class StudyStatus(StudyLine):
-    """The stage of a study, and which agents it waits for and since when."""
+    """The stage of a study, and which agents it waits for, since when."""
 
     arm_names: list[str]
     agent_names: list[str]
-    settings: dict[str, Any]  # what the study asks for; its lists and matrices stand in the document only
-    descriptions: dict[str, str]  # key of the study file -> a sentence, for each setting that is not the default
+    settings: dict[str, Any]  # the study's settings; lists and matrices are only in its document
+    descriptions: dict[str, str]  # key of the study file -> a sentence, for every setting that is not the default
     guarantee: str
     extent: str  # how many looks are planned and samples taken at most, as far as that is known before; or empty
     rates: bool  # rewards are 0 or 1: means are shown in per cent
-    warnings: list[str]  # where the data contradict what the study assumes; nothing for blinded readers
+    warnings: list[str]  # assumptions that the data contradict; empty for blinded readers
     asked: int
     reported: list[Reported]
     missing: list[Awaited]
     frozen: list[FrozenAgent]
-    end: str  # how it ended, the worst of its agents': decided, accepted, exhausted, blocked, cancelled; or open
+    end: str  # the worst of its agents' ends: decided, accepted, exhausted, blocked, cancelled; or open
     reweighed: ReweighedStudy | None
     closed_arms: list[str]  # dormant or withdrawn: nobody's candidates
     changed_arms: list[ChangedArm]
-    outcomes: list[str]  # beside the primary one, by name
+    outcomes: list[str]  # names of the further outcomes
 
 
 Counts = list[list[int]]  # [arm][agent]
@@ -156,15 +156,15 @@ Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
 
 
 class ByArm(Answer):
-    """Over all agents: of how many an arm has each status, and its draws."""
+    """Totals over all agents: for how many an arm has each status, and its draws."""
 
-    statuses: dict[str, list[int]]  # a status -> the agents for whom the arm has it, arm by arm
+    statuses: dict[str, list[int]]  # status -> the number of agents for which each arm has it
     drawn: list[int]  # in decided phases
     spent: list[int]  # in accepted reports, those of the phase in progress too
 
 
 class EstimatedRegret(Answer):
-    """Of all draws so far and all agents, by present estimates; two standard errors to either side."""
+    """The regret of all draws and agents so far, by present estimates, with two standard errors on either side."""
 
     estimate: float
     low: float
@@ -172,18 +172,18 @@ class EstimatedRegret(Answer):
 
 
 class RegretStanding(Answer):
-    """What is played until a horizon; of blinded readers and before any data, only how long."""
+    """The state of a game until a horizon; for blinded readers and before any data, only its length."""
 
     horizon: int | str
-    left: list[int]  # draws of each agent until the horizon
+    left: list[int]  # each agent's draws until the horizon
     regret: EstimatedRegret | None = None
-    agents: list[float] | None = None  # each agent's part of it
-    leaders: list[str] | None = None  # what each agent plays
+    agents: list[float] | None = None  # each agent's part of the regret
+    leaders: list[str] | None = None  # the arm that each agent plays
     exploring: list[int] | None = None  # draws of the phase in progress that are not the leader's
 
 
 class Board(Answer):
-    """Arm x agent: what may be said of every arm of every agent, and since which phase."""
+    """Arm x agent: the status of every arm for every agent, and since which phase."""
 
     study: str
     stage: str
@@ -191,22 +191,22 @@ class Board(Answer):
     blinded: bool
     arms: list[str]
     agents: list[str]  # those told of
-    first: int  # the place of the first of them
+    first: int  # index of the first of them
     agent_count: int
     top: int
     open_pairs: int
     decided_agents: int
-    candidates: list[int]  # arms that an agent still has
+    candidates: list[int]  # how many arms are left for each agent
     drawn: list[int]  # in decided phases
     spent: list[int]  # in accepted reports, those of the phase in progress too
-    money: float | None  # what all samples in accepted reports cost, of all agents; null without prices, or blinded
+    money: float | None  # cost of all agents' samples in accepted reports; null without prices, or for blinded readers
     planned: list[int]  # in the phase in progress
-    ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
-    rates: list[float] | None  # draws a day, where the study states them
+    ends: list[str]  # how each agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
+    rates: list[float] | None  # draws a day, if the study states them
     round_days: float
-    delay: list[float]  # days after which the outcome of a draw is known
+    delay: list[float]  # days until the outcome of a draw is known
     statuses: list[list[str]] | None  # of arms: chosen, open, ruled out, set aside or left
-    dropped_in: Counts | None  # the phase that ruled it out or set it aside, else 0
+    dropped_in: Counts | None  # the phase that ruled it out or set it aside; 0 if none
     counts: Counts | None  # in accepted reports
     plan: Counts | None
     by_arm: ByArm | None
@@ -214,8 +214,9 @@ class Board(Answer):
 
 
 class Explained(Answer):
-    """The policy's case after a phase: an arm is out when its score passes the line. The intervals of the means are
-    those of the findings after that phase.
+    """The policy's evidence after a phase: an arm is out when its score passes the line.
+
+    The intervals of the means are those of the findings after that phase.
     """
 
     mixed_means: Numbers
@@ -223,7 +224,7 @@ class Explained(Answer):
     high: Numbers
     score: Numbers
     line: float
-    words: str  # what the score is
+    words: str  # what the score means
 
 
 class DroppedArm(Answer):
@@ -231,11 +232,11 @@ class DroppedArm(Answer):
 
     arm: str
     agent: str
-    status: str  # as it is now
+    status: str  # its present status
 
 
 class DecidedPhase(Answer):
-    """What a decided phase brought."""
+    """The results of a decided phase."""
 
     phase: int
     opened_at: str
@@ -243,15 +244,15 @@ class DecidedPhase(Answer):
     samples: int
     drawn: list[int]  # per agent
     finished: bool
-    dropped: int  # pairs of arm and agent that it ruled out or set aside
-    set_aside: int | None  # of them, those that were only set aside within the tolerance
+    dropped: int  # number of (arm, agent) pairs that it ruled out or set aside
+    set_aside: int | None  # how many of them were only set aside within the tolerance
     counts: Counts | None
     dropped_arms: list[DroppedArm] | None
     explanation: Explained | None
 
 
 class History(Answer):
-    """What every decided phase brought, oldest first."""
+    """The results of every decided phase, oldest first."""
 
     study: str
     arms: list[str]
@@ -271,11 +272,11 @@ class Measured(Answer):
 
 
 class ArmFound(Answer):
-    """An arm of an agent: its mixed mean, and how it differs from the leader and from the control."""
+    """An arm of an agent: its mixed mean, and its differences to the leader and to the control."""
 
     arm: str
     status: str  # chosen, open, ruled out, set aside or left
-    dropped_in: int  # the phase that ruled it out or set it aside, else 0
+    dropped_in: int  # the phase that ruled it out or set it aside; 0 if none
     draws: int
     mean: Measured
     to_leader: Measured
@@ -292,9 +293,9 @@ class AgentFound(Answer):
 
 
 class ChangeFound(Answer):
-    """Whether differences change from phase to phase: the pair whose phases agree least. No part of the guarantee."""
+    """Whether differences change between phases: the pair whose phases agree least. Not part of the guarantee."""
 
-    p: float  # Holm's, over all pairs
+    p: float  # Holm-adjusted, over all pairs
     agent: str
     arm: str
     other: str
@@ -302,32 +303,32 @@ class ChangeFound(Answer):
 
 
 class OutcomeArm(Answer):
-    """An arm by a further outcome, for one agent's mix."""
+    """A further outcome of an arm, in one agent's mix."""
 
     arm: str
-    count: int  # people with this outcome, at this agent
+    count: int  # people with this outcome at this agent
     mean: Measured
     to_control: Measured | None
     status: str | None  # of a guardrail: alarm, cleared or not cleared yet
 
 
 class OutcomeAgent(Answer):
-    """The arms by a further outcome, for an agent's mix."""
+    """A further outcome of all arms, in one agent's mix."""
 
     agent: str
     arms: list[OutcomeArm]
 
 
 class GuardedArm(Answer):
-    """Where an arm stands with a guardrail, for all agents."""
+    """The status of an arm with a guardrail, for all agents together."""
 
     arm: str
     status: str  # cleared, not cleared yet, proposed or stopped
-    agents: list[str]  # in whose mix that is proven
+    agents: list[str]  # the agents in whose mix that is proven
 
 
 class OutcomeFound(Answer):
-    """A further outcome: a guardrail, or a secondary one, by which nothing is decided."""
+    """A further outcome: a guardrail, or a secondary outcome, which decides nothing."""
 
     name: str
     role: str
@@ -339,29 +340,29 @@ class OutcomeFound(Answer):
     delta: float | None
     words: str
     agents: list[OutcomeAgent]
-    arms: list[GuardedArm]  # of a guardrail; the control is none of them
+    arms: list[GuardedArm]  # of a guardrail, without the control
 
 
 class Findings(Answer):
-    """Every mean and difference after a decided phase, with intervals that hold all together at the `level`."""
+    """Every mean and difference after a decided phase, with intervals that hold simultaneously at the `level`."""
 
     study: str
     stage: str
     phase: int  # after how many decided phases
-    phases: int  # how many there are
+    phases: int  # number of decided phases
     level: float
     control: str | None
     rates: bool  # rewards are 0 or 1, and means are shares
     words: str
-    change: ChangeFound | None  # null before a pair of arms has two phases
-    first: int  # the place of the first agent told of
+    change: ChangeFound | None  # null until a pair of arms has two phases
+    first: int  # index of the first agent in this answer
     agent_count: int
     agents: list[AgentFound]
-    outcomes: list[OutcomeFound]  # beside the primary one, after as many phases
+    outcomes: list[OutcomeFound]  # the further outcomes, after the same phases
 
 
 class WeightStep(Answer):
-    """What other weights leave of an agent's answer, and the best estimates under them."""
+    """How robust an agent's answer is at these weights, and the best estimates under them."""
 
     value: float
     standing: str  # holds, proven, leads or other
@@ -369,26 +370,26 @@ class WeightStep(Answer):
 
 
 class AgentSensitivity(Answer):
-    """An agent's answer, or its best estimates where it has none, under other weights."""
+    """An agent's answer, or its best estimates if it has none, under other weights."""
 
     agent: str
     arms: list[str]
-    answered: bool  # whether they are its answer, as the certificate has it
-    stated: float  # where the study's own weights are
-    low: float | None  # from here to `high` the answer holds, for all agents and readers at once; null: nowhere
+    answered: bool  # whether they are its answer, as in the certificate
+    stated: float  # the value of the study's own weights
+    low: float | None  # from here to `high` the answer holds for all agents and readers at once; null: nowhere
     high: float | None
     steps: list[WeightStep]
 
 
 class Sensitivities(Answer):
-    """For which weights each answer stays, from equal weights to the agent's own reward alone."""
+    """The weights for which each answer stays, from equal weights to the agent's own reward alone."""
 
     study: str
     phase: int  # after how many decided phases
     level: float
-    axis: str  # what the values are
+    axis: str  # what the values mean
     words: str  # what the standings mean
-    proofs: bool  # false: the policy's guarantee is for its own draws, or the study is too large: estimates only
+    proofs: bool  # false: estimates only, since proofs are not possible here
     first: int
     agent_count: int
     agents: list[AgentSensitivity]
@@ -401,21 +402,21 @@ class Act(Answer):
     at: str
     kind: str  # of the record in the log
     by: str
-    words: str  # what it says, with the reason
+    words: str  # a sentence with the reason
 
 
 class Flow(Answer):
-    """Draws: per arm and agent, or per arm over all agents."""
+    """Numbers of draws: per arm and agent, or per arm over all agents."""
 
     planned: list[Any]
-    counted: list[Any]  # in decided phases: what the answers rest on
-    undecided: list[Any]  # in reports of a phase that is not decided
-    missing: list[Any]  # people of whom no outcome will come
-    corrected: list[Any]  # of those counted, outcomes in sums that were corrected after the decision
+    counted: list[Any]  # in decided phases: what the answers are based on
+    undecided: list[Any]  # in reports of an undecided phase
+    missing: list[Any]  # people whose outcome will never come
+    corrected: list[Any]  # outcomes among those counted whose sums were corrected after the decision
 
 
 class Conduct(Answer):
-    """How a study was conducted: the flow of its draws, of some agents and in all, and who did what, when and why."""
+    """How a study was conducted: the flow of its draws, and who did what, when and why."""
 
     study: str
     arms: list[str]
@@ -424,50 +425,50 @@ class Conduct(Answer):
     agent_count: int
     ended_at: str | None
     flow: Flow  # [arm][agent]
-    by_arm: Flow  # of all agents
-    outside: list[int]  # per agent: people who came when nobody was needed, as far as its reports say
+    by_arm: Flow  # over all agents
+    outside: list[int]  # per agent: people who came when nobody was needed, according to its reports
     outside_in_all: int
-    voided_in_all: int  # assignments of decided phases that sites voided
-    acts: list[Act]  # oldest first; of very many, the latest
+    voided_in_all: int  # assignments in decided phases that sites voided
+    acts: list[Act]  # oldest first; if there are very many, the latest
 
 
 class AgentAssignment(Answer):
-    """What an agent is asked to draw now."""
+    """An agent's draws in the current phase."""
 
     study: str
     agent: str
     stage: str
     reason: str
     phase: int
-    plan: str | None  # digest of the plan in force
+    plan: str | None  # digest of the current plan
     arms: list[str]
-    draws: list[int] | None  # null: nothing is asked of this agent
+    draws: list[int] | None  # null if nothing is asked of this agent
     reported: bool
     frozen: bool
-    rho: float | None  # of a private study: sums leave the site with noise
-    closed_arms: list[str]  # nobody's candidates; of one that was withdrawn in this phase, fewer draws will do
-    between: list[int] | None  # per arm: people whom this agent assigned before the phase, for it; null: nobody
-    most_ahead: int  # how many it may assign for the next phase once this one has its people
-    answer: list[str] | None  # what a finished study found for this agent, where `show_answer` lets it see it
+    rho: float | None  # of a private study: the site adds noise to its sums
+    closed_arms: list[str]  # nobody's candidates; an arm withdrawn in this phase may have fewer draws
+    between: list[int] | None  # per arm: people whom this agent assigned before the phase, for it; null if nobody
+    most_ahead: int  # how many it may assign for the next phase once this one is full
+    answer: list[str] | None  # a finished study's answer for this agent, if `show_answer` allows it
 
 
 class TakenReport(Answer):
-    """A report that was taken, with its receipt."""
+    """An accepted report with its receipt."""
 
     report: Report
-    revision: int  # 0 as the agent sent it, later ones by amendment
+    revision: int  # 0 as the agent sent it; higher after amendments
     at: str
     receipt: Receipt
 
 
 class SaltedReport(TakenReport):
-    """With the salt of its record, for the agent itself and for those who may read the log."""
+    """The same with the salt of its record, for the agent itself and for those who may read the log."""
 
     salt: str | None
 
 
 class CorrectedReport(Answer):
-    """A report as it was put right after its phase was decided; nothing is decided by it."""
+    """A report as corrected after its phase was decided; it changes no decision."""
 
     report: Report
     reason: str
@@ -476,14 +477,14 @@ class CorrectedReport(Answer):
 
 
 class ReportOfAgent(SaltedReport):
-    """The report that counts, earlier revisions if it was amended, and corrections after the phase was decided."""
+    """The report that counts, earlier revisions if it was amended, and corrections after the decision."""
 
     earlier: list[SaltedReport]
     corrections: list[CorrectedReport]
 
 
 class Reports(Answer):
-    """Every report of a phase that counts."""
+    """All reports that count in a phase."""
 
     study: str
     phase: int
@@ -491,20 +492,20 @@ class Reports(Answer):
 
 
 class Aside(Answer):
-    """A report that came for a taken place, or one that is held: the stated model rules out a mean of it."""
+    """A quarantined report: another one counted already, or it is held because the model rules out one of its means."""
 
     report: Report
     digest: str
-    stands: str  # digest of the one that stood as it came; empty: none did, and it was held
-    why: str  # it was held
-    refused: str | None  # the reason with which an administrator refused it
-    held: bool  # it still waits for an administrator
+    stands: str  # digest of the report that counted then; empty if there was none, and this one was held
+    why: str  # why it was held
+    refused: str | None  # the reason if an administrator refused it
+    held: bool  # whether it still waits for an administrator
     at: str
     sequence: int
 
 
 class Quarantine(Answer):
-    """Some of what was put aside, oldest first; `next` continues."""
+    """Some of the quarantined reports, oldest first; `next` continues."""
 
     study: str
     quarantine: list[Aside]
@@ -512,7 +513,7 @@ class Quarantine(Answer):
 
 
 def _previewed(kind: type[Message]) -> type[Answer]:
-    """The answer of a preview: with the digest that confirms it."""
+    """The answer class of a preview, with the digest that confirms it."""
     words = (kind.__doc__ or "").splitlines()[0].rstrip(".")
     fields = {
         "__annotations__": {"preview": kind, "digest": Digest},
@@ -525,65 +526,65 @@ def _previewed(kind: type[Message]) -> type[Answer]:
     return made
 
 
-# What a preview is -> its answer; two acts may share one.
+# Kind of preview -> its answer; two acts may share one.
 PREVIEWED: dict[type[Message], type[Answer]] = {
     row.preview.kind: _previewed(row.preview.kind) for row in ACTS.values() if row.preview is not None
 }
 
 
 class Corrections(Answer):
-    """Every report that was corrected after its phase was decided, and how the study would read with them."""
+    """All reports corrected after their phase was decided, and how the study would read with them."""
 
     study: str
     corrections: list[Correction]
-    with_corrections: dict[str, Any] | None  # as a certificate has it; null without corrections
+    with_corrections: dict[str, Any] | None  # as in a certificate; null without corrections
 
 
 class Signatures(Answer):
-    """The signatures in a study's log, in its order."""
+    """The signatures in a study's log, in order."""
 
     study: str
     signatures: list[Signature]
 
 
 class LogPage(Answer):
-    """Some records of a log; `next` is what `after` continues from."""
+    """Some records of a log; `next` is the value of `after` that continues."""
 
-    records: list[dict[str, Any]]  # as they are exported
+    records: list[dict[str, Any]]  # in the form of the export
     next: int | None
 
 
 class Verified(Answer):
-    """What a verification found."""
+    """The result of a verification."""
 
     study: str
     sound: bool
     problem: str | None
     records: int
-    phases: int  # decisions taken again
+    phases: int  # decisions repeated
     stage: str
     head: str
     exact: bool  # every state agreed to the last bit
     certificate: str | None  # its digest
     signatures: tuple[Signature, ...]
-    reads: tuple[Read, ...]  # of results, while the study went on
+    reads: tuple[Read, ...]  # reads of results while the study was running
 
 
 class WantedPower(Answer):
-    """The smallest budget that has a wanted power if every gap is `gap`; null, and the reason, where there is none."""
+    """The smallest budget with the wanted power if every gap is `gap`; null, with the reason, if there is none."""
 
     wanted: float
     gap: float
     max_samples: int | None = None
-    power: float | None = None  # that it has in the simulation
+    power: float | None = None  # the power in the simulation
     standard_error: float | None = None  # of that power
     studies: int | None = None  # simulated
-    samples: float | None = None  # mean
+    samples: float | None = None  # mean number
     reason: str = ""
 
 
 class Estimated(Answer):
-    """What a study would cost; without scenarios where simulating would take too long, and then the reason."""
+    """The expected cost of a study; without scenarios if simulating would take too long, with the reason."""
 
     study: str
     policy: str
@@ -592,7 +593,7 @@ class Estimated(Answer):
     first_phase: int  # samples
     scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str
-    warning: str = ""  # of a budget that decides less than half of the time
+    warning: str = ""  # about a budget that decides less than half of the time
     budget: WantedPower | None = None  # if a power is wanted
 
 
@@ -604,21 +605,21 @@ class Forecast(Answer):
     reason: str = ""
     after_phase: int | None = None
     drawn: int | None = None
-    bound: float | None = None  # what no policy could do without, were the estimated means the true ones
+    bound: float | None = None  # the least that any policy needs if the estimated means are the true ones
     bound_by_arm: list[float] | None = None
     bound_draws: list[list[float]] | None = None  # [arm][agent]
     total: dict[str, float] | None = None  # samples at the end: p10, p50, p90
     money: dict[str, float] | None = None  # with prices: spent, and at the end p10, p50, p90
     days_left: dict[str, float] | None = None  # with rates: p10, p50, p90
-    regret_left: dict[str, float] | None = None  # with a horizon: what draws to come are likely to cost
+    regret_left: dict[str, float] | None = None  # with a horizon: likely cost of the draws to come
     rounds: dict[str, float] | None = None
     total_per_agent: list[float] | None = None
-    continuations: int | None = None  # simulated
-    unfinished: int | None = None  # of them stopped by a cap
+    continuations: int | None = None  # number simulated
+    unfinished: int | None = None  # those of them that reached a limit
 
 
 class TokenLine(Answer):
-    """A token as it may be shown."""
+    """A token without its secret."""
 
     kid: str
     role: str
@@ -631,7 +632,7 @@ class TokenLine(Answer):
 
 
 class Tokens(Answer):
-    """Every token without its secret, revoked ones too."""
+    """All tokens without their secrets, including revoked ones."""
 
     tokens: list[TokenLine]
 
@@ -643,7 +644,7 @@ class IssuedToken(TokenLine):
 
 
 class RevokedToken(Answer):
-    """A token that opens nothing any more."""
+    """A token that has been revoked."""
 
     kid: str
     principal: str

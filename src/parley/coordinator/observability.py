@@ -1,4 +1,4 @@
-"""What the operator of a coordinator sees: JSON lines of log, and metrics for Prometheus."""
+"""Observability for operators: logs as JSON lines, and metrics for Prometheus."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ logger: structlog.stdlib.BoundLogger = structlog.get_logger("parley")
 
 
 def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The last line of defence: whatever looks like a token, a webhook's secret or a database password is blanked.
+    """Last line of defence: blank anything in a log line that looks like a token, a secret or a database password.
 
     >>> scrub(None, "info", {"event": "failed for parley_0123456789abcdef_" + "x" * 43})["event"]
     'failed for [secret]'
@@ -30,7 +30,7 @@ def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[st
 
 
 def configure(level: str) -> None:
-    """JSON lines at a level and above; the standard library's loggers (uvicorn, SQLAlchemy) go the same way."""
+    """Log JSON lines at this level and above, including those of uvicorn and SQLAlchemy."""
     threshold = getattr(logging, level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -62,7 +62,7 @@ def configure(level: str) -> None:
 
 
 async def guarded(work: Callable[[], Awaitable[Any]], words: str) -> None:
-    """Do something beside the requests. Whatever goes wrong is logged, and ends nothing else."""
+    """Run background work; errors are logged and stop nothing else."""
     try:
         await work()
     except StorageUnavailable as error:
@@ -72,14 +72,14 @@ async def guarded(work: Callable[[], Awaitable[Any]], words: str) -> None:
 
 
 async def repeat(work: Callable[[], Awaitable[Any]], seconds: float, words: str) -> None:
-    """The same again and again, so many seconds apart."""
+    """Run background work again and again, so many seconds apart."""
     while True:
         await guarded(work, words)
         await asyncio.sleep(seconds)
 
 
 class Metrics:
-    """The counters of one application; each has its own registry, so that tests can have many."""
+    """The metrics of one application; each has its own registry, so that tests can have many."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

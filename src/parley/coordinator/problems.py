@@ -1,6 +1,6 @@
-"""Everything the API can answer that is not success: RFC 9457 problem documents with stable types.
+"""Every error answer of the API: RFC 9457 problem documents with stable types.
 
-One table: slug -> status, title, and what a client gains by sending the same request again. A released slug keeps its
+One table: slug -> status, title, and whether sending the same request again can help. A released slug keeps its
 meaning.
 """
 
@@ -62,7 +62,7 @@ PROBLEMS: dict[str, Kind] = {
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """RFC 9457, and whether sending the same again can help. Some problems say more, in keys of their own."""
+    """RFC 9457, plus whether sending the same request again can help. Some problems have further keys."""
 
     type: str
     title: str
@@ -72,7 +72,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A problem to be answered. Raised inside a transaction it undoes it; returned from one, what was written stays."""
+    """A problem to answer with. Raising it undoes the transaction; returning it keeps what was written."""
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
         super().__init__(detail)
@@ -85,12 +85,12 @@ class Refusal(Exception):
 
     @property
     def status(self) -> int:
-        """Of the answer."""
+        """The HTTP status."""
         return self.kind.status
 
     @property
     def sentence(self) -> str:
-        """What happened, and why."""
+        """What happened, and why, as a sentence."""
         return joined(": ", [Translatable(self.kind.title), self.detail])
 
     def document(self) -> dict[str, Any]:
@@ -109,5 +109,5 @@ class Refusal(Exception):
         }
 
     def response(self) -> JSONResponse:
-        """The problem document on its way."""
+        """The problem document as a response."""
         return problem(self.document(), self.headers)

@@ -1,4 +1,4 @@
-"""Every setting of `parley serve` in one table, which feeds the command line, the docs and the checks.
+"""All settings of `parley serve` in one table, which feeds the command line, the docs and the checks.
 
 A setting comes from its option, else from its environment variable, else from its default.
 """
@@ -17,29 +17,29 @@ from parley.validation.checks import is_loopback
 
 
 def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None) -> Any:  # noqa: A002
-    """A setting: its default, a sentence for `--help` and the docs, and the least and largest values of a number."""
+    """A setting: its default, a sentence for `--help` and the docs, and limits if it is a number."""
     return field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
 def require_url(name: str, url: str) -> None:
-    """Refuse the address of a setting unless it is empty or one of the web."""
+    """Raise unless a setting's address is empty or a web address."""
     if url and not url.startswith(("https://", "http://")):
         raise InvalidInput(name, found=url, allowed="https://HOST")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeSettings:
-    """The settings of the server that one edge adds: a frozen dataclass, each field made by `setting`."""
+    """The server settings that one edge adds: a frozen dataclass, each field made by `setting`."""
 
     def check(self, server: ServerSettings) -> None:
-        """Refuse what does not fit together, in itself or with the server's own settings; called at the start."""
+        """Raise if settings do not fit together or with the server's own; called at the start."""
 
 
 E = TypeVar("E", bound=EdgeSettings)
 
 
 def setting_kinds() -> list[type[EdgeSettings]]:
-    """The kinds of settings that edges add, in the order of the edges."""
+    """The classes of settings that edges add, in the order of the edges."""
     return [kind for edge in edges() if (kind := edge.server_settings()) is not None]
 
 
@@ -114,12 +114,12 @@ class ServerSettings:
                 raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM)")
 
     def of(self, kind: type[E]) -> E:
-        """The settings of an edge."""
+        """The settings of an edge, by their class."""
         return next((one for one in self.edges if isinstance(one, kind)), kind())
 
     @classmethod
     def read(cls, **values: Any) -> ServerSettings:
-        """From values by name, those of edges among them.
+        """Settings from values by name, including those of edges.
 
         >>> ServerSettings.read(port=0).port
         0
@@ -136,7 +136,7 @@ class ServerSettings:
 
     @classmethod
     def environment_name(cls, name: str) -> str:
-        """The variable that sets a setting.
+        """The environment variable of a setting.
 
         >>> ServerSettings.environment_name("db")
         'PARLEY_DB'

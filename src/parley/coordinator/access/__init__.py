@@ -1,1 +1,1 @@
-"""Who asks, and who may: tokens with their roles, and sessions."""
+"""Authentication and authorization: tokens with their roles, and sessions."""

@@ -29,19 +29,19 @@ from parley.coordinator.record.tables import sessions
 from parley.coordinator.record.writer import append_server
 from parley.errors import InvalidInput
 
-LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
-CACHED = 10_000  # tokens; the least recently used one goes first
-MOST_SESSIONS = 20  # of one token; a further one ends the oldest
+LIVE_TOKENS = 2  # per principal: the old and the new one, during a rotation
+CACHED = 10_000  # tokens; the least recently used is dropped first
+MOST_SESSIONS = 20  # per token; another one ends the oldest
 SESSION = re.compile(r"[A-Za-z0-9_-]{43}")
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class Role(StrEnum):
-    """Who may do what stands in the rows of the table of operations, mostly by the groups below."""
+    """The roles. Operations name the roles that may call them, mostly by the groups below."""
 
-    AGENT = "agent"  # of one study, for itself
+    AGENT = "agent"  # of one study, for itself only
     VIEWER = "viewer"  # blinded: no means, no scores
-    ANALYST = "analyst"  # everything that is read of a study
+    ANALYST = "analyst"  # reads everything about a study
     AUDITOR = "auditor"  # the same, and the logs
     ADMINISTRATOR = "administrator"  # of the whole server
 
@@ -50,14 +50,14 @@ EVERYONE = frozenset(Role)
 AGENTS = frozenset({Role.AGENT})
 ADMINS = frozenset({Role.ADMINISTRATOR})
 INSPECTORS = ADMINS | {Role.AUDITOR}  # who may read the logs
-PLANNERS = ADMINS | {Role.ANALYST}  # who may see what an act would do
+PLANNERS = ADMINS | {Role.ANALYST}  # may see what an act would do
 UNBLINDED = ADMINS | {Role.ANALYST, Role.AUDITOR}
 READERS = UNBLINDED | {Role.VIEWER}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """Who is asking. `study` None: every study."""
+    """The authenticated caller. `study` is None if it may reach every study."""
 
     kid: str
     role: Role
@@ -73,9 +73,9 @@ class Principal:
 def authorize(
     operation: str, roles: frozenset[Role], principal: Principal, path: Mapping[str, Any], *, server_wide: bool
 ) -> None:
-    """Raise unless this principal may call this operation on this path; `server_wide` is not for tokens of a study.
+    """Raise unless this principal may call the operation on this path; study tokens may call no `server_wide` one.
 
-    Beyond the role, a token that names a study reaches only that study, and an agent's only its own places in it.
+    Beyond its role, a token for a study reaches only that study, and an agent's token only its own places in it.
     """
     if principal.role not in roles:
         raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
@@ -90,7 +90,7 @@ def authorize(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A token without its secret."""
+    """A stored token, without its secret."""
 
     kid: str
     digest: str
@@ -104,7 +104,7 @@ class TokenRow:
 
 
 def principal_name(role: Role, name: str, study: str | None, agent: str | None) -> str:
-    """What the log calls a principal; the agent of a study is named by both.
+    """The name of a principal in the log; an agent's includes its study.
 
     >>> principal_name(Role.AGENT, "", "trial", "Lyon")
     'agent:trial/Lyon'
@@ -121,7 +121,7 @@ def _bad_token(detail: str = "the token is unknown or revoked") -> Refusal:
 
 
 def read_token(token: str) -> tuple[str, str]:
-    """The kid and the secret of a token."""
+    """Split a token into its kid and its secret."""
     form = FORM.fullmatch(token)
     if form is None:
         raise _bad_token("a token looks like parley_<kid>_<secret>")
@@ -129,8 +129,8 @@ def read_token(token: str) -> tuple[str, str]:
 
 
 def authenticate(row: TokenRow | None, secret: str) -> Principal:
-    """The principal of a token, from what is kept of it; unknown, wrong and revoked ones are refused alike."""
-    # Compared in constant time, and against something even when the kid is unknown.
+    """The principal of a token, from its stored row. Unknown, wrong and revoked tokens are refused in the same way."""
+    # Compared in constant time, against a dummy if the kid is unknown.
     genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(secret))
     if row is None or not genuine or row.revoked_at is not None:
         raise _bad_token()
@@ -153,7 +153,7 @@ def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
 
 
 def require_live(transaction: Transaction, kid: str) -> None:
-    """Refuse a token that was revoked since the request began: a body may take its time."""
+    """Raise if a token was revoked since the request began: sending a body can take long."""
     row = get_token(transaction, kid)
     if row is None or row.revoked_at is not None:
         raise _bad_token()
@@ -178,7 +178,7 @@ def issue_token(
     at: str,
     kid: str | None = None,
 ) -> tuple[str, TokenRow]:
-    """A new token: the text to hand over, once, and what is kept of it; with a random kid, unless one is given."""
+    """Issue a token: the text to hand over, once, and its stored row; the kid is random unless given."""
     _check_scope(transaction, role, study, agent)
     principal = principal_name(role, name, study, agent)
     record = {"role": str(role), "principal": principal, "study": study, "agent": agent}
@@ -206,15 +206,15 @@ def issue_token(
 def admit_person(
     transaction: Transaction, kid: str, *, role: Role, name: str, study: str | None, agent: None, by: str, at: str
 ) -> None:
-    """The token of somebody whom a sign-in provider names, with a secret that nobody gets; `kid` is that person's.
+    """Create or update the token of somebody who signed in through a provider; nobody gets its secret.
 
-    It has the role of the last sign-in. Once it is revoked, that person signs in no more.
+    `kid` identifies the person, and the role is that of the last sign-in. Once revoked, that person cannot sign in.
     """
     row = get_token(transaction, kid)
     if row is not None and row.revoked_at is not None:
         raise Refusal("not-allowed", f"an administrator revoked the access of {row.principal}")
     if row is None or (row.principal, row.study) != (principal_name(role, name, study, agent), study):
-        # One that is being revoked at this moment stays, and the sign-in fails.
+        # If it is being revoked at this moment, it stays revoked and the sign-in fails.
         live = (tables.tokens.c.kid == kid, tables.tokens.c.revoked_at.is_(None))
         transaction.execute(delete(tables.tokens).where(*live))
         issue_token(transaction, role=role, name=name, study=study, agent=agent, by=by, at=at, kid=kid)
@@ -235,7 +235,7 @@ def _check_scope(transaction: Transaction, role: Role, study: str | None, agent:
 
 
 def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
-    """A token that opens nothing from now on; revoking it twice is the same as once."""
+    """Revoke a token (idempotent)."""
     row = get_token(transaction, kid)
     if row is None:
         raise Refusal("not-found", "no such token")
@@ -246,10 +246,10 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
 
 
 def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
-    """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is due.
+    """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is
+    due.
 
-    This is the only token that is issued without a token. A person who can write the database file is its
-    administrator anyway, so this asks for no token.
+    This is the only token issued without a token. Whoever can write the database file is its administrator anyway.
     """
     before, after = initialise(address)
     storage = open_storage(address)
@@ -276,7 +276,7 @@ Lookup: TypeAlias = TokenRow | StorageUnavailable | None
 
 
 def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
-    """A new session of a token: the secret to hand over, once, and when it ends."""
+    """Open a session of a token: returns the secret to hand over, once, and when it ends."""
     sweep_sessions(transaction, at=at)
     mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
     too_many = transaction.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
@@ -288,9 +288,9 @@ def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -
 
 
 def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
-    """The principal of a session; unknown, ended and expired ones are refused alike, and those of a revoked token."""
+    """The principal of a session. Unknown, ended, expired and revoked ones are all refused in the same way."""
     if SESSION.fullmatch(secret) is not None:
-        # The secret is 256 random bits: looking its hash up tells nothing about it by how long that takes.
+        # The secret has 256 random bits, so the duration of the lookup reveals nothing about it.
         found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
         row = None if found is None or found.expires_at <= at else get_token(transaction, found.kid)
         if row is not None and row.revoked_at is None:
@@ -299,28 +299,28 @@ def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
 
 
 def end_session(transaction: Transaction, secret: str) -> None:
-    """Sign out; ending it twice is the same as once."""
+    """End a session (idempotent)."""
     transaction.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
 
 
 def sweep_sessions(transaction: Transaction, *, at: str) -> None:
-    """Forget the sessions that are over: no clock can bring them back then."""
+    """Delete expired sessions, so that no clock can bring them back."""
     transaction.execute(delete(sessions).where(sessions.c.expires_at <= at))
 
 
 def any_session_over(transaction: Transaction, *, at: str) -> bool:
-    """Whether there is something to sweep."""
+    """Whether there are expired sessions."""
     over = select(sessions.c.digest).where(sessions.c.expires_at <= at).limit(1)
     return transaction.execute(over).first() is not None
 
 
 class TokenCache:
-    """Tokens that were shown before need no look into the database, where nobody else can revoke them.
+    """Caches tokens, so that a known one needs no database lookup, if nobody else can revoke it.
 
     On SQLite one process has the file to itself: what it read stays true until it changes it, and a revocation calls
-    `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is kept and every request looks
-    it up; requests that come together share a lookup. Either way a token opens nothing once its revocation was
-    answered. Lives on the event loop, so that nothing happens between a look into the cache and what follows.
+    `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is kept and every request
+    looks it up; simultaneous requests share a lookup. Either way a token is useless once its revocation was answered.
+    Lives on the event loop, so that nothing happens between a cache lookup and what follows.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -331,7 +331,7 @@ class TokenCache:
         self._next: dict[str, asyncio.Task[Lookup]] = {}
 
     async def principal(self, token: str) -> Principal:
-        """Who shows this token."""
+        """The principal of a token."""
         kid, secret = read_token(token)
         row = self._rows.get(kid)
         if row is None:
@@ -342,10 +342,10 @@ class TokenCache:
         return authenticate(row, secret)
 
     async def _look_up(self, kid: str) -> TokenRow | None:
-        """What the database says of a token, by a lookup that begins after this was asked.
+        """The stored row of a token, from a lookup that starts after this call.
 
-        A request that comes while a lookup is on its way shares the next one: however many requests a token sends at
-        once, there are two lookups.
+        Requests that arrive during a lookup share the next one: however many requests a token sends at once, there are
+        at most two lookups.
         """
         following = self._next.get(kid)
         if following is None:
@@ -368,6 +368,6 @@ class TokenCache:
                 del self._now[kid]
 
     def forget(self, kid: str) -> None:
-        """A token was revoked. What is being read at this moment may be from before, and is not kept."""
+        """Drop a revoked token. A lookup in progress may be from before, so its result is not kept."""
         self._rows.pop(kid, None)
         self._revocations += 1

@@ -1,1 +1,1 @@
-"""How the coordinator is asked: the application, its routes, and what every request passes before it is answered."""
+"""The HTTP side of the coordinator: the application, its routes, and the checks of every request."""

@@ -1,4 +1,4 @@
-"""The application: operations behind their guard, problem documents, and what runs beside the requests."""
+"""The application: operations behind their guard, problem documents, and background work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,10 +25,10 @@ from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.hooks import edges
 
-SWEEP = 60.0  # seconds
-REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
-THREADS = 64  # that may wait for the database at once
-# On threads: NumPy hands the interpreter over. Processes of their own made no request faster, and simulations slower.
+SWEEP = 60.0  # seconds between two sweeps
+REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # in progress at once, per token
+THREADS = 64  # waiting for the database at once
+# On threads: NumPy releases the interpreter lock. Separate processes made no request faster, and simulations slower.
 COMPUTATIONS = {"at_once": 2, "of_one": 4, "waiting": 16}  # more at once would only be slower
 PAGES = {"at_once": 3, "of_one": 16, "waiting": 128}  # most are done in a moment
 ANSWERS = {"at_once": 3, "of_one": 128, "waiting": 512}
@@ -36,7 +36,7 @@ CHANGES = {"at_once": 1024, "of_one": 1024, "waiting": 4096}  # the storage has 
 
 
 def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Context:
-    """All that one running coordinator keeps, nothing of it begun."""
+    """The context of one coordinator, with nothing started yet."""
     metrics, watch, monotonic = Metrics(), Watch(storage), MonotonicClock(clock)
     context = Context(
         storage=storage,
@@ -64,16 +64,16 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
 
 
 def create_app(context: Context, *more: Operation) -> Starlette:
-    """The API over an open storage, with `more` operations and those of edges; who opened the storage closes it."""
+    """The API over an open storage, with `more` operations and those of edges. The caller closes the storage."""
     operations = (*OPERATIONS, *more, *(row for edge in edges() for row in edge.operations()))
     app = Starlette(
         routes=[operation.route for operation in operations],
         exception_handlers={HTTPException: _problem},
         lifespan=_running,
     )
-    app.router.redirect_slashes = False  # an address with another slash is another address, and there is nothing at it
+    app.router.redirect_slashes = False  # an address with an extra slash is another address, where nothing is found
     app.state.context = context
-    app.state.openapi = cache(partial(COORDINATOR.document, operations))  # few ask for it, and nobody waits for it here
+    app.state.openapi = cache(partial(COORDINATOR.document, operations))  # rarely requested, so built on first use
     app.state.operations = {operation.name: operation for operation in operations}
     return app
 
@@ -84,7 +84,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 @asynccontextmanager
 async def _running(app: Starlette) -> AsyncIterator[None]:
-    """What runs beside the requests, from the first to the last."""
+    """Background work, from before the first request until after the last."""
     context: Context = app.state.context
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     context.watch.start()
@@ -106,7 +106,7 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
 
 
 async def _sweep(context: Context) -> None:
-    """Forget sessions that are over: what is forgotten no clock brings back."""
+    """Delete expired sessions: a deleted one cannot be brought back by any clock."""
     over, sweep = (partial(work, at=context.session_clock()) for work in (any_session_over, sweep_sessions))
     if await context.read(over):
         await asyncio.wrap_future(context.storage.submit(sweep))

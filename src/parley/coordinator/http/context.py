@@ -1,7 +1,7 @@
-"""What handlers work with: one running coordinator, and one call of an operation that passed the guard.
+"""What handlers work with: one running coordinator, and one call that passed the guard.
 
-What one token may ask and have in progress is counted here, per process, in memory, on the event loop. Whoever passes
-such a limit is told when to come back.
+A token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller beyond a
+limit is told when to come back.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ from parley.web.guard import Buckets
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")
-LARGE_ANSWER = 256 * 1024  # bytes of an answer that cost as much as a request
+LARGE_ANSWER = 256 * 1024  # bytes of an answer that count as one more request
 LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
-MOMENT = 1.0  # seconds for which an answer about readiness holds
-DECISION = 1.0  # seconds for which the answer to the last report of a phase waits for the decision
+MOMENT = 1.0  # seconds for which a readiness check stays valid
+DECISION = 1.0  # seconds that the answer to a phase's last report waits for the decision
 
 
 class Throttle(Buckets):
-    """A bucket of requests a token."""
+    """Rate limit: one bucket of requests per token."""
 
     def check(self, key: str, cost: float = 1.0) -> None:
-        """Raise the refusal that says when to come back."""
+        """Raise a refusal that says when to come back, if the bucket is empty."""
         seconds = self.wait(key, cost)
         if seconds > 0:
             later = max(1, round(seconds + 0.5))
@@ -58,7 +58,7 @@ class Throttle(Buckets):
 
 
 class Slots:
-    """How many things of a kind one token may have in progress.
+    """Limits how many things of a kind one token may have in progress.
 
     >>> slots = Slots(1, "requests")
     >>> slots.enter("a"), slots.enter("b"), slots.leave("a"), slots.enter("a")
@@ -70,7 +70,7 @@ class Slots:
         self._taken: Counter[str] = Counter()
 
     def enter(self, key: str) -> None:
-        """Take a slot, or raise the refusal."""
+        """Take a slot, or raise a refusal."""
         if self._taken[key] >= self._most:
             words = f"a token may have {self._most} {self._words} in progress"
             raise Refusal("too-fast", f"{words}: wait for an answer first", headers=LATER)
@@ -84,7 +84,7 @@ class Slots:
 
     @contextmanager
     def taken(self, key: str) -> Iterator[None]:
-        """A slot for as long as this lasts."""
+        """Hold a slot during a `with` block."""
         self.enter(key)
         try:
             yield
@@ -92,27 +92,27 @@ class Slots:
             self.leave(key)
 
     def check(self, key: str) -> None:
-        """Raise the refusal if there is no slot left."""
+        """Raise a refusal if no slot is free."""
         with self.taken(key):
             pass
 
 
 class Pool:
-    """Work that takes its time, off the event loop: `at_once` of everybody together, one of a token.
+    """Slow work off the event loop: `at_once` in total, one per token.
 
-    Tokens take turns, so that the others wait for one work of a token and no more. A token with more than `of_one` in
-    progress or waiting is told to come back, and so is everybody while `waiting` are.
+    Tokens take turns, so that others wait for one piece of work of a token and no more. A token with more than
+    `of_one` in progress or waiting is told to come back, and so is everybody while `waiting` are.
     """
 
     def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
         self._slots = Slots(of_one, words)
         self._at_once, self._most, self._waiting = at_once, waiting, 0
-        self._places: Semaphore | None = None  # made by the first work: it belongs to an event loop
+        self._places: Semaphore | None = None  # created by the first work, since it belongs to an event loop
         self._queues: dict[str, Lock] = {}
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
-        """A place for as long as this lasts, when it is the token's turn."""
+        """Hold a place during a `with` block, when it is the token's turn."""
         if self._waiting >= self._most:
             raise Refusal("too-busy", "the server computes for others: try again", headers=LATER)
         with self._slots.taken(key):
@@ -128,13 +128,13 @@ class Pool:
                     self._queues.pop(key, None)
 
     async def run(self, key: str, work: Callable[[], T]) -> T:
-        """What `work` returns, computed on a thread when it is its turn."""
+        """Run `work` on a thread when it is the token's turn, and return its result."""
         async with self.turn(key):
             return await anyio.to_thread.run_sync(work)
 
 
 class Readiness:
-    """Whether a report that came now would be kept. Only a commit tells; one a second answers everybody.
+    """Whether a report would be stored now. Only a commit can tell; one per second answers everybody.
 
     Lives on the event loop.
     """
@@ -160,19 +160,19 @@ class Readiness:
 
 
 class Service:
-    """What an edge keeps of one running coordinator, beside its requests. It overrides what it needs."""
+    """An edge's part of one running coordinator, beside its requests. It overrides the methods that it needs."""
 
     async def start(self) -> None:
-        """Begin, on the event loop, before the first request. What it starts must survive its own errors."""
+        """Start, on the event loop, before the first request. What it starts must survive its own errors."""
 
     async def stop(self) -> None:
-        """End, after the last request and before the storage is closed. What is not finished waits for a new start."""
+        """Stop, after the last request and before the storage is closed. Unfinished work waits for the next start."""
 
     def committed(self, row: StudyRow) -> None:
-        """A study changed: the commit is on disk, and was made by this process.
+        """Called when a study has changed, after this process's commit is on disk.
 
-        Called on the event loop or in any thread, once a change, in no order. It returns at once, and may be missed
-        after a crash: what must not be lost follows from the log.
+        Called on the event loop or in any thread, once per change, in no order. It returns at once, and may be missed
+        after a crash: what must not be lost has to follow from the log.
         """
 
 
@@ -194,40 +194,40 @@ class Context:
     tokens: TokenCache
     etags: ETags
     readiness: Readiness
-    # (study, principal) -> the last phase in which the study's log has them as a reader of results
+    # (study, principal) -> the last phase in which the study's log names them as a reader of results
     reads: LRUCache[tuple[str, str], int] = field(default_factory=lambda: LRUCache(10_000))
-    heavy: Pool  # what is decided, verified, simulated or parsed at length
-    changes: Pool  # commits: one of a token at a time
-    pages: Pool  # from the first question to the last line: a large one holds a hundred megabytes meanwhile
-    reading: Pool  # answers; an agent's plans and reports wait for nobody
+    heavy: Pool  # long decisions, verifications, simulations and parsing
+    changes: Pool  # commits, one per token at a time
+    pages: Pool  # whole pages: a large one holds a hundred megabytes meanwhile
+    reading: Pool  # answers; an agent's plans and reports do not queue
     requests: Slots
-    uploads: Slots  # studies that are sent
-    waiting: Slots  # plans that are waited for
-    streams: Slots  # events that are followed, and exports
+    uploads: Slots  # studies being sent
+    waiting: Slots  # long polls for plans
+    streams: Slots  # event streams and exports
     patience: float = DECISION
     services: list[Service] = field(default_factory=list)  # of edges
 
     def service(self, kind: type[S]) -> S:
-        """The service of an edge, by its class."""
+        """An edge's service, by its class."""
         return next(one for one in self.services if isinstance(one, kind))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run on a snapshot, off the event loop: for little that is soon done."""
+        """Run `work` on a snapshot, off the event loop; for small, quick reads."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run a single statement that reads, off the event loop."""
+        """Run a single reading statement, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
     async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
-        """Run on a snapshot, off the event loop, when it is the token's turn: for what may be much."""
+        """Run `work` on a snapshot, off the event loop, when it is the token's turn; for large reads."""
         return await self.reading.run(kid, partial(self.storage.read, work))
 
     async def change(self, work: Callable[[Transaction], T | Refusal], *, by: Principal, study: str | None = None) -> T:
-        """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
+        """Run `work` in a transaction, off the event loop; `study` is the only study it locks, if known.
 
-        Of one token one at a time: others wait for one large study of it, not for all that it sends. Refused if the
-        token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
+        One at a time per token: others wait for one large study of it, not for all that it sends. Refused if the token
+        of `by` is no longer valid. A returned refusal is raised after the commit that records it.
         """
 
         def checked(transaction: Transaction) -> T | Refusal:
@@ -241,16 +241,16 @@ class Context:
         return result
 
     async def decided(self, row: StudyRow) -> StudyRow:
-        """A study that just changed, once the step that is due was taken, so that whoever caused it finds the decision.
+        """The row of a study that just changed, once its due step has been taken, or after a short wait.
 
-        It is the closer's: here is waited for it, and not for long. What was committed is acknowledged in time, however
-        large the study, and whoever waits for the next plan hears of it (`watch`).
+        The closer takes the step; this only waits for it, and not for long. What was committed is acknowledged in
+        time, however large the study, and whoever waits for the next plan is notified (`watch`).
         """
         self.tell(row)
         if row.stage is not Stage.CLOSING:
             self.closer.reported(row.id)
             return row
-        with self.watch.following(row.id):  # from before the closer begins, so that its word is not missed
+        with self.watch.following(row.id):  # before the closer starts, so that its notification is not missed
             self.closer.call()
             until = monotonic() + self.patience
             while row.stage is Stage.CLOSING and (left := until - monotonic()) > 0:
@@ -260,7 +260,7 @@ class Context:
         return row
 
     def tell(self, row: StudyRow) -> None:
-        """Let everybody know who follows the study: requests that wait, and services of edges."""
+        """Notify everybody who follows the study: waiting requests, and services of edges."""
         self.watch.tell(row)
         for service in self.services:
             try:
@@ -270,7 +270,7 @@ class Context:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What the path of an operation may name."""
+    """Parameters that the path of an operation may have."""
 
     study: str = ""
     agent: str = ""
@@ -281,16 +281,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Q, B]):
-    """What passed the guard: who asks for what. Query and body are the operation's own structs."""
+    """A call that passed the guard: the caller and the operation. Query and body are the operation's own structs."""
 
     app: Starlette
-    credential: str  # what `Authorization` says
+    credential: str  # value of `Authorization`
     by: Principal
     at: Place
     query: Q
     body: B
     headers: Mapping[str, str] = field(default_factory=dict)  # of a request
-    finish: Callable[[Any], Any] = lambda answer: answer  # a request's large answers are encoded where they are made
+    finish: Callable[[Any], Any] = lambda answer: answer  # encodes a request's large answers where they are made
 
     @property
     def context(self) -> Context:
@@ -304,41 +304,41 @@ class Call(Generic[Q, B]):
 
     @property
     def visibility(self) -> Visibility:
-        """How much of a study's chain and clock the one who asks may see."""
+        """How much of a study's chain and times the caller may see."""
         return Visibility(whole=self.by.role in UNBLINDED, agent=self.by.agent)
 
     @property
     def blinded(self) -> bool:
-        """Whether nothing may be told arm by arm."""
+        """Whether the caller must not see values of single arms."""
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """What was read, and may be large, when it is the token's turn; a text is JSON already."""
+        """Read something that may be large, when it is the token's turn; a text is JSON already."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 
     async def about(self, work: Callable[[Transaction, StudyRow], T]) -> T:
-        """The same of the study in the path."""
+        """The same for the study in the path."""
         return await self.answer(lambda transaction: work(transaction, studies.require(transaction, self.study)))
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What takes its time, off the event loop, when it is the token's turn."""
+        """Run slow work off the event loop, when it is the token's turn."""
         return await self.context.heavy.run(self.by.kid, work)
 
     async def change(self, work: Callable[[Transaction], T | Refusal], *, study: str | None = None) -> T:
-        """Run in a transaction, as the one who asks."""
+        """Run `work` in a transaction, on behalf of the caller."""
         return await self.context.change(work, by=self.by, study=study)
 
     async def act(self, work: Callable[..., StudyRow]) -> StudyLine:
-        """Change a study, as the one who asks; answers its line as it is then."""
+        """Change a study on behalf of the caller; returns its updated line."""
         return await self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
 
     async def line(self, row: StudyRow) -> StudyLine:
-        """The line of a study that just changed, once the step that this made due was taken."""
+        """The line of a study that just changed, after the step that is due, if any."""
         return summary(await self.context.decided(row), self.visibility, self.context.etags)
 
 
 def context_of(served: Starlette | Request) -> Context:
-    """The coordinator behind an application, or behind a request to one."""
+    """The context of an application, or of a request to one."""
     context: Context = (served.app if isinstance(served, Request) else served).state.context
     return context

@@ -1,7 +1,7 @@
-"""What an operation of the API is, and what every call of one passes first.
+"""The operations of the API, and the checks that every call passes first.
 
-Whether a request asks or a page on behalf of its reader: a call is refused by its role, then by its size, then parsed,
-then queued. Every failure is a problem document.
+Requests, and pages on behalf of their reader, pass the same checks: role, size, parsing, queue. Every failure is a
+problem document.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,10 +32,10 @@ from parley.web.guard import announced_length, read_body
 from parley.web.openapi import Endpoint
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
-SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
-SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
-USUAL = 64 * 1024  # bytes of a body that cost as much as a request
-COSTLY = 20.0  # requests; of those that cost more than this, a token has few in progress at once
+SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; the longest count, sum and square
+SOME_KEYS, MOST_KEYS = 2_500, 20_000  # keys, counted by colons, which a reason may contain too
+USUAL = 64 * 1024  # bytes of a body that count as one more request
+COSTLY = 20.0  # requests: a token may have few in progress that cost more than this
 DEEPEST = 32
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -47,32 +47,32 @@ class Asked:
     """A request for an operation, not checked yet."""
 
     app: Starlette
-    credential: str  # what `Authorization` says
+    credential: str  # value of `Authorization`
     place: Mapping[str, Any]
     query: Mapping[str, Any]
-    body: Mapping[str, Any] | Model | None = None  # of a page: checked, if it is a model
-    request: Request | None = None  # None: a page asks
+    body: Mapping[str, Any] | Model | None = None  # of a page; already checked if it is a model
+    request: Request | None = None  # None if a page asks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(Endpoint):
-    """A row of the table of operations. Routing, guard and OpenAPI come from it."""
+    """A row of the table of operations, from which routing, guard and OpenAPI are made."""
 
     handler: Callable[[Call[Any, Any]], Awaitable[Any]]
-    roles: frozenset[Role] = frozenset()  # who may call it: nobody, unless the row says so
+    roles: frozenset[Role] = frozenset()  # who may call it: nobody unless stated
     body: type[Model] | None = None
     answer: type[Model] | None = None
     large: bool = False  # an administrator may send a body as large as a study
-    report: bool = False  # a body is no longer than a report of the study can be
+    report: bool = False  # a body is at most as long as a report of the study can be
     patient: bool = False  # the answer may take a minute
-    server_wide: bool = False  # not for a token that is bound to one study
-    secret: bool = False  # no cache may keep the answer
-    results: bool = False  # has what viewers may not see: who is shown it while the study goes on is told by its log
-    sums: bool = False  # has sums of a report: an agent's token is told as well, since an administrator may issue one
+    server_wide: bool = False  # not for tokens of a single study
+    secret: bool = False  # the answer must not be cached
+    results: bool = False  # contains what viewers may not see: reads of a running study are logged
+    sums: bool = False  # contains sums of a report: reads by agents' tokens are logged too
 
     @property
     def route(self) -> Route:
-        """Where it is found. Starlette would answer HEAD too, also for streams that never end."""
+        """Its route. Starlette would answer HEAD too, even for streams that never end."""
         route = Route(self.path, self._endpoint, name=self.name)
         route.methods = {self.method}
         return route
@@ -86,9 +86,9 @@ class Operation(Endpoint):
         return found.response() if isinstance(found, Refusal) else found
 
     async def perform(self, asked: Asked) -> Any:
-        """Guard a call, and measure it. A request gets a response, a page the answer itself.
+        """Check a call, run it, and measure it. A request gets a response, a page the answer itself.
 
-        A refusal is returned: raised, it would keep alive what was sent, with the frames of its traceback.
+        A refusal is returned, not raised: its traceback would keep the request's body alive.
         """
         begun, context, principal = perf_counter(), context_of(asked.app), NOBODY
         found: Any
@@ -127,7 +127,7 @@ class Operation(Endpoint):
         return found
 
     async def _answered(self, call: Call[Any, Any]) -> Response:
-        """The answer on its way; large ones cost more."""
+        """The answer as a response; large ones cost more."""
         answer = await self.handler(call)
         if isinstance(answer, Response):
             return answer
@@ -136,7 +136,7 @@ class Operation(Endpoint):
         return Response(content, self.status, NOT_KEPT if self.secret else None, media_type="application/json")
 
     def _admit(self, asked: Asked, context: Context, principal: Principal, slots: ExitStack) -> int:
-        """Refuse by rate and role, and take a slot for as long as the call lasts; returns how large a body may be."""
+        """Check rate and role, and take a slot for the duration of the call; returns the largest allowed body."""
         if self.public:
             return context.settings.body_limit
         large = self.large and principal.role is Role.ADMINISTRATOR
@@ -149,7 +149,7 @@ class Operation(Endpoint):
         return limit
 
     async def _body(self, asked: Asked, context: Context, principal: Principal, limit: int) -> Any:
-        """The body, refused before it is parsed if it cannot be right; a large one is parsed off the event loop."""
+        """The body, checked cheaply before it is parsed; a large one is parsed off the event loop."""
         assert self.body is not None
         if asked.request is None:
             return asked.body if isinstance(asked.body, Model) else _checked(self.body.from_json, asked.body)
@@ -172,7 +172,7 @@ class Operation(Endpoint):
 
 
 def encoded(answer: Any) -> bytes:
-    """An answer as JSON, which a text is already.
+    """An answer as JSON; a text is JSON already.
 
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'
@@ -181,17 +181,17 @@ def encoded(answer: Any) -> bytes:
 
 
 def cost_of(request: Request, limit: int) -> float:
-    """What a request takes from the bucket: one, and one more for every 64 KiB of its body."""
+    """The cost of a request: one, plus one for every 64 KiB of its body."""
     return 1.0 + min(announced_length(request), limit) / USUAL
 
 
 def too_large(limit: int) -> Refusal:
-    """What a body of more bytes is told."""
+    """The refusal of a body that is too large."""
     return Refusal("too-large", f"the body may have up to {limit} bytes")
 
 
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:
-    """Raise unless JSON is as flat as all that is sent here, with at most so many keys.
+    """Raise unless JSON has the limited depth of our messages, and at most `keys` keys.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
     >>> check_shape(b"[" * 100, keys=200)
@@ -203,14 +203,14 @@ def check_shape(body: bytes | bytearray, *, keys: int) -> None:
     if body.count(b"[") + body.count(b"{") > keys:  # each costs a step below
         raise Refusal("invalid-request", f"the body may have up to {keys} lists and objects")
     depth = 0
-    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # of closing ones no more than that mean anything
+    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # more closing ones than that cannot matter
         depth += 1 if bracket in b"[{" else -1
         if depth > DEEPEST:
             raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")
 
 
 def _checked(read: Callable[[Any], Any], given: Any) -> Any:
-    """A body as its struct."""
+    """A body parsed into its struct."""
     try:
         return read(given)
     except InvalidInput as error:
@@ -226,7 +226,7 @@ def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What a failure means to the one who asked."""
+    """The refusal that describes a failure."""
     match error:
         case Refusal():
             return error
@@ -246,10 +246,10 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def settled(error: Exception) -> Refusal:
-    """What a failure means, once nothing is to be learned from its traceback.
+    """The refusal that describes a failure, after dropping its traceback.
 
-    A traceback keeps the variables of every frame alive, and one of these is the failure: a study of tens of megabytes
-    would stay in memory until the next garbage collection.
+    A traceback keeps the variables of every frame alive, and one of these is the failure itself: a study of tens of
+    megabytes would stay in memory until the next garbage collection.
     """
     refusal = refusal_of(error)
     cause: BaseException | None = error
@@ -273,28 +273,29 @@ async def still_welcome(call: Call[Any, Any]) -> bool:
     """Whether the token or session of a long call is still valid."""
     try:
         await _identify(call.context, call.credential)
-    except (Refusal, StorageUnavailable):  # whoever listens connects again, and hears why
+    except (Refusal, StorageUnavailable):  # the listener connects again, and learns why
         return False
     return True
 
 
 def _require_clean(asked: Asked) -> None:
-    """No database takes a NUL, no JSON a lone surrogate: nothing by such a name exists."""
+    """Raise if a name contains a NUL or a lone surrogate, which databases and JSON cannot store."""
     for value in (*asked.place.values(), *asked.query.values()):
         if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal("not-found", "no such thing")
 
 
 async def record_read(call: Call[Any, Any], operation: str) -> None:
-    """Keep in the study's log who sees its results: once a principal and phase, after they were read and before they
-    are shown, so that the phase is not an earlier one than theirs. A reader who is in the log already
-    costs one look at a row.
+    """Record in the study's log who sees its results: once per principal and phase.
+
+    After they were read and before they are shown, so that the phase is not earlier than theirs. A reader who is in
+    the log already costs one lookup.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))
     if row is None or (row.stage, "results-read") not in TRANSITIONS or context.reads.get(key) == row.phase:
         return
-    # The log is searched before the study is locked; behind the lock only what came meanwhile is.
+    # The log is searched before the study is locked; under the lock, only what came meanwhile.
     if not await context.read(partial(acts.already_read, row=row, actor=call.by.name)):
         work = partial(acts.record_read, study=call.study, operation=operation, after=row.sequence)
         row = await call.change(partial(work, actor=call.by.name, at=context.clock()), study=call.study)
@@ -302,7 +303,7 @@ async def record_read(call: Call[Any, Any], operation: str) -> None:
 
 
 async def _check_length(context: Context, study: str, length: int) -> None:
-    """Refuse a report that is longer than one of its study can be, before it is read."""
+    """Refuse a report that is longer than the study's can be, before reading it."""
     row = await context.glance(lambda transaction: studies.get(transaction, study))
     if row is not None and length > SHORT + PER_ARM * row.arms:
         raise Refusal("impossible-report", f"{length} bytes: allowed are {row.arms} of each, one per arm")

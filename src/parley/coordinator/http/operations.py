@@ -1,4 +1,4 @@
-"""The table of operations: a row for each thing that the API does. Routing, guard and OpenAPI come from it.
+"""The table of operations: one row for each thing that the API does. Routing, guard and OpenAPI are made from it.
 
 `parley.service.forecasts` adds two rows that simulate, which the coordinator must not; edges add theirs.
 """
@@ -34,8 +34,7 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
 
 
 def _acts() -> Iterator[Operation]:
-    """The operations of acts: what each would do, if it has a preview, and the act itself, which answers the study's
-    line."""
+    """The operations of acts: the preview, if there is one, and the act, which returns the study's line."""
     for act in ACTS.values():
         path, preview = f"{STUDY}/{act.path}", act.preview
         if preview is not None:
@@ -51,7 +50,7 @@ def _acts() -> Iterator[Operation]:
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
-    """What is read of a study that viewers may not see."""
+    """An operation that reads results, which viewers may not see."""
     return _row("GET", path, handler, roles, answer=answer, results=True, **more)
 
 
@@ -59,7 +58,7 @@ def _tagged(tag: str, *rows: Operation) -> tuple[Operation, ...]:
     return tuple(replace(row, tag=tag) for row in rows)
 
 
-# Method, path, handler, who may; then query, body, answer and what else is special. What agents use is found first.
+# Method, path, handler, roles; then query, body, answer and anything special. Those that agents use come first.
 OPERATIONS: tuple[Operation, ...] = (
     *_tagged(
         "agents",

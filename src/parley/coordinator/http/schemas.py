@@ -1,5 +1,7 @@
-"""The form of what is sent: bodies and query parameters, as OpenAPI shows them. The protocol checks what they mean, and
-has the bodies of acts (`parley.protocol.acts`)."""
+"""Schemas of requests: bodies and query parameters, as OpenAPI shows them.
+
+The protocol checks their meaning, and has the bodies of acts (`parley.protocol.acts`).
+"""
 
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
 class NewStudyBody(Model):
-    """A study to run: a `parley/study/1` document, and the id by which it will be addressed."""
+    """A study to run: a `parley/study/1` document, and the id that it will have."""
 
     study: dict[str, Any]
     id: Annotated[str, Meta(max_length=64)] | None = None
@@ -31,7 +33,7 @@ class EstimateBody(NewStudyBody):
 
 
 class TokenBody(Model):
-    """Whom a token is for. An agent's needs study and agent; an administrator's neither."""
+    """Who a token is for. An agent's needs study and agent; an administrator's neither."""
 
     role: Role
     name: Annotated[str, Meta(max_length=100)] = ""
@@ -40,23 +42,23 @@ class TokenBody(Model):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of a query. Unknown ones are ignored."""
+    """Query parameters. Unknown ones are ignored."""
 
 
 class SomeAgents(Query, frozen=True, kw_only=True):
-    """Of large studies an answer may be about some agents only, by their places."""
+    """Selects some agents by index, for large studies."""
 
     first: Annotated[int, Meta(ge=0, le=1_000_000, description="The place of the first agent.")] = 0
     columns: Annotated[int, Meta(ge=1, le=2000, description="How many agents.")] = 2000
 
     @property
     def places(self) -> slice:
-        """For the agents' axis."""
+        """The slice of the agents' axis."""
         return slice(self.first, self.first + self.columns)
 
 
 class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
-    """`after` continues."""
+    """`after` continues the list."""
 
     after: AnyPhase = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -64,13 +66,13 @@ class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
 
 
 class FindingsQuery(SomeAgents, frozen=True, kw_only=True):
-    """Of some agents, after a phase."""
+    """Some agents, after a given phase."""
 
     phase: Annotated[AnyPhase | None, Meta(description="After it; default: the latest.")] = None
 
 
 class StudiesQuery(Query, frozen=True, kw_only=True):
-    """`search` looks into names and ids, `after` continues."""
+    """`search` looks in names and ids, `after` continues the list."""
 
     search: Annotated[str, Meta(max_length=100)] = ""
     stage: Stage | None = None
@@ -79,7 +81,7 @@ class StudiesQuery(Query, frozen=True, kw_only=True):
 
 
 class PageQuery(Query, frozen=True, kw_only=True):
-    """`after` is the sequence of the record after which a list continues."""
+    """`after` is the sequence of the record after which the list continues."""
 
     after: Count = 0
     limit: Limit = 100
@@ -92,20 +94,20 @@ class LogQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
-    """Of a kind, of an actor."""
+    """Only records of a kind, or of an actor."""
 
     kind: Annotated[Annotated[str, Meta(max_length=40)] | None, Meta(description=f"One of {', '.join(EVENTS)}.")] = None
     actor: Annotated[str, Meta(max_length=300)] | None = None
 
 
 class QuarantineQuery(PageQuery, frozen=True, kw_only=True):
-    """`held`: only what waits for an administrator."""
+    """`held`: only reports that wait for an administrator."""
 
     held: bool = False
 
 
 class TokensQuery(Query, frozen=True, kw_only=True):
-    """Of one study."""
+    """Only tokens of one study."""
 
     study: Annotated[str, Meta(max_length=64)] | None = None
 

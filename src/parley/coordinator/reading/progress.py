@@ -1,4 +1,4 @@
-"""What a study's data say so far: the board of arms and agents, and what every phase brought.
+"""What a study's data say so far: the board of arms and agents, and the results of every phase.
 
 `docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` holds it.
 """
@@ -30,17 +30,17 @@ from parley.totals import Totals
 from parley.weights import WeightPath
 
 MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
-MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
-MOST_FOLDED = 2_000  # pairs of a study whose phases are folded under other weights while somebody waits
+MOST_CELLS = 10_000  # (arm, agent) pairs whose intervals are computed for one answer
+MOST_FOLDED = 2_000  # (arm, agent) pairs of a study that is replayed under other weights while somebody waits
 
 
 def _fewer(columns: slice, most: int) -> slice:
-    """The first of some agents, by their places: at most so many, and at least one."""
+    """The first indices of some agents: at most so many, at least one."""
     return slice(columns.start, min(columns.stop, columns.start + max(1, most)))
 
 
 def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: bool) -> answers.Board:
-    """Arm x agent: what may be said of every arm of every agent, and since which phase."""
+    """Arm x agent: the status of every arm for every agent, and since which phase."""
     study, after = studies.message(transaction, row), latest_phase(row)
     policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
@@ -79,7 +79,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
 
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
-    """The policy of a study as it is asked now; it knows who left."""
+    """The policy for a study's current question; it knows who left."""
     study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:
@@ -89,7 +89,7 @@ def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
 
 
 def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
-    """How a study ended; `open` while it goes on."""
+    """How a study ended; `open` while it is running."""
     if row.stage not in OVER:
         return OutcomeStatus.OPEN
     return overall(_statuses(transaction, row, policy_of(transaction, row), latest_phase(row))[1])
@@ -97,19 +97,19 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
 
 def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answers.ByArm:
     counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
-    if not any(counted[ArmStatus.CLOSED]):  # most studies have no such arms
+    if not any(counted[ArmStatus.CLOSED]):  # most studies have none
         del counted[ArmStatus.CLOSED]
     return answers.ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist(), spent=spent.sum(axis=1).tolist())
 
 
 def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
-    """`(arm, agent)`: the samples of all accepted reports, as the study's row counts them.
+    """`(arm, agent)`: the samples in all accepted reports, as the study's row counts them.
 
-    Of the phase in progress only the reports of the agents `names` are read, unless it is None.
+    In the phase in progress, only reports of the agents `names` are read, unless it is None.
     """
     study, counts = studies.message(transaction, row), state.counts
     decided = phases.decided(transaction, row.id)
-    if int(state.phase) < decided:  # the present question was answered before the last phase
+    if int(state.phase) < decided:  # the current question was answered before the last phase
         counts = np.sum(
             [phases.totals_of(transaction, row, study, phase).everybody.counts for phase in range(1, decided + 1)],
             axis=0,
@@ -124,7 +124,7 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
 def _standing(
     policy: Policy, state: State, planned: IntArray, columns: slice, *, blinded: bool
 ) -> answers.RegretStanding | None:
-    """With a horizon: what is played where, what it has cost by present estimates, what this phase explores."""
+    """With a horizon: what each agent plays, its estimated cost so far, and what this phase explores."""
     if not isinstance(policy, Playing):
         return None
     standing = policy.standing(state)
@@ -145,7 +145,7 @@ def _standing(
 
 
 def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArray:
-    """`(arm, agent)`: what the phase in progress asks of some agents; 0 once the study is over."""
+    """`(arm, agent)`: planned draws of some agents in the phase in progress; 0 once the study is over."""
     study = studies.message(transaction, row)
     names = study.agents[columns]
     planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
@@ -158,7 +158,7 @@ def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArra
 
 
 def latest_phase(row: StudyRow) -> int:
-    """The last phase that was decided."""
+    """The last decided phase."""
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
@@ -198,7 +198,7 @@ def _statuses(
 def history(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
 ) -> answers.History:
-    """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
+    """The results of each decided phase, oldest first; explanations are slow in a large study."""
     study = studies.message(transaction, row)
     statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))  # as is said now
     shown, cells = [], row.arms * min(columns.stop - columns.start, row.agents)
@@ -241,7 +241,7 @@ def _dropped(
 
 
 def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
-    """Draws of a phase and when each arm was dropped; without the message's checks, slow when it is large."""
+    """A phase's draws, and when each arm was dropped; skips the message's checks, which are slow for a large one."""
 
     def read() -> tuple[IntArray, IntArray, bool]:
         document = read_json(text)
@@ -252,7 +252,7 @@ def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) ->
 
 
 def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: slice) -> answers.Explained:
-    """With the intervals of the findings after that phase: a mean has one interval, on whatever page."""
+    """The policy's evidence after a phase, with the findings' intervals: a mean has the same interval on every page."""
     state, shown = _phase(transaction, row, phase)
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one
@@ -267,7 +267,7 @@ def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: sli
 
 
 def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: int | None) -> answers.Findings:
-    """Of some agents, after a decided phase, or after the latest."""
+    """The findings for some agents, after a decided phase or the latest."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_CELLS // row.arms)
     last = phases.decided(transaction, row.id)
     if phase is not None and phase > last:
@@ -297,7 +297,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
 def _outcomes(
     transaction: Transaction, row: StudyRow, state: State, last: int, columns: slice
 ) -> list[answers.OutcomeFound]:
-    """Of every further outcome, from the phases up to the `last`, and what the log says of guardrails by now."""
+    """Every further outcome, from the phases up to `last`, with the log's verdicts of guardrails so far."""
     study = studies.message(transaction, row)
     plan = phases.plan_of(transaction, row.id, row.phase)
     if not study.outcomes or plan is None:
@@ -320,7 +320,7 @@ def _agents(
     columns: slice,
 ) -> list[answers.AgentFound]:
     study = studies.message(transaction, row)
-    if not last:  # nothing is decided, and nobody is told what single reports say
+    if not last:  # nothing is decided, and single reports are not revealed
         return [
             answers.AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[])
             for name in study.agents[columns]
@@ -353,9 +353,9 @@ def _agents(
 def _estimated(
     transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: slice
 ) -> Estimates:
-    """From the fresh draws of every phase up to the `last`; the differences are to the leader among the answers.
+    """Estimates from the fresh draws of every phase up to `last`; differences are to the leader among the answers.
 
-    A re-weighed study may have had its answers before the last of its phases: all of them count, as in a certificate.
+    A re-weighed study may have had its answers before its last phase: all phases count, as in a certificate.
     """
 
     def made() -> Estimates:
@@ -367,7 +367,7 @@ def _estimated(
 
 
 def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Sensitivities:
-    """For which weights the answer of some agents stays, after the latest decided phase."""
+    """The weights for which some agents' answers stay, after the latest decided phase."""
     study, policy, last = (
         studies.message(transaction, row),
         policy_of(transaction, row),
@@ -420,13 +420,13 @@ def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int, end: Outco
     )
 
 
-# What happens in every study without anybody's decision.
+# Events of every study that nobody decides on.
 ROUTINE = {"report-accepted", "phase-closed", "certified", "results-read"}
 MOST_ACTS = 1_000
 
 
 def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Conduct:
-    """The flow of all draws so far, of some agents and in all, and what was done to the study."""
+    """The flow of all draws so far, and what was done to the study."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_NUMBERS // (5 * row.arms))
     flow, outside = _flow(transaction, row, study), phases.outside(transaction, row.id)
     acts = ledger.of_kind(transaction, row.id, EVENTS.keys() - ROUTINE, limit=MOST_ACTS)
@@ -456,7 +456,7 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
 
 
 def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[str, IntArray]:
-    """What a `Flow` has, each `(arm, agent)`."""
+    """The numbers of a `Flow`, each `(arm, agent)`."""
     decisions = phases.decisions(transaction, row.id)
     names = ("planned", "counted", "undecided", "missing", "corrected")
     flow = {name: np.zeros((len(study.arms), len(study.agents)), dtype=np.int64) for name in names}

@@ -1,11 +1,11 @@
-"""Studies for people and pages: a line of the list, where one is, what agents are asked and what they reported.
+"""Studies for people and pages: lines of the list, status, what agents are asked and what they reported.
 
-What the data of a study say is in `progress`.
+What a study's data say is in `progress`.
 
-Heads, sequences and exact times are for those who may see the data anyway, and of its own reports for an agent. Others
-get times to the minute, and instead of a sequence a version: a word that changes whenever the study does and says
-nothing else. `tests/coordinator/test_commitments.py` looks at everything a viewer and another agent can get, for two
-studies that differ in one report, and finds no difference.
+Heads, sequences and exact times are for those who may see the data anyway, and for an agent about its own reports.
+Others get times to the minute, and an opaque version instead of a sequence. `tests/coordinator/test_commitments.py`
+compares everything that a viewer and another agent can get for two studies that differ in one report, and finds no
+difference.
 """
 
 import hashlib
@@ -29,24 +29,24 @@ from parley.protocol.verify import Signature
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable
 
-PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
+PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single record may be larger
 
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """`whole`: heads, sequences and exact times. `agent`: whose own reports are shown exactly."""
+    """What a reader may see. `whole`: heads, sequences and exact times. `agent`: whose reports are shown exactly."""
 
     whole: bool
     agent: str | None = None
 
     def time(self, at: str, agent: str | None = None) -> str:
-        """When something happened, as this one may know; `agent` is whose doing it was."""
+        """When something happened, as far as this reader may know; `agent` caused it."""
         mine = agent is not None and agent == self.agent
         return at if self.whole or mine else to_the_minute(at)
 
 
 class ETags:
-    """Versions of what may be looked at again: the same as long as nothing changed, and nothing to be read from them.
+    """Opaque versions of resources: unchanged as long as nothing changed, and revealing nothing.
 
     >>> etags = ETags()
     >>> etags.of("trial", 3) == etags.of("trial", 3) != etags.of("trial", 4)
@@ -57,7 +57,7 @@ class ETags:
         self._key = secrets.token_bytes(32)
 
     def of(self, *parts: object) -> str:
-        """The version that these give."""
+        """ETag of these parts."""
         return hashlib.blake2b(repr(parts).encode(), key=self._key, digest_size=8).hexdigest()
 
 
@@ -72,7 +72,7 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.Stud
 def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
 ) -> answers.Studies:
-    """Studies by id, as far as the reader may see them: `only` one, or those that `which` finds."""
+    """Studies by id, as far as the reader may see them: `only` one, or those that `which` selects."""
     found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
@@ -89,7 +89,7 @@ def listed(
 
 
 def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:
-    """A `LogPage` as JSON, put together of lines that are written already."""
+    """A `LogPage` as JSON, joined from lines that are encoded already."""
     found = ledger.lines(transaction, stream, limit=limit, size=PAGE, **which)
     more = len(found) == limit or sum(len(line) for _, line in found) > PAGE
     following = found[-1][0] if more else None
@@ -123,14 +123,14 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
+    """The number of studies, and a number that grows with every change of any of them (or of `only` one)."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])
 
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
-    """The stage of a study, and which agents it waits for and since when."""
+    """The stage of a study, and which agents it waits for, since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = phases.reported_agents(transaction, row.id, row.phase)
@@ -147,7 +147,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         arm_names=list(study.arms),
         agent_names=list(study.agents),
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
-        descriptions=claim.problem.descriptions(),  # as it was created: `changed_arms` has what was opened or withdrawn
+        descriptions=claim.problem.descriptions(),  # as created: `changed_arms` has what was opened or withdrawn
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         extent=study.make_policy().extent,
         rates=study.problem.noise.means_are_rates,
@@ -185,7 +185,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
 
 
 def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, answers.AgentAssignment]:
-    """What an agent is asked to draw now."""
+    """An agent's draws in the current phase."""
     row = studies.require(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.problem.sites:
@@ -213,7 +213,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
 
 
 def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | None:
-    """The arms that a finished study found for an agent; None if it found none."""
+    """A finished study's answer for an agent; None if it has none."""
     text = studies.certificate_of(transaction, row.id) if row.stage is Stage.FINISHED else None
     if text is None:
         return None
@@ -246,7 +246,7 @@ def report_of_agent(
 
 
 def reports_of_phase(transaction: Transaction, row: StudyRow, *, phase: int) -> answers.Reports:
-    """Every report of a phase that counts."""
+    """All reports that count in a phase."""
     found = sorted(phases.reports_of(transaction, row.id, phase).items())
     return answers.Reports(study=row.id, phase=phase, reports=[taken for _, taken in found])
 
@@ -260,7 +260,7 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
 
 
 def quarantined(transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool) -> answers.Quarantine:
-    """Reports that came for a taken place, and those that are or were held; `held`: only what waits."""
+    """Quarantined reports, and those that are or were held; `held`: only those that wait."""
     waits = {one.digest for one in held_now(transaction, row).values()}
     only = waits if held else None
     found, following = phases.quarantined(transaction, row.id, after=after, limit=limit, size=PAGE, only=only)

@@ -1,6 +1,6 @@
-"""Tells waiting requests that a study changed: at once for changes of this process, within a moment for others'.
+"""Notifies waiting requests that a study changed: at once for this process, within a moment for others.
 
-One query a moment for all watched studies together, however many agents wait.
+One query per moment for all watched studies together, however many agents wait.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from parley.coordinator.observability import repeat
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 
-MOMENT = 0.5  # seconds
+MOMENT = 0.5  # seconds between two queries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Glance:
-    """As much of a study as tells whether to look closer."""
+    """The part of a study that tells whether to look closer."""
 
     study: str
     stage: str
@@ -32,7 +32,7 @@ class Glance:
 
     @classmethod
     def of(cls, row: StudyRow) -> Glance:
-        """From a row."""
+        """The glance of a row."""
         return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
 
 
@@ -49,11 +49,11 @@ class Watch:
 
     @property
     def running(self) -> bool:
-        """Between `start` and `stop`."""
+        """Whether it is between `start` and `stop`."""
         return self._loop is not None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start watching."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for changes"))
 
@@ -67,7 +67,7 @@ class Watch:
             self._changed.notify_all()
 
     def tell(self, row: StudyRow) -> None:
-        """A study changed here; without waiting requests nothing happens."""
+        """Notify that this process changed a study; does nothing if no request waits."""
         if self._loop is not None and row.id in self._followers:
             self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
 
@@ -102,7 +102,7 @@ class Watch:
 
     @contextmanager
     def following(self, study: str) -> Iterator[None]:
-        """Keep what is told of a study, for `next`."""
+        """Keep notifications about a study for `next`, during a `with` block."""
         self._followers[study] += 1
         try:
             yield

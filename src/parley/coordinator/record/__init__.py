@@ -51,14 +51,14 @@ ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABA
 
 
 def initialise(address: str) -> tuple[str | None, str]:
-    """Create or upgrade the schema; no other process may be writing. Returns the revisions before and after."""
+    """Create or upgrade the schema while no other process writes. Returns the revisions before and after."""
     with begin_alone(address) as connection:
         return tables.upgrade(connection)
 
 
 @contextmanager
 def begin_alone(address: str) -> Iterator[Connection]:
-    """One transaction on a database that no server uses; with PostgreSQL the caller makes sure of that."""
+    """One transaction on a database that no server uses; with PostgreSQL the caller must ensure that."""
     url = parse_url(address)
     path = Path(url.database or "") if url.drivername == "sqlite" else None
     lock = DatabaseLock(path) if path else None
@@ -75,7 +75,7 @@ def begin_alone(address: str) -> Iterator[Connection]:
 
 
 def open_for_reading(address: str) -> Storage:
-    """A database to look at while a server may be writing to it; `change` is refused."""
+    """A database opened for reading while a server may write to it; `change` is refused."""
     return open_storage(address, writable=False)
 
 
@@ -95,7 +95,7 @@ def open_storage(
     else:
         storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
     try:
-        # A database to look at may come from an installation with other edges, such as a backup.
+        # A database opened for reading, such as a backup, may come from an installation with other edges.
         check = tables.check_schema if writable else tables.OWN.check
         storage.read(lambda transaction: check(transaction.connection))
     except BaseException:

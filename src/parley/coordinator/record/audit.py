@@ -1,4 +1,4 @@
-"""Verify a study where it lives: its log, and that the tables say what the log says, row by row.
+"""Verify a stored study: its log, and row by row that the tables say what the log says.
 
 What people read comes from the tables, so everything that they hold of a study is compared with what the log's events
 should have left there (`rows_of`, which also wrote them): every report and revision with its receipt, every plan and
@@ -22,7 +22,7 @@ from parley.protocol.codec import canonical, sha256
 from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
 
-# All that follows from the log.
+# Tables that follow from the log.
 PROJECTED = (
     tables.documents, tables.questions, tables.states, tables.phases, tables.assignments, tables.reports,
     tables.quarantine, tables.frozen,
@@ -38,7 +38,7 @@ def verify_stored(
     receipts: Iterable[Proof] = (),
     believed: Callable[[Stamp], bool] = lambda _: True,
 ) -> Verification | None:
-    """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
+    """Verify a stored study; None if there is none. Reads one snapshot, and replays outside of it."""
     stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
@@ -85,15 +85,15 @@ def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
 
 
 class _Projection:
-    """The tables as they should be, from the log, record by record."""
+    """The tables as they should be, built from the log record by record."""
 
     def __init__(self) -> None:
         self.row: StudyRow | None = None
         self.tables: dict[str, Rows] = defaultdict(dict)
-        self._stood: Counter[tuple[int, str]] = Counter()  # place -> reports so far
+        self._stood: Counter[tuple[int, str]] = Counter()  # place -> number of reports so far
 
     def add(self, record: Record, event: Event, before: Trial | None, after: Trial) -> None:
-        """One more record, which the replay found right."""
+        """Add a record that the replay accepted."""
         if before is None or self.row is None:
             assert isinstance(event, StudyCreated)
             self.row = first_row(event, record.at, sequence=record.sequence, head=record.hash)
@@ -107,7 +107,7 @@ class _Projection:
             place = (event.report.phase, event.report.agent)
             revision, self._stood[place] = self._stood[place], self._stood[place] + 1
         if isinstance(event, PhaseClosed):
-            state = _Digest(event.decision.state)  # stands for a text that another machine may round otherwise
+            state = _Digest(event.decision.state)  # stands for a text that another machine may round differently
         if isinstance(event, AskedAnew):
             state, states = canonical(after.policy.start().to_json()), tuple(map(_Digest, event.states))
         self._take(rows_of(event, record, here, revision=revision, state=state, states=states))
@@ -133,7 +133,7 @@ def _key(table: Table, row: Row) -> tuple[Any, ...]:
 
 
 def _others(table: Table, row: Row) -> dict[str, Any]:
-    """The columns beside the key, texts by their SHA-256: some are megabytes."""
+    """The columns besides the key; texts by their SHA-256, since some have megabytes."""
     return {name: _hashed(row[name]) for name in row if name != "study" and name not in table.primary_key.columns}
 
 
@@ -148,7 +148,7 @@ def _hashed(value: Any) -> Any:
 
 
 def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iterator[str]:
-    """Every place in which the tables do not say what the log says."""
+    """Every place where the tables differ from the log."""
     assert expected.row is not None
     found, should = asdict(stored.row), asdict(expected.row)
     yield from (f"studies.{name}" for name in found if found[name] != should[name])
@@ -159,7 +159,7 @@ def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iter
 def _compared(table: Table, found: Rows, expected: Rows, *, exact: bool) -> Iterator[str]:
     for key in sorted(found.keys() | expected.keys()):
         if table is tables.states and key == (0,) and key in found and not exact:
-            continue  # no digest of the start is in the log: it is compared unless this machine rounds otherwise
+            continue  # the log has no digest of the start: it is compared unless this machine rounds differently
         if key in found and key in expected:
             what = ", ".join(name for name, value in found[key].items() if value != expected[key][name])
         else:

@@ -1,7 +1,7 @@
-"""Copy everything, as of one moment, between databases. A backup is an SQLite file, whatever it is taken from.
+"""Copy everything, as of one moment, between databases. A backup is always an SQLite file.
 
-Sessions are left out: who signed out after the backup stays out, and the others sign in again. Of an edge's tables it
-has those that the edge names (`Schema.backed_up`), if the database that is read has them.
+Sessions are left out: who signed out after the backup stays out, and the others sign in again. Of an edge's tables, it
+has those that the edge names (`Schema.backed_up`), if the source database has them.
 """
 
 import sqlite3
@@ -29,17 +29,17 @@ BATCH = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Restored:
-    """What a restore brought back."""
+    """The result of a restore."""
 
     rows: int
-    live: tuple[Row[*tuple[Any, ...]], ...]  # tokens (kid, principal) that open something again, oldest first: some
+    live: tuple[Row[*tuple[Any, ...]], ...]  # tokens (kid, principal) that are valid again, oldest first: some
     # may have been revoked after the backup
 
 
 def backup(address: str, output: Path) -> int:
-    """One snapshot of a database, into a new SQLite file; returns how many rows. The source may be in use.
+    """Copy a snapshot of a database into a new SQLite file; returns the number of rows. The source may be in use.
 
-    The file gets its name when it is whole: written out of the write-ahead log, read back, and on the disk.
+    The file gets its name when it is complete: checkpointed, read back, and on disk.
     """
     if output.exists():
         raise InvalidInput("output", found=f"{output}, which exists", allowed="a new file")
@@ -67,7 +67,7 @@ def backup(address: str, output: Path) -> int:
 
 
 def _write_out(engine: Engine) -> None:
-    """From the write-ahead log into the file. Closing would do so too, but would not say if it failed."""
+    """Checkpoint the write-ahead log into the file. Closing would do so too, but would not report a failure."""
     connection = engine.raw_connection()
     try:
         busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -80,7 +80,7 @@ def _write_out(engine: Engine) -> None:
 
 
 def _check_file(path: Path, copied: dict[str, int]) -> None:
-    """Open the file anew and by itself (`immutable`: no write-ahead log is looked for): is everything in it?"""
+    """Reopen the file by itself (`immutable`: without a write-ahead log) and check that it contains everything."""
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)
         try:
@@ -95,7 +95,7 @@ def _check_file(path: Path, copied: dict[str, int]) -> None:
 
 
 def restore(source: Path, address: str) -> Restored:
-    """A backup, into a database that has no study yet."""
+    """Restore a backup into a database without studies."""
     initialise(address)
     backed_up = open_for_reading(str(source))
     try:
@@ -110,7 +110,7 @@ def restore(source: Path, address: str) -> Restored:
 
 
 def _require_empty(target: Connection) -> None:
-    """Raise where any table that a backup fills has rows: a token is enough, and `parley admin init` issues one."""
+    """Raise if a table that a backup fills has rows: one token suffices, and `parley admin init` issues one."""
     kept = [table for schema in tables.schemas() for table in schema.backed_up if table is not chains]
     counted = {table.name: target.execute(select(func.count()).select_from(table)).scalar_one() for table in kept}
     found = ", ".join(f"{count:,} rows of {name}" for name, count in counted.items() if count)
@@ -120,7 +120,7 @@ def _require_empty(target: Connection) -> None:
 
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:
-    """Every table that a backup has; returns how many rows of each."""
+    """Copy every table of a backup; returns the number of rows of each."""
     tables.OWN.check(source)
     target.execute(chains.delete())
     rows = {}

@@ -50,15 +50,15 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 PATIENCE = 5.0  # seconds
-LARGEST_GROUP = 128  # changes that share one commit
+LARGEST_GROUP = 128  # changes in one commit
 PROBE = {"digest": "probe", "kid": "", "created_at": "", "expires_at": ""}
-PhaseKey: TypeAlias = tuple[str, str, int]  # a study's id and digest, and a decided phase of it
+PhaseKey: TypeAlias = tuple[str, str, int]  # a study's id, its digest, and one of its decided phases
 
 
 class Cache(Generic[K, V]):
-    """At most so many values, and together at most so heavy; the least recently used one is dropped first.
+    """A cache with a limited number and total size of values; the least recently used is dropped first.
 
-    May be used from any thread. The newest value is always kept, however heavy.
+    May be used from any thread. The newest value is always kept, however large.
 
     >>> known = Cache[str, str](most=2)
     >>> for word in ("one", "two", "three"):
@@ -71,7 +71,7 @@ class Cache(Generic[K, V]):
         limit = heaviest if weigh else most
 
         def size(value: V) -> float:
-            """At least a share of the limit, so that the number is bounded too; at most all of it."""
+            """The size that counts: at least a share of the limit, which bounds the number too; at most all of it."""
             return min(max(weigh(value), limit / most), limit) if weigh else 1
 
         self._values: LRUCache[K, V] = LRUCache(limit, getsizeof=size)
@@ -85,17 +85,17 @@ class Cache(Generic[K, V]):
         return key in self._values
 
     def get(self, key: K) -> V | None:
-        """The value, if it is here."""
+        """The value, if cached."""
         with self._lock:
             return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value, in place of an earlier one."""
+        """Store a value, replacing an earlier one."""
         with self._lock:
             self._values[key] = value
 
     def get_or_compute(self, key: K, compute: Callable[[], V]) -> V:
-        """The value, computed now if it is not here: by one thread, while others who want the same wait for it."""
+        """The value, computed by one thread if it is not cached, while others who want it wait."""
         found = self.get(key)
         if found is not None:
             return found
@@ -114,7 +114,7 @@ class Cache(Generic[K, V]):
 
 
 class RecordCache:
-    """What need not be read twice, since it never changes: studies, and what decided phases amount to."""
+    """Cached values that never change: studies, and summaries of decided phases."""
 
     def __init__(self) -> None:
         # A study of 2,000 agents has four million weights, and takes a hundred megabytes.
@@ -128,21 +128,21 @@ class RecordCache:
         ] = Cache(24, weigh=lambda found: found[0].size, heaviest=1_000_000)
         self.scatters: Cache[PhaseKey, tuple[Scatter, ...]] = Cache(24)
         self.warnings: Cache[PhaseKey, tuple[str, ...]] = Cache(24)
-        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
+        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by the start of its phase
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
-        # With the place of the first agent, and how many agents. They keep what every phase shows of every cell.
+        # With the index of the first agent and their number. They keep what every phase shows about every cell.
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
         self.sensitivities: Cache[PhaseKey, Sensitivity] = Cache(24)
-        # What sites say of a phase: recruited, observed, what their policy does not allow, and how many were unmasked.
-        # Nothing is decided by it; once dropped, they say it again.
+        # What sites say about a phase: numbers recruited, observed and unmasked, and their policy's objection. No
+        # decision depends on it; if it is dropped, they say it again.
         self.said: Cache[tuple[str, str, int], tuple[int | None, int | None, str, int | None]] = Cache(20_000)
 
 
 class Transaction:
-    """What a work is given: a connection of its own until the transaction ends, and the cache of its storage.
+    """Connection and cache of one transaction.
 
     `locked` has the rows of the studies that it has locked, as it last wrote them (`studies.lock`): nobody else can
     change them before it ends, so that of many reports in one commit only the first one reads the row.
@@ -163,15 +163,15 @@ class Storage(ABC):
 
     @abstractmethod
     def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
-        """`change` without waiting: the future has its result, or its exception, after the commit."""
+        """`change` without waiting: the future gets its result, or its exception, after the commit."""
 
     def change(self, work: Callable[[Transaction], T], *, study: str | None = None) -> T:
-        """Run in a transaction; return after the commit."""
+        """Run `work` in a transaction; return its result after the commit."""
         return self.submit(work, study=study).result()
 
     @abstractmethod
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run on a snapshot."""
+        """Run `work` on a snapshot."""
 
     def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run a single statement that reads."""
@@ -186,29 +186,29 @@ class Storage(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back connections, threads and locks."""
+        """Release connections, threads and locks."""
 
 
 def _touch(transaction: Transaction) -> None:
-    """A row that comes and goes: it needs room on the disk, the right to write and a sync, and leaves nothing.
+    """Insert and delete a row, which needs disk space, write permission and a sync.
 
-    Writing again what is there would not do: SQLite sees that it is the same, and writes nothing.
+    Rewriting an existing row would not do: SQLite notices that nothing changes, and writes nothing.
     """
     transaction.execute(insert(sessions).values(PROBE))
     transaction.execute(delete(sessions).where(sessions.c.digest == PROBE["digest"]))
 
 
 def unavailable(error: Exception) -> StorageUnavailable:
-    """What the database said, without the statement and its values, which do not belong in a log."""
+    """The database's message without the statement and its values, which do not belong in a log."""
     return StorageUnavailable(str(getattr(error, "orig", error)))
 
 
 def look(engine: Engine, cache: RecordCache, work: Callable[[Transaction], T]) -> T:
-    """Run what reads on a connection of an engine."""
+    """Run reading work on a connection of an engine."""
     try:
         with engine.begin() as connection:
             return work(Transaction(connection, cache))
-    except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
+    except SQLAlchemyError as error:  # of the database, or of the pool if all connections are taken
         raise unavailable(error) from error
 
 
@@ -219,11 +219,11 @@ Outcome: TypeAlias = tuple[Any, Exception | None]
 def commit_together(
     engine: Engine, cache: RecordCache, group: Sequence[Change], check: Callable[[], None] = lambda: None
 ) -> None:
-    """Run changes in one transaction; every future is answered after its end, and only then.
+    """Run changes in one transaction; their futures are resolved after its end, and only then.
 
-    Under load one sync of the disk serves many changes. Each change of a group has a savepoint, so that one that raises
-    takes none of the others with it; a change that comes alone needs none. `check` raises `StorageUnavailable` if a
-    commit would not last; it is asked before and after.
+    Under load one disk sync serves many changes. Each change of a group has a savepoint, so that one that raises does
+    not undo the others; a single change needs none. `check` raises `StorageUnavailable` if a commit would not last; it
+    is called before and after.
     """
     group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
     outcomes: list[Outcome] = []
@@ -241,7 +241,7 @@ def commit_together(
         reached("after-commit")
     except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
         outcomes = [(None, unavailable(error))] * len(group)
-    except Exception as error:  # of a change that came alone: handed back to its caller
+    except Exception as error:  # of a single change: passed to its caller
         outcomes = [(None, error)] * len(group)
     for (_, done), (result, failure) in zip(group, outcomes, strict=True):
         if failure is None:
@@ -251,7 +251,7 @@ def commit_together(
 
 
 def _in_savepoint(transaction: Transaction, work: Callable[[Transaction], Any]) -> Outcome:
-    """What a change returns, or what it raised with everything it did undone.
+    """The result of a change, or its exception with everything it did undone.
 
     In plain SQL: SQLAlchemy compiles each savepoint anew, since it gives each a name of its own.
     """
@@ -262,7 +262,7 @@ def _in_savepoint(transaction: Transaction, work: Callable[[Transaction], Any]) 
         outcome = work(transaction), None
     except Exception as error:
         run("ROLLBACK TO SAVEPOINT change")
-        transaction.locked.clear()  # a lock that was taken since the savepoint is gone with it
+        transaction.locked.clear()  # locks taken since the savepoint are gone with it
         outcome = None, unavailable(error) if isinstance(error, SQLAlchemyError) else error
     run("RELEASE SAVEPOINT change")
     return outcome

@@ -1,7 +1,7 @@
-"""The log in the database, read back: records of a study's chain, or of the server's own. `writer` appends them.
+"""Reading the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
 
-Time stamps of a log's head are kept beside it: rows of `documents`, so that backups carry them too. They follow from
-nothing that is in the log; the audit compares the records that they name with it.
+Time stamps of a log's head are stored beside it, as rows of `documents`, so that backups contain them too. They do not
+follow from the log; the audit checks that the records they name are in it.
 """
 
 from collections import deque
@@ -16,13 +16,14 @@ from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
 from parley.protocol.codec import LARGE, canonical, read_json, sha256
 
-SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
-BATCH = 20  # records that a database sends at once: one may have megabytes
+SERVER = "server"  # the stream of records that belong to no study: tokens, and previews shown
+BATCH = 20  # records fetched at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
-# By the sequence of the record, who had it made (the server: own), and its digest: in order, and all of them are kept.
+# By the record's sequence, who had it made (the server: own), and its digest: they sort in order, and none is
+# overwritten.
 STAMP, MADE = "stamp-{:010d}-{}-{}", {True: "own", False: "given"}
 STAMPS = documents.c.kind.startswith("stamp-")
-DECIDED = ("phase-closed", "certified")  # kinds of records after which a stamp is due
+DECIDED = ("phase-closed", "certified")  # kinds of records that a stamp should follow
 
 
 def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
@@ -37,19 +38,19 @@ def _read(row: Row[*tuple[Any, ...]]) -> Record:
 
 
 def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool:
-    """Whether the chain had this head at this sequence: whether a receipt is genuine."""
+    """Whether the chain had this head at this sequence, that is, whether a receipt is genuine."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return transaction.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
 
 
 def salt_of(transaction: Transaction, stream: str, sequence: int) -> str | None:
-    """What hides a record from those who see its hash; None if there is no such record."""
+    """The salt that hides a record's content from those who see its hash; None if there is no such record."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return transaction.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
 def last_at(transaction: Transaction, stream: str, kind: str) -> str | None:
-    """When the last record of a kind was written, without its payload, which may be large."""
+    """When the last record of a kind was written; does not read its payload, which may be large."""
     query = select(log.c.at).where(log.c.stream == stream, log.c.kind == kind).order_by(log.c.sequence.desc()).limit(1)
     return transaction.execute(query).scalar_one_or_none()
 
@@ -65,7 +66,7 @@ def _found(
     actor: str | None = None,
     newest_first: bool = False,
 ) -> Iterator[Row[*tuple[Any, ...]]]:
-    """Some records as they are stored, by kind and actor if wanted; no more once they are together larger than `size`.
+    """Some stored records, filtered by kind and actor, until their total size exceeds `size`.
 
     `after` continues: later records, or earlier ones with `newest_first`.
     """
@@ -89,9 +90,9 @@ def _found(
 
 
 def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int, str]]:
-    """Some records as they are exported, each with its sequence; `which` as `_found` has it.
+    """Some records in the form of the export, each with its sequence; `which` as in `_found`.
 
-    What is written out already is not parsed again.
+    Texts that are encoded already are not parsed again.
     """
     return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
@@ -99,19 +100,19 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
 def of_kind(
     transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None, **which: Any
 ) -> list[Record]:
-    """Every record of a kind or of some, in order; with a limit, the latest. `which` as `_found` has it."""
+    """All records of some kinds, in order; with a limit, the latest. `which` as in `_found`."""
     latest = limit is not None
     found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=latest, **which)]
     return found[::-1] if latest else found
 
 
 def last(transaction: Transaction, stream: str) -> Record:
-    """The last record of a chain that has one."""
+    """The last record of a nonempty chain."""
     return next(map(_read, _found(transaction, stream, limit=1, newest_first=True)))
 
 
 def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what: Mapping[str, str]) -> bool:
-    """Whether a record of a kind and an actor has these values in its payload, which is canonical text."""
+    """Whether a record of this kind and actor has these values in its payload, which is canonical text."""
     query = select(log.c.sequence).where(log.c.stream == stream, log.c.kind == kind, log.c.actor == actor)
     for key, value in what.items():
         query = query.where(log.c.payload.contains(f"{canonical(key)}:{canonical(value)}", autoescape=True))
@@ -119,34 +120,34 @@ def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what:
 
 
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
-    """A whole chain: all of it is fetched from the database now, and each record is parsed when it is asked for."""
+    """A whole chain: fetched from the database now, and parsed record by record on demand."""
     found = deque(_found(transaction, stream, limit=None))
-    # Each is dropped once it was handed over: a certificate has ten megabytes, and takes five times as many once read.
+    # Each is dropped once handed over: a certificate has ten megabytes, and five times as many once parsed.
     return (_walked(found.popleft()) for _ in range(len(found)))
 
 
 def _walked(row: Row[*tuple[Any, ...]]) -> Record:
-    """A record for a verification, which reads a large payload itself where it must, and compares its text."""
+    """A record for verification, which parses a large payload itself if needed, and compares its text."""
     return _record(row, {}).unread(row.payload) if len(row.payload) > LARGE else _read(row)
 
 
 def keep_stamp(transaction: Transaction, stamp: Stamp, *, own: bool = False) -> None:
-    """Keep a stamp beside those that are kept; `own`: the server had it made by the operator's authority.
+    """Store a stamp beside the others; `own` if the server requested it from the operator's authority.
 
-    Whoever hands in a stamp says what it likes of its authority, so that is not what own ones are known by.
+    Anybody can hand in a stamp that claims any authority, so own ones are marked instead.
     """
     kind = STAMP.format(stamp.sequence, MADE[own], sha256(stamp.text)[:8])
     transaction.execute(insert(documents).values(study=stamp.study, kind=kind, body=stamp.text))
 
 
 def stamps_of(transaction: Transaction, study: str, sequence: int) -> list[str]:
-    """The stamps of one record, as they are exported."""
+    """The stamps of one record, in the form of the export."""
     here = documents.c.kind.startswith(f"stamp-{sequence:010d}-")
     return list(transaction.execute(select(documents.c.body).where(documents.c.study == study, here)).scalars())
 
 
 def stamp_texts(transaction: Transaction, study: str) -> list[str]:
-    """Every stamp of a study's log, as it is exported."""
+    """Every stamp of a study's log, in the form of the export."""
     query = select(documents.c.body).where(documents.c.study == study, STAMPS).order_by(documents.c.kind)
     return list(transaction.execute(query).scalars())
 
@@ -154,7 +155,8 @@ def stamp_texts(transaction: Transaction, study: str) -> list[str]:
 def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
     """The last records of logs in which something was decided after the server's own last stamp.
 
-    `seen`: study -> up to where its log needs none; kept here, so that no record is looked at twice.
+    `seen`: study -> the sequence up to which its log needs no stamp; updated here, so that no record is examined
+    twice.
     """
     found = []
     for study, sequence in transaction.execute(select(studies.c.id, studies.c.sequence)).all():

@@ -1,6 +1,4 @@
-"""The phases of a study: what each asks of whom, the reports that were taken, amended or put aside, what was decided,
-and the policy's state between them.
-"""
+"""The phases of a study: plans, reports with their amendments and quarantine, decisions, and the policy's states."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ AGENT: BindParameter[str] = bindparam("agent")
 
 
 def _here(table: Table, *more: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The agent's own rows of a table, in the phase that is looked at."""
+    """The agent's rows of a table in the given phase."""
     return and_(table.c.study == phases.c.study, table.c.phase == phases.c.phase, table.c.agent == AGENT, *more)
 
 
@@ -60,7 +58,7 @@ def phase_row(transaction: Transaction, study: str, phase: int) -> Row[*tuple[An
 
 
 def plan_text(transaction: Transaction, study: str, phase: int) -> str | None:
-    """The whole plan of a phase, as it was published."""
+    """The whole plan of a phase, as published."""
     here = and_(phases.c.study == study, phases.c.phase == phase)
     return transaction.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
 
@@ -72,7 +70,7 @@ def plan_of(transaction: Transaction, study: str, phase: int) -> Plan | None:
 
 
 def decision_text(transaction: Transaction, study: str, phase: int) -> str | None:
-    """What a phase decided, as it was written."""
+    """A phase's decision, as written."""
     found = phase_row(transaction, study, phase)
     return None if found is None else found.decision
 
@@ -80,7 +78,7 @@ def decision_text(transaction: Transaction, study: str, phase: int) -> str | Non
 def draws_of_many(
     transaction: Transaction, study: str, phase: int, agents: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
-    """The columns of some agents; those of whom nothing is asked are left out."""
+    """The planned draws of some agents; those without any are left out."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
     query = select(assignments.c.agent, assignments.c.draws).where(here)
     return {row.agent: tuple(read_json(row.draws)) for row in transaction.execute(query)}
@@ -92,7 +90,7 @@ def look_up(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[A
 
 
 def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
-    """An agent's place in the phase in progress, with the report that counts; None when the phase is not there."""
+    """An agent's place in the phase in progress, with the report that counts; None if there is no such phase."""
     found = look_up(transaction, row, agent)
     if found is None:
         return None
@@ -101,14 +99,14 @@ def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | Non
 
 
 class Between(NamedTuple):
-    """People of an agent who come between phases."""
+    """An agent's people who come between phases."""
 
-    between: tuple[int, ...] = ()  # per arm: who was assigned before a phase, for it
+    between: tuple[int, ...] = ()  # per arm: people assigned before a phase, for it
     most_ahead: int = 0  # how many may be assigned for the next one
 
 
 def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Between:
-    """What the plan of a phase says of them; most studies send them away, and the plan is not read."""
+    """What a phase's plan says about people between phases; the plan is read only if the study allows them."""
     study = studies.message(transaction, row)
     if study.problem.between != "assign" or agent not in study.agents:
         return Between()
@@ -117,7 +115,7 @@ def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
-    """An agent's place in the phase in progress, if no report stands in it."""
+    """An agent's place in the phase in progress, if it has no report yet."""
     found = look_up(transaction, row, agent)
     if found is None or found.reported is not None:
         return None
@@ -137,7 +135,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """What an agent reported in a decided phase, with the last correction of it; None if there is nothing."""
+    """An agent's report in a decided phase, with its latest correction; None if there is none."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -155,7 +153,7 @@ def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """What reports of the phase in progress are held against; read once a phase, and cached."""
+    """What reports of the phase in progress are compared with; read once per phase, and cached."""
 
     def made() -> tuple[Past | None]:
         now, before = (
@@ -169,13 +167,13 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
 
 
 def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
-    """The agents that a phase asks for something."""
+    """The agents that a phase asks to draw."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase)
     return set(transaction.execute(select(assignments.c.agent).where(here)).scalars())
 
 
 def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """study -> how many agents its phase in progress asks, and how many of them have reported."""
+    """For each study, how many agents its phase in progress asks, and how many of these have reported."""
 
     def count(table: Table) -> dict[str, int]:
         now = and_(table.c.study == studies_table.c.id, table.c.phase == studies_table.c.phase)
@@ -187,20 +185,20 @@ def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str,
 
 
 def state_after(transaction: Transaction, study: StudyMessage, study_id: str, phase: int) -> State | None:
-    """The policy's state after a phase (0: at the start), of the policy's own type."""
+    """The policy's state after a phase (0: initial), in the policy's own type."""
     here = and_(states.c.study == study_id, states.c.phase == phase)
     text = transaction.execute(select(states.c.state).where(here)).scalar_one_or_none()
     return None if text is None else study.make_policy().restore(read_json(text))
 
 
 def decided(transaction: Transaction, study: str) -> int:
-    """How many phases were decided."""
+    """The number of decided phases."""
     query = select(func.count()).select_from(phases).where(phases.c.study == study, phases.c.decision.is_not(None))
     return int(transaction.execute(query).scalar_one())
 
 
 def decisions(transaction: Transaction, study: str) -> list[Decision]:
-    """Every decision so far, in order."""
+    """All decisions so far, in order."""
     query = select(phases.c.decision).where(phases.c.study == study, phases.c.decision.is_not(None))
     return [Decision.read(text) for text in transaction.execute(query.order_by(phases.c.phase)).scalars() if text]
 
@@ -216,13 +214,13 @@ REVISIONS = (
     )
     .order_by(reports.c.revision)
 )
-# One after the other: bodies may be large, and a report that comes again is recognised by its digest.
+# Without bodies, which may be large: a repeated report is recognized by its digest.
 RECEIPTS = REVISIONS.with_only_columns(*(column for column in reports.c if column.name != "body"))
 LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
 
 
 def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> list[Receipt]:
-    """The receipt of everything that stands or stood in one place, in order."""
+    """The receipts of all reports that ever counted in one place, in order."""
     return [_receipt(row) for row in transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})]
 
 
@@ -232,7 +230,7 @@ def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
-    """The report that counts, where there is one."""
+    """The report that counts in a place that has one."""
     return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
@@ -241,7 +239,7 @@ def _taken(row: Row[*tuple[Any, ...]]) -> TakenReport:
 
 
 def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> list[TakenReport]:
-    """Everything that stands or stood in one place, in order; the last one counts."""
+    """All reports that ever counted in one place, in order; the last one counts."""
     found = transaction.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
     return [_taken(row) for row in found]
 
@@ -249,7 +247,7 @@ def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> l
 def reports_of(
     transaction: Transaction, study: str, phase: int, agents: Collection[str] | None = None
 ) -> dict[str, TakenReport]:
-    """agent -> the report that counts; of all agents, or of some."""
+    """agent -> the report that counts; for all agents, or some."""
     here = and_(reports.c.study == study, reports.c.phase == phase)
     here = here if agents is None else and_(here, reports.c.agent.in_(agents))
     rows = transaction.execute(select(reports).where(here).order_by(reports.c.revision))
@@ -257,14 +255,14 @@ def reports_of(
 
 
 def read_totals(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> Totals:
-    """`(arm, agent)`: what the reports of a phase add up to."""
+    """`(arm, agent)`: the sum of a phase's reports."""
     taken = reports_of(transaction, study_id, phase)
     parts = [taken[name].report.totals if name in taken else None for name in study.agents]
     return Totals.columns(parts, len(study.arms))
 
 
 def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> tuple[Totals, ...]:
-    """`(arm, agent)` of each further outcome: what the reports of a phase add up to."""
+    """`(arm, agent)` for each further outcome: the sum of a phase's reports."""
     if not study.outcomes:
         return ()
     taken = reports_of(transaction, study_id, phase)
@@ -276,15 +274,15 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
 
 
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
-    """The same of a decided phase, cached: not for the transaction that decides it, which may be undone."""
+    """The same for a decided phase, cached; not for the transaction that decides it, which may be undone."""
     key = (row.id, row.digest, phase)
     return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
 
 
 def outside(transaction: Transaction, study: str) -> dict[str, int]:
-    """agent -> people who came to its site and are not counted, of all reports that count; those without are left out.
+    """agent -> people who came to its site but are not counted, over all reports that count; zeros are left out.
 
-    A report writes the key only where there are any, so most need not be read.
+    A report writes the key only if there are any, so most need not be read.
     """
     later = reports.alias()
     same = and_(*(later.c[key] == reports.c[key] for key in ("study", "phase", "agent")))
@@ -303,7 +301,7 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
 
 
 def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> set[str]:
-    """The digests of the reports that are in quarantine for one place."""
+    """The digests of the quarantined reports for one place."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
     return set(transaction.execute(select(quarantine.c.digest).where(here)).scalars())
 
@@ -317,9 +315,9 @@ def quarantined(
     size: int | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
-    """Some of what was put aside after a record of the log, oldest first, and after which one it goes on.
+    """Some quarantined reports after a record of the log, oldest first, and the record after which to continue.
 
-    No more once they are together larger than `size`. `only` those with these digests.
+    Until their total size exceeds `size`. `only` those with these digests.
     """
     here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
     query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)
@@ -341,7 +339,7 @@ HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarant
 
 
 def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
-    """What was held in a phase, decided on or not: agent, digest, why, refused, at. Mostly nothing."""
+    """The reports held in a phase, decided on or not: agent, digest, why, refused, at. Usually none."""
     return transaction.execute(HELD, {"study": study, "phase": phase}).all()
 
 
@@ -355,7 +353,7 @@ class Corrected:
 
 
 def corrections(transaction: Transaction, study: str) -> list[Corrected]:
-    """Every report that was corrected after its phase was decided, in order; only the log holds them, and few."""
+    """All reports corrected after their phase was decided, in order. Only the log holds them; there are few."""
     return [
         Corrected(event=ReportCorrected.from_json(record.payload), sequence=record.sequence, at=record.at)
         for record in ledger.of_kind(transaction, study, "report-corrected")
@@ -363,7 +361,7 @@ def corrections(transaction: Transaction, study: str) -> list[Corrected]:
 
 
 def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
-    """What the log says of guardrails: arms that were stopped, proposed to be, or cleared."""
+    """The log's verdicts of guardrails: arms that were stopped, proposed to be stopped, or cleared."""
     noted = (GuardrailNoted.from_json(one.payload) for one in ledger.of_kind(transaction, study, "guardrail-noted"))
     stopped = (ArmStopped.from_json(one.payload) for one in ledger.of_kind(transaction, study, "arm-stopped"))
     return frozenset(
@@ -375,13 +373,13 @@ def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
 
 
 def most_releases(transaction: Transaction, study: str) -> int:
-    """How often, at most, sums were released that a quarantined report of a private study has."""
+    """The largest number of releases of sums in a quarantined report of a private study."""
     texts = transaction.execute(select(quarantine.c.body).where(quarantine.c.study == study)).scalars()
     return max((Report.read(text).releases or 1 for text in texts), default=1)
 
 
 def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
-    """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached."""
+    """Assumptions that the decided phases' reports contradict; each phase is read once, and cached."""
 
     def made() -> tuple[str, ...]:
         problem = study.problem

@@ -1,10 +1,10 @@
-"""PostgreSQL: as many server processes as wanted; the row locks of the database keep them apart.
+"""PostgreSQL: any number of server processes, kept apart by the database's row locks.
 
-Changes of one study would wait for each other's row lock, a connection each. Here they wait in the study's own queue
-instead, and whatever has gathered there goes into one commit; different studies go side by side.
+Changes of one study would wait for each other's row lock, with a connection each. Instead they wait in the study's own
+queue here, and whatever has gathered goes into one commit; different studies run in parallel.
 
 Reads run in a read-only REPEATABLE READ transaction, so that they see one moment. A lost connection is not hidden: the
-caller hears `StorageUnavailable`, the agent sends again, and idempotency does the rest.
+caller gets `StorageUnavailable`, the agent sends again, and idempotency does the rest.
 """
 
 import threading
@@ -44,12 +44,12 @@ class PostgresStorage(Storage):
             url,
             pool_size=connections,
             max_overflow=0,
-            pool_use_lifo=True,  # each keeps room for the largest row it ever received: not all need it
+            pool_use_lifo=True,  # each keeps memory for the largest row it ever received: not all need it
             pool_timeout=statement_timeout,
             connect_args={
                 "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
                 "connect_timeout": 10,
-                # A server or a network that vanishes without a word is noticed as soon as one that says so.
+                # A server or network that vanishes silently is noticed as soon as one that says so.
                 "tcp_user_timeout": longest,
                 "keepalives_idle": 15,
                 "keepalives_interval": 5,
@@ -59,7 +59,7 @@ class PostgresStorage(Storage):
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._queues: dict[Hashable, list[Change]] = {}  # a queue is there while a worker is on its way to it
+        self._queues: dict[Hashable, list[Change]] = {}  # a queue exists while a worker is on its way to it
         self._order = threading.Lock()
 
     def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
@@ -78,7 +78,7 @@ class PostgresStorage(Storage):
         return done
 
     def _drain(self, key: Hashable) -> None:
-        """Commit what has gathered in a queue, and get in line again behind other studies if more came meanwhile."""
+        """Commit what has gathered in a queue; if more came meanwhile, queue up again behind other studies."""
         while True:
             with self._order:
                 waiting = self._queues[key]
@@ -90,7 +90,7 @@ class PostgresStorage(Storage):
                     return
             try:
                 self._workers.submit(self._drain, key)
-            except RuntimeError:  # closing: the pool takes nothing more, but what was promised is still done
+            except RuntimeError:  # closing: the pool accepts nothing more, but what was promised is still done
                 continue
             return
 

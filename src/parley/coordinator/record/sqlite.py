@@ -1,11 +1,10 @@
 """SQLite: one file, one process, one writer connection on one thread, many readers.
 
 The writer takes whatever changes are waiting into one commit. `synchronous=FULL` makes the write-ahead log durable at
-every commit; pragmas are read back, since SQLite ignores what it does not know.
+every commit; pragmas are read back, since SQLite ignores unknown ones.
 
-A program that has a file open goes on writing to it after the file was deleted or another was put in its place; what it
-writes then is gone when it ends. So the files are compared by their inodes before every commit, and after it, before
-anybody is answered.
+A program that has a file open keeps writing to it after it was deleted or replaced, and those writes are lost when it
+ends. So inodes are compared before every commit, and after it, before anybody is answered.
 """
 
 import os
@@ -53,7 +52,7 @@ class SqliteStorage(Storage):
         event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
         self._readers = (sqlite_engine if writable else reading_engine)(path, readers=readers)
         self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
-        self._closed = threading.Lock()  # held for good once closed
+        self._closed = threading.Lock()  # acquired for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
         if writable:
             self._thread.start()
@@ -81,7 +80,7 @@ class SqliteStorage(Storage):
             self._lock.release()
 
     def _write(self) -> None:
-        """The writer thread: groups of changes, one commit each, until closed."""
+        """The writer thread: one commit per group of changes, until closed."""
         while (first := self._waiting.get()) is not None:
             group, last = [first], False
             while len(group) < LARGEST_GROUP and not self._waiting.empty():
@@ -143,10 +142,10 @@ def _engine(connect: Callable[[], sqlite3.Connection], *, connections: int, begi
 
 
 def _readable_address(path: Path) -> tuple[str, Any]:
-    """Where to read, and the folder of the copy if there is one.
+    """The address to read from, and the folder of the copy if there is one.
 
-    SQLite reads a write-ahead log with the help of a file that it makes beside it. Where it cannot, the database is
-    opened as one that never changes, if the log is empty; if it is not, both are copied to a folder of their own.
+    SQLite reads a write-ahead log with the help of a file that it creates beside it. If it cannot, and the log is
+    empty, the database is opened as immutable; otherwise both are copied to a folder of their own.
     """
     whole = path.absolute()
     plain = f"{whole.as_uri()}?mode=ro"
@@ -185,13 +184,13 @@ def _inode(path: Path | int) -> Inode | None:
 
 
 class DatabaseLock:
-    """Held while a process writes to the database; the system frees it when the process dies, however it dies.
+    """Held while a process writes to the database; the system releases it when the process dies, however it dies.
 
-    The database file itself is locked, which nobody can remove without being noticed, and a file beside it that says
-    who holds it. Both belong to their owner alone (mode 600), and so do the files that SQLite makes next to them.
+    It locks the database file itself, which nobody can remove unnoticed, and a file beside it that says who holds it.
+    Both belong to their owner alone (mode 600), and so do the files that SQLite creates next to them.
     """
 
-    # What this process holds: closing a second handle would free SQLite's own locks.
+    # Files locked by this process: closing a second handle would release SQLite's own locks.
     _mine: ClassVar[set[Inode]] = set()
 
     def __init__(self, database: Path) -> None:
@@ -221,7 +220,7 @@ class DatabaseLock:
             self._mine.add(self._inode)
 
     def release(self) -> None:
-        """Let another process have the file. Every transaction to it must be closed before."""
+        """Release the file to other processes. All its transactions must be closed before."""
         if self._inode is not None:
             self._mine.discard(self._inode)
             self._inode = None
@@ -230,7 +229,7 @@ class DatabaseLock:
 
 
 class Inodes:
-    """The database file and its write-ahead log, as they were when they were opened."""
+    """The inodes of the database file and its write-ahead log when they were opened."""
 
     def __init__(self, database: Path) -> None:
         self._database, self._log = database.absolute(), Path(f"{database.resolve()}-wal")
@@ -238,11 +237,11 @@ class Inodes:
         self._logged: Inode | None = None
 
     def forget_log(self) -> None:
-        """A transaction is opened anew: the write-ahead log may be a new one."""
+        """Forget the log's inode when a transaction is reopened: the write-ahead log may be a new one."""
         self._logged = None
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` unless who opens the file next will find what is written now."""
+        """Raise `StorageUnavailable` unless the next process to open the file will find what is written now."""
         if self._opened is None or _inode(self._database) != self._opened:
             raise StorageUnavailable(
                 f"{self._database} was deleted or replaced while in use: stop the server and find out why"

@@ -1,4 +1,4 @@
-"""Studies and what belongs to each as a whole: row, document, certificate, frozen agents."""
+"""Studies and their single values: row, document, certificate, frozen agents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -21,15 +21,15 @@ from parley.protocol.state_machine import OVER
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRow:
-    """A study's row without its document, which is read through `message`."""
+    """A study's row without its document, which `message` reads."""
 
     id: str
     name: str
-    digest: str  # of the study as it is asked now
+    digest: str  # of the study with its current question
     policy: str
     arms: int
     agents: int
-    questions: int  # of the agents, those that only ask
+    questions: int  # agents that only ask
     stage: Stage
     phase: int
     closed_early: bool  # the phase in progress takes no more reports
@@ -39,7 +39,7 @@ class StudyRow:
     reason: str  # why it is paused or cancelled
     created_at: str
     opened_at: str  # when the phase in progress began, for people
-    missing: int  # agents that it asks, who are not frozen and have not reported; counted anew by every query
+    missing: int  # agents with work that are not frozen and have not reported; counted by every query
 
     @property
     def awaited(self) -> int:
@@ -53,7 +53,7 @@ CHANGING = ("digest", "stage", "phase", "closed_early", "samples", "sequence", "
 
 
 def _now(table: sa.Table) -> sa.ColumnElement[bool]:
-    """The rows of the phase in progress."""
+    """Condition: the rows of the phase in progress."""
     return sa.and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
 
 
@@ -61,7 +61,7 @@ def _count(table: sa.Table, *here: sa.ColumnElement[bool]) -> sa.ScalarSelect[in
     return sa.select(sa.func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
 
 
-# Every look at a study counts these, by primary keys alone. Only who is asked can report; frozen agents are few.
+# Counted by every query, through primary keys alone. Only agents with work can report; few are frozen.
 MISSING = (
     _count(assignments, _now(assignments))
     - _count(reports, _now(reports), reports.c.revision == 0)
@@ -85,7 +85,7 @@ msgspec.json.Decoder(StudyRow)  # here, on one thread: see `codec.build_structs`
 
 
 def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
-    """A row as it is stored. SQLite keeps anything in any column, so what was written by others is checked here."""
+    """A stored row, checked: SQLite accepts anything in any column, and others may have written it."""
     values = dict(zip(NAMES, found, strict=True))
     try:
         return msgspec.convert(values, StudyRow)
@@ -96,13 +96,13 @@ def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
 
 
 def get(transaction: Transaction, study: str) -> StudyRow | None:
-    """A study as it is in this snapshot."""
+    """A study in this snapshot; None if there is none."""
     found = transaction.execute(GET, {"study": study}).one_or_none()
     return None if found is None else _row(found)
 
 
 def require(transaction: Transaction, study: str) -> StudyRow:
-    """The same, or the refusal."""
+    """The same, or a refusal."""
     row = get(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -112,8 +112,8 @@ def require(transaction: Transaction, study: str) -> StudyRow:
 def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
 
-    It is read once the lock is held. A statement that waits for the lock sees the reports of when it began to wait,
-    and would miss those that the last holder of the lock wrote. Locked already, it is as this transaction left it.
+    It is read after the lock is taken: a statement that waits for the lock would see the reports from when it began to
+    wait, and miss those of the last holder. If it is locked already, it is as this transaction left it.
     """
     row = transaction.locked.get(study)
     if row is None:
@@ -134,9 +134,9 @@ def find(
     after: str = "",
     limit: int | None = 100,
 ) -> tuple[list[StudyRow], list[str]]:
-    """Studies by id, in order, those after `after` or `among` some; `search` is looked for in names and ids.
+    """Studies by id, in order, those after `after` or `among` some; `search` looks in names and ids.
 
-    The second list has the ids of studies whose rows are damaged: one of them is no reason to find no other.
+    The second list has the ids of studies with damaged rows, which must not hide the others.
     """
     query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
@@ -161,18 +161,18 @@ def find(
 
 
 def add(transaction: Transaction, row: StudyRow) -> None:
-    """A new study."""
+    """Insert a new study."""
     transaction.execute(INSERT, {name: getattr(row, name) for name in STORED})
 
 
 def save(transaction: Transaction, row: StudyRow) -> None:
-    """Write back what changes in a study that this transaction has locked."""
+    """Write back the row of a study that this transaction has locked."""
     transaction.execute(SAVE, {"study": row.id, **{name: getattr(row, name) for name in CHANGING}})
     transaction.locked[row.id] = row
 
 
 def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as it is asked now; parsed once and cached by its digest.
+    """The study with its current question; parsed once and cached by its digest.
 
     One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Threads that
     wait for it cannot deadlock: reading a document holds no lock of the database.
@@ -183,8 +183,8 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
         asked = StudyMessage.read(text)
         if last is not None:
             asked = ask_anew(asked, last.weights, last.delta, last.opened, last.withdrawn)
-        # A stored text is canonical: of a million weights it takes a second to write it again.
-        if (sha256(text) if last is None else asked.digest) != row.digest:  # cached under another's name otherwise
+        # A stored text is canonical; encoding a million weights again would take a second.
+        if (sha256(text) if last is None else asked.digest) != row.digest:  # not cached under a wrong name
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
 
@@ -192,13 +192,13 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study whose delta is promised: the one that was created, whichever question is in force."""
+    """The study whose delta is promised: the one that was created, whichever question is current."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 
 
 def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as it was created."""
+    """The study as created."""
     return StudyMessage.read(_created(transaction, row))
 
 
@@ -210,7 +210,7 @@ def _created(transaction: Transaction, row: StudyRow) -> str:
 
 
 def question(transaction: Transaction, study: str) -> AskedAnew | None:
-    """The question in force, if another one was asked than that with which the study began."""
+    """The current question, if it is not the original one."""
     query = sa.select(questions.c.kind, questions.c.body).where(questions.c.study == study)
     found = transaction.execute(query.order_by(questions.c.sequence.desc()).limit(1)).one_or_none()
     if found is None:
@@ -221,13 +221,13 @@ def question(transaction: Transaction, study: str) -> AskedAnew | None:
 
 
 def asked_anew(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-    """arm -> how, in which phase, why and when it was opened or withdrawn, the last time; "" -> of a re-weighing."""
+    """For each arm, its last opening or withdrawal: how, in which phase, why and when; "" has the last re-weighing."""
     columns = (questions.c[name] for name in ("arm", "kind", "phase", "reason", "at"))
     return {row.arm: row for row in transaction.execute(sa.select(*columns).where(questions.c.study == study))}
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-    """agent -> since which phase, why and when."""
+    """agent -> since which phase it is frozen, why and when."""
     query = sa.select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
     return {row.agent: row for row in transaction.execute(query)}
 
@@ -256,5 +256,5 @@ def _document(transaction: Transaction, study: str, kind: str) -> str | None:
 
 
 def certificate_of(transaction: Transaction, study: str) -> str | None:
-    """The certificate's canonical text, once there is one."""
+    """The certificate's canonical text, if there is one."""
     return _document(transaction, study, "certificate")

@@ -1,7 +1,6 @@
-"""The tables, the triggers that keep the log append-only, and how a database comes to have them.
+"""The tables, the triggers that keep the log append-only, and how a database gets them.
 
-A new database is made from these. `migrations` has the steps that lead here from databases of earlier versions; one
-that this version does not know is refused.
+New databases are created from these. `migrations` has the steps from earlier versions; an unknown version is refused.
 
 Times are ISO text for people and for the hashes; nothing is decided by them. JSON is stored as canonical text, so that
 what is hashed is what is stored.
@@ -41,7 +40,7 @@ studies = sa.Table(
     sa.Column("policy", sa.Text, nullable=False),
     sa.Column("arms", sa.Integer, nullable=False),
     sa.Column("agents", sa.Integer, nullable=False),
-    sa.Column("questions", sa.Integer, nullable=False),  # of the agents, those that only ask
+    sa.Column("questions", sa.Integer, nullable=False),  # agents that only ask
     sa.Column("stage", sa.String(16), nullable=False, index=True),
     sa.Column("phase", sa.Integer, nullable=False),
     sa.Column("closed_early", sa.Boolean, nullable=False),  # the phase in progress takes no more reports
@@ -58,11 +57,11 @@ def _study() -> sa.Column[str]:
     return sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False)
 
 
-documents = sa.Table(  # what hardly changes stands apart: the row of a study is written again with every report
+documents = sa.Table(  # rarely changed parts are separate: a study's row is rewritten with every report
     "documents",
     metadata,
     _study(),
-    sa.Column("kind", sa.String(32), nullable=False),  # "study", as it was created; "certificate"; "stamp-..."
+    sa.Column("kind", sa.String(32), nullable=False),  # "study", as created; "certificate"; "stamp-..."
     sa.Column("body", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("study", "kind"),
 )
@@ -80,19 +79,17 @@ phases = sa.Table(
     sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-assignments = (
-    sa.Table(  # one agent's column of a plan: what a report is checked against, without reading the whole plan
-        "assignments",
-        metadata,
-        _study(),
-        sa.Column("phase", sa.Integer, nullable=False),
-        sa.Column("agent", sa.Text, nullable=False),
-        sa.Column("draws", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("study", "phase", "agent"),
-    )
+assignments = sa.Table(  # one agent's column of a plan: a report is checked against it without reading the whole plan
+    "assignments",
+    metadata,
+    _study(),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("draws", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("study", "phase", "agent"),
 )
 
-states = sa.Table(  # the policy's state after a phase; 0 is the start
+states = sa.Table(  # the policy's state after a phase; 0 is the initial one
     "states",
     metadata,
     _study(),
@@ -101,7 +98,7 @@ states = sa.Table(  # the policy's state after a phase; 0 is the start
     sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-reports = sa.Table(  # revision 0 was accepted; later ones are amendments; the last one stands, all are kept
+reports = sa.Table(  # revision 0 was accepted; later ones are amendments; the last one counts, all are kept
     "reports",
     metadata,
     _study(),
@@ -124,9 +121,9 @@ quarantine = sa.Table(
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("digest", sa.String(64), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
-    sa.Column("stands", sa.String(64), nullable=False),  # empty: nothing did, it was held
-    sa.Column("why", sa.Text, nullable=False),  # it was held
-    sa.Column("refused", sa.Text),  # the reason with which an administrator refused it
+    sa.Column("stands", sa.String(64), nullable=False),  # empty if none did, and this one was held
+    sa.Column("why", sa.Text, nullable=False),  # why it was held
+    sa.Column("refused", sa.Text),  # the reason if an administrator refused it
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.PrimaryKeyConstraint("study", "phase", "agent", "digest"),
@@ -143,11 +140,11 @@ frozen = sa.Table(
     sa.PrimaryKeyConstraint("study", "agent"),
 )
 
-questions = sa.Table(  # asked anew; the one with the highest sequence is in force, and says all that was changed before
+questions = sa.Table(  # later questions; the one with the highest sequence is current, and includes all earlier changes
     "questions",
     metadata,
     _study(),
-    sa.Column("arm", sa.Text, nullable=False),  # that was opened or withdrawn; empty where the study was re-weighed
+    sa.Column("arm", sa.Text, nullable=False),  # the arm opened or withdrawn; empty for a re-weighing
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("phase", sa.Integer, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
@@ -168,11 +165,11 @@ log = sa.Table(  # append-only: triggers refuse UPDATE and DELETE
     sa.Column("payload", sa.Text, nullable=False),
     sa.Column("previous", sa.String(64), nullable=False),
     sa.Column("hash", sa.String(64), nullable=False),
-    sa.Column("salt", sa.String(32), nullable=False),  # so that a hash tells nobody what is in the record
+    sa.Column("salt", sa.String(32), nullable=False),  # keeps a hash from revealing the record
     sa.PrimaryKeyConstraint("stream", "sequence"),
 )
 
-chains = sa.Table(  # the head of the server's own log; a study's head stands in its row
+chains = sa.Table(  # the head of the server's own log; a study's head is in its row
     "chains",
     metadata,
     sa.Column("stream", sa.String(64), primary_key=True),
@@ -196,7 +193,7 @@ tokens = sa.Table(
     sa.UniqueConstraint("digest"),
 )
 
-sessions = sa.Table(  # who signed in with a browser; like a token's, the secret is kept as its SHA-256 only
+sessions = sa.Table(  # browser sessions; like a token's, only the secret's SHA-256 is stored
     "sessions",
     metadata,
     sa.Column("digest", sa.String(64), primary_key=True),
@@ -221,7 +218,7 @@ APPEND_ONLY = {
     ),
 }
 
-SCHEMA = "database schema"  # what errors about it name
+SCHEMA = "database schema"  # name used in errors
 
 
 @cache
@@ -234,13 +231,13 @@ def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """A set of tables with its own history: the coordinator's, and one of each edge that has tables."""
+    """A set of tables with its own history: the coordinator's, and one for each edge with tables."""
 
     metadata: sa.MetaData
     migrations: Path
-    owner: str = ""  # the edge; empty: the coordinator
-    statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # that a new set needs, by dialect
-    # Tables that a backup has. What holds secrets, or would act on its own in a copy, is left out.
+    owner: str = ""  # the edge; empty for the coordinator
+    statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # SQL for a new set, by dialect
+    # Tables in a backup. Those with secrets, or that would act by themselves in a copy, are left out.
     backed_up: Sequence[sa.Table] = ()
 
     def _context(self, connection: sa.Connection) -> MigrationContext:
@@ -248,15 +245,15 @@ class Schema:
 
     @property
     def version_table(self) -> str:
-        """Where the revision is written down."""
+        """The table that holds the revision."""
         return f"alembic_version_{self.owner}" if self.owner else "alembic_version"
 
     def known(self) -> list[str]:
-        """Every revision, the newest first."""
+        """All revisions, newest first."""
         return [script.revision for script in _scripts(self.migrations)[1].walk_revisions()]
 
     def current(self, connection: sa.Connection) -> str | None:
-        """The revision of a database; None where it has none of these tables."""
+        """The revision of a database; None if it has none of these tables."""
         return self._context(connection).get_current_revision()
 
     def check(self, connection: sa.Connection) -> None:
@@ -281,7 +278,7 @@ class Schema:
         )
 
     def upgrade(self, connection: sa.Connection) -> tuple[str | None, str]:
-        """Make the tables, or take every step up to the newest revision; returns the revisions before and after."""
+        """Create the tables, or migrate them to the newest revision; returns the revisions before and after."""
         before, known = self.current(connection), self.known()
         if before is not None and before not in known:
             self.check(connection)
@@ -313,12 +310,12 @@ OWN = Schema(
 
 
 def schemas() -> list[Schema]:
-    """The coordinator's own, and those of edges."""
+    """The coordinator's schema, and those of edges."""
     return [OWN, *(schema for edge in edges() if (schema := edge.tables()) is not None)]
 
 
 def newest() -> str:
-    """The revision this version of Parley works with.
+    """The revision that this version of Parley needs.
 
     >>> newest()
     '0001'
@@ -327,13 +324,13 @@ def newest() -> str:
 
 
 def check_schema(connection: sa.Connection) -> None:
-    """Raise unless the database has every set of tables at its newest revision."""
+    """Raise unless every set of tables is at its newest revision."""
     for schema in schemas():
         schema.check(connection)
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
-    """Make a new database, or take every step up to the newest schema; returns the revisions before and after."""
+    """Create a database, or migrate it to the newest schema; returns the revisions before and after."""
     before, after = OWN.upgrade(connection)
     if before is None:
         connection.execute(sa.insert(chains).values(stream="server", sequence=0, head=GENESIS))

@@ -1,7 +1,7 @@
-"""How anything happens to a study: the state machine admits it, then its record and its rows are written.
+"""Everything that happens to a study: the state machine admits an event, then its record and rows are written.
 
-Nothing else writes these tables, and nobody sets a stage by hand. What an event leaves in them, `rows_of` and
-`row_after` say; the audit compares the tables with the same functions.
+Nothing else writes these tables, and no code sets a stage by hand. `rows_of` and `row_after` say what an event writes;
+the audit compares the tables with the same functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ from parley.system.killpoints import reached
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
-COORDINATOR = "coordinator"  # the actor of what follows from the data alone
-ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # another question is asked
+COORDINATOR = "coordinator"  # the actor of events that follow from the data alone
+ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # ask another question
 STOPPED = {"arm-stopped": "stop-arm"}  # the same, by a guardrail
 # Where tests may kill the process: after a statement of an event, by the event's kind and what was written.
 AFTER = {
@@ -76,7 +76,7 @@ AFTER = {
     },
     "guardrail-noted": {"log": "guardrail-logged"},
 }
-# The chaos tests read these: of a report and the step it may bring, and of what administrators do or decide.
+# For the chaos tests: points of a report and its step, and of administrators' acts and decisions.
 POINTS = (
     *("begun", "report-locked", "report-looked-up"),
     *AFTER["report-accepted"].values(),
@@ -86,7 +86,7 @@ POINTS = (
     *("before-commit", "after-commit"),
 )
 DECIDED = ("agent-frozen", *ANEW, "agent-thawed", "report-quarantined", "report-refused", "report-corrected")
-ALARMS = (*AFTER["arm-stopped"].values(), *AFTER["guardrail-noted"].values())  # of what guardrails find
+ALARMS = (*AFTER["arm-stopped"].values(), *AFTER["guardrail-noted"].values())  # points of guardrails' findings
 ACTS = tuple(point for kind in DECIDED for point in AFTER[kind].values())
 
 
@@ -95,10 +95,10 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """Rows of one table, without the study, which is the log's.
+    """Rows of one table, without the study's id.
 
-    They are inserted; or `changed`, where they are there already; or `put`, whether there are some or not; or
-    `removed`, if they are there, and then only their keys are given.
+    They are inserted; or `changed`, if they exist; or `put`, whether they exist or not; or `removed`, if they exist,
+    and then only their keys are given.
     """
 
     table: Table
@@ -107,7 +107,7 @@ class Entry:
 
 
 def locked(transaction: Transaction, study: str) -> StudyRow:
-    """A study that nobody else can change until this transaction ends, or the refusal."""
+    """A study that nobody else can change until this transaction ends; raises a refusal if there is none."""
     row = studies.lock(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -126,11 +126,10 @@ def enact(
     drafted: Record | None = None,
     place: Place | None = None,
 ) -> StudyRow:
-    """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
+    """Record an event of a locked study, or raise the refusal; returns the study's updated row.
 
-    `state` and `states` are the texts of the policy's states that it leaves. `drafted` is its record, if that was made
-    before the transaction (`prepare`); `place` is that of the agent it is about, if it was looked at under the
-    lock.
+    `state` and `states` are texts of the policy's states to store. `drafted` is the event's record, if it was made
+    before the transaction (`prepare`); `place` is the place of its agent, if that was read under the lock.
     """
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = admitted(row, before, event)
@@ -151,26 +150,26 @@ def enact(
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Events with their records, each of which follows the one before: good until the study moves on."""
+    """Events with their records, each following the one before; valid until the study changes."""
 
     study: str
-    head: str  # of the record that the first one follows
+    head: str  # of the record before the first one
     events: Sequence[tuple[Event, Record]]
-    states: Mapping[str, Any] = field(default_factory=dict)  # texts of the policy's states that the first one leaves
+    states: Mapping[str, Any] = field(default_factory=dict)  # texts of the policy's states that the first one stores
 
 
 def prepare(seen: StudyRow, event: Event, *, actor: str, at: str, states: Mapping[str, Any] | None = None) -> Prepared:
     """An event of a study as it was `seen`, made outside of every lock.
 
-    On SQLite there is one writer for all studies: what takes time, such as a step of the policy, is made before the
-    transaction, record and all, and the transaction only writes it.
+    On SQLite there is one writer for all studies: slow work, such as a step of the policy, is done before the
+    transaction, including the record, and the transaction only writes it.
     """
     record = draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
     return Prepared(study=seen.id, head=seen.head, events=[(event, record)], states=states or {})
 
 
 def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | None:
-    """Write what was prepared if the log still ends where it was seen to end (compare-and-set), else None."""
+    """Write prepared events if the log still ends where it did (compare-and-set); otherwise return None."""
     row, states = locked(transaction, prepared.study), dict(prepared.states)
     if row.head != prepared.head:
         return None
@@ -186,7 +185,7 @@ def _reached(points: Mapping[str, str], statement: str) -> None:
 
 
 def admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
-    """Where the study is then, if the state machine admits the event; else the refusal in the words of the API."""
+    """The situation after an event that the state machine admits; otherwise raises the API's refusal."""
     try:
         return admit(before, event)
     except IllegalMove as error:
@@ -213,8 +212,10 @@ def situation(
 
 
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
-    """What a report that comes is held against, and what was refused in its place before; what an early close has, and
-    a correction replaces.
+    """The situation with what only some events need.
+
+    For a report: what it is compared with, and the refused reports in its place. For an early close: the number of
+    reports. For a correction: what it replaces.
     """
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
@@ -233,7 +234,7 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
 def write_first(
     transaction: Transaction, event: events.StudyCreated, *, state: str, actor: str, at: str, readable: bool = False
 ) -> StudyRow:
-    """A new study. `readable`: its event was read back before, outside of the transaction."""
+    """Write a new study. `readable`: its event has been read back already, outside of the transaction."""
     row = first_row(event, at)
     studies.add(transaction, row)
     record = append(transaction, row, event, actor=actor, at=at, readable=readable)
@@ -245,9 +246,9 @@ def write_first(
 
 
 def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, readable: bool = False) -> Record:
-    """The record of an event after a chain of so many records with this head; nothing is written.
+    """The record of an event, for a chain of so many records with this head; writes nothing.
 
-    What could not be read back does not enter the log. `readable`: that was made sure before, outside of the lock.
+    What cannot be read back does not enter the log. `readable`: this was checked before, outside of the lock.
     """
     if not readable:
         require_readable(event)
@@ -273,9 +274,9 @@ def append(
     readable: bool = False,
     drafted: Record | None = None,
 ) -> Record:
-    """Write an event at the end of a locked study's chain; the study's row does not know of it yet.
+    """Append an event to a locked study's chain; the study's row is not updated yet.
 
-    `drafted` is its record, if that was made outside of the lock; it must follow where the chain is now.
+    `drafted` is its record, if it was made outside of the lock; it must follow the chain's present end.
     """
     record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
     if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
@@ -285,7 +286,7 @@ def append(
 
 
 def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
-    """Write at the end of the server's own chain, whose row is locked here."""
+    """Append to the server's own chain, whose row is locked here."""
     last = transaction.execute(
         select(tables.chains).where(tables.chains.c.stream == ledger.SERVER).with_for_update()
     ).one()
@@ -299,10 +300,10 @@ def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any
 
 
 def _insert(transaction: Transaction, record: Record, payload: str) -> None:
-    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's.
+    """Insert a record that reads back as the same record; `payload` is its payload's canonical text.
 
-    The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
-    here; who did what, and to what, came from outside and is read back.
+    The caller, who knows what the payload means, has read it back. Numbers, hashes and times are made here; actor,
+    kind and stream came from outside and are read back.
     """
     _require_readable(record.stream, record.actor, record.kind)
     transaction.execute(INSERTS["log"], {**{name: getattr(record, name) for name in ledger.AROUND}, "payload": payload})
@@ -310,7 +311,7 @@ def _insert(transaction: Transaction, record: Record, payload: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _require_readable(stream: str, actor: str, kind: str) -> None:
-    """Raise unless a record with these words is read as it was written; asked once of those that come again."""
+    """Raise unless a record with these texts reads back as written; cached for repeated ones."""
     around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
         raise InvalidInput(
@@ -319,7 +320,7 @@ def _require_readable(stream: str, actor: str, kind: str) -> None:
 
 
 def store(transaction: Transaction, study: str, entry: Entry) -> None:
-    """Insert rows, or do what is said with those that are there; the primary keys refuse a second row in one place."""
+    """Insert, change or remove rows as the entry says; the primary keys refuse a second row in one place."""
     if not entry.rows:
         return
     rows = [{"study": study, **row} for row in entry.rows]
@@ -343,10 +344,11 @@ def rows_of(
     state: str | None = None,
     states: Sequence[str] = (),
 ) -> list[Entry]:
-    """What an event leaves in the tables beside the study's own row. `before` is None for the first event.
+    """What an event writes to the tables besides the study's own row. `before` is None for the first event.
 
-    `revision` counts the reports that stood in a report's place before; `state` is the text of the policy's state after
-    a step, or at the start. Without it the state is left out. `states` are those of another question, after its start.
+    `revision` counts the earlier reports in a report's place; `state` is the text of the policy's state after a step,
+    or the initial one. Without it the state is left out. `states` are those of another question, after the initial
+    one.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:
@@ -385,7 +387,7 @@ def rows_of(
 
 
 def _superseded(before: Situation | None) -> list[Entry]:
-    """The certificate of a study that had stalled, or was corrected, stays in the log; it is not the last word."""
+    """Remove the certificate of a study that was stalled or has been corrected; it stays in the log."""
     over = before is not None and before.stage in OVER
     return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if over else []
 
@@ -395,7 +397,7 @@ def _state(phase: int, text: str | None) -> list[Entry]:
 
 
 def _opened(plan: Plan, agents: tuple[str, ...], at: str) -> list[Entry]:
-    """A new phase: its plan, and each asked agent's own column of it."""
+    """A new phase: its plan, and the column of each agent with work."""
     phase = {"phase": plan.phase, "plan": plan.text, "plan_digest": plan.digest, "opened_at": at}
     columns = [(agent, plan.draws(place)) for place, agent in enumerate(agents)]
     asked = [
@@ -434,7 +436,7 @@ def first_row(event: events.StudyCreated, at: str, *, sequence: int = 0, head: s
 
 
 def row_after(row: StudyRow, event: Event, record: Record, before: Situation, after: Situation) -> StudyRow:
-    """A study's row once an event has happened that the state machine admitted."""
+    """A study's row after an event that the state machine admitted."""
     return replace(
         row,
         digest=row.digest if after.study is before.study else after.study.digest,
@@ -451,7 +453,7 @@ def row_after(row: StudyRow, event: Event, record: Record, before: Situation, af
 
 
 def _drawn(event: Event, before: Situation) -> int:
-    """By how much the samples of the accepted reports grow."""
+    """The change in the number of samples in accepted reports."""
     match event:
         case events.ReportAccepted(report=report):
             return report.people
@@ -463,7 +465,7 @@ def _drawn(event: Event, before: Situation) -> int:
 
 
 def _reason(event: Event, before: str) -> str:
-    """Why the study is paused or over, in words that are stored: a later version must find the same ones."""
+    """Why the study is paused or over, as stored: a later version must compute the same text."""
     match event:
         case events.Paused(reason=reason) | events.Cancelled(reason=reason):
             return reason

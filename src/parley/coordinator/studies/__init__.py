@@ -1,1 +1,1 @@
-"""What is done to a study, each operation a function of one transaction. Routes call these; so do tests."""
+"""Operations on a study, each a function of one transaction. Routes and tests call these."""

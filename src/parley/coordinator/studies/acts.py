@@ -1,8 +1,8 @@
-"""How an act of `parley.protocol.acts` is done to a stored study, and how a study is created.
+"""How an act of `parley.protocol.acts` is applied to a stored study, and how a study is created.
 
 An act without a preview is recorded at once. One with a preview, or one that ends the study, is a *proposal*, computed
-outside of every transaction. It happens only if its preview is the one that was confirmed, and only where the log still
-is where it was seen.
+outside of every transaction. It is applied only if its preview is the one that was confirmed, and only if the log has
+not changed since.
 """
 
 import re
@@ -86,7 +86,7 @@ def record_act(transaction: Transaction, act: Act, given: Given, *, actor: str, 
 def record_read(
     transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
 ) -> StudyRow:
-    """Keep in the log that somebody sees results in this phase, unless it says so behind the record `after`."""
+    """Record in the log that somebody sees results in this phase, unless a record behind `after` says so already."""
     row = locked(transaction, study)
     if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
         return row
@@ -112,7 +112,7 @@ class Proposal:
     def prepare(self, storage: Storage, reason: str, *, actor: str, at: str) -> Prepared:
         """The change for a transaction (`store_prepared`), made outside of the lock.
 
-        Another question takes the fold of all recorded phases.
+        Another question needs all recorded phases replayed.
         """
         digest = "" if self.preview is None else self.preview.digest
         made: Any = self.act.event(self.trial, Given(**vars(self.given) | {"reason": reason, "preview": digest}))
@@ -128,7 +128,7 @@ class Proposal:
 
 
 def propose(storage: Storage, act: Act, given: Given) -> Proposal:
-    """What an act would do, computed outside of every lock: the policy runs ahead, and that takes time."""
+    """What an act would do, computed outside of every lock, since running the policy ahead takes time."""
     preview = act.preview
 
     def read(transaction: Transaction) -> tuple[StudyRow, Trial]:

@@ -1,8 +1,8 @@
-"""A phase: its reports are taken, each exactly once, and the last of them closes it.
+"""A phase: its reports are accepted, each exactly once, and the last one closes it.
 
-Taking a report is the one transaction on which every promise rests. The last report of a phase marks the study
-`closing`: one step of the policy is due. Whatever the size of the study, it is computed outside of every lock, and
-stored whole if the study has not changed since (`store_prepared`). What is due follows from the stage alone, so a crash
+Accepting a report is the transaction on which every promise rests. The last report of a phase marks the study
+`closing`: a step of the policy is due. Whatever the size of the study, it is computed outside of every lock, and
+stored if the study has not changed since (`store_prepared`). What is due follows from the stage alone, so a crash
 strands nothing: the closer of the next process finds it.
 """
 
@@ -44,14 +44,14 @@ from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
 from parley.system.killpoints import reached
 
-MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
+MOST_ASIDE = 20  # conflicting reports kept per place; more are refused without storing their content
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A receipt, and whether the report had been taken before."""
+    """A receipt, and whether the report had been accepted before."""
 
     receipt: Receipt
     repeated: bool
@@ -61,14 +61,14 @@ class Accepted:
 def take_report(
     transaction: Transaction, report: Report, *, actor: str, at: str, known: tuple[int, str] | None = None
 ) -> Accepted | Refusal:
-    """Take a report exactly once. A returned `Refusal` leaves its trace in the log; a raised one leaves none.
+    """Accept a report exactly once. A returned `Refusal` is recorded in the log; a raised one is not.
 
-    `known` is the last receipt (sequence, head) the agent holds.
+    `known` is the latest receipt (sequence, head) that the agent has.
     """
     row = locked(transaction, report.study)
     reached("report-locked")
     if not len(report.counts) == len(report.sums) == row.arms or len(report.squares) not in (0, row.arms):
-        # Before anything is computed from it: it may be very long.
+        # Before computing anything from it: it may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
     if known is not None and not ledger.has(transaction, row.id, *known):
@@ -92,7 +92,7 @@ def take_report(
 
 
 def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
-    """A report that the stated model rules out: keep it apart, write it down, and wait for an administrator."""
+    """Hold a report that the stated model rules out: quarantine it, log it, and wait for an administrator."""
     for one in phases.held(transaction, report.study, report.phase):
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
@@ -101,9 +101,10 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 
 
 def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:
-    """Another body for a taken place: keep it apart, write it down, and let the first stand.
+    """Quarantine a different report for a place that has one, and log it; the first one counts.
 
-    It must be one that could have been taken: what answers another plan, or cannot be true, is refused and not kept.
+    It must be one that could have been accepted: reports on another plan, or with impossible numbers, are refused and
+    not stored.
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
@@ -134,7 +135,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
 def dispute(
     transaction: Transaction, row: StudyRow, agent: str, known: tuple[int, str], *, actor: str, at: str
 ) -> Refusal:
-    """An agent holds a receipt this log lacks: pause a study in progress, once, and say so."""
+    """An agent has a receipt that this log lacks: pause a running study, once, and report it."""
     if (row.stage, "disputed") in TRANSITIONS:
         enact(transaction, row, Disputed(agent=agent, sequence=known[0], head=known[1]), actor=actor, at=at)
     return Refusal(
@@ -145,9 +146,9 @@ def dispute(
 
 
 def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -> Trial:
-    """A study as the protocol's value, from what the tables hold; with the `past` if somebody will fold it."""
+    """A stored study as a `Trial`; with its `past` if that is needed for a replay."""
     study = studies.message(transaction, row)
-    # The state after this phase is there once it was decided (finished, stalled); before that, the one it began with.
+    # If this phase was decided (finished, stalled), the state after it exists; otherwise the one it began with.
     state = phases.state_after(transaction, study, row.id, row.phase)
     if state is None:
         state = phases.state_after(transaction, study, row.id, row.phase - 1)
@@ -190,19 +191,19 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """A step of the policy that can be stored, or in words why it cannot be taken.
+    """A step of the policy that can be stored, or the reason why it cannot be taken.
 
-    A study that cannot take its step is paused with the reason, not tried again for ever.
+    A study whose step fails is paused with the reason, and not retried forever.
     """
 
     failure: str = ""
     trial: Trial | None = None
     step: Step | None = None
-    found: Anew | GuardrailNoted | None = None  # what a guardrail found comes first
+    found: Anew | GuardrailNoted | None = None  # a guardrail's finding comes first
 
 
 def _attempt(work: Callable[[], _Step]) -> _Step:
-    """What it returns, or why it cannot. What the database itself has to say is not about the study, and passes."""
+    """The result of `work`, or why it failed. Errors of the database itself are not about the study, and propagate."""
     try:
         return work()
     except SQLAlchemyError:
@@ -216,7 +217,7 @@ def _attempt(work: Callable[[], _Step]) -> _Step:
 
 
 def _computed(loaded: _Step) -> _Step:
-    """With the step of the policy, in an event that the log can hold; the slow part of closing a phase."""
+    """The policy's step as an event that the log can hold; the slow part of closing a phase."""
     trial = loaded.trial
     if trial is None:
         return loaded
@@ -232,12 +233,12 @@ def _computed(loaded: _Step) -> _Step:
 
 
 def closing_studies(transaction: Transaction) -> list[str]:
-    """Studies whose step is due."""
+    """The studies whose step is due."""
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
 def running_studies(transaction: Transaction) -> list[str]:
-    """Studies whose reports may have raised an alarm that no process looked for."""
+    """Running studies whose reports may have raised an alarm that no process has checked for."""
     return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
 
 
@@ -252,10 +253,10 @@ def is_guarded(study: StudyMessage) -> bool:
 
 
 def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
-    """Take the due step of a study, and return its row then; None if no step is due, or the study changed meanwhile.
+    """Take a study's due step and return its updated row; None if no step is due, or the study changed meanwhile.
 
-    At the end the certificate comes with it. A step that cannot be taken pauses the study, with the reason. What the
-    guardrails find is a step of its own, before the policy's; in a running phase it is the only one.
+    At the end the certificate comes with it. A step that fails pauses the study, with the reason. A guardrail's
+    finding is a step of its own, before the policy's; in a running phase it is the only one.
     """
 
     def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
@@ -290,7 +291,7 @@ def _prepared(storage: Storage, seen: StudyRow, taken: _Step, at: str) -> Prepar
 def _prepared_finding(
     storage: Storage, seen: StudyRow, trial: Trial, found: Anew | GuardrailNoted, at: str
 ) -> Prepared:
-    """What a guardrail found, for the log: a note, or an arm that is stopped, which may end the study."""
+    """The events of a guardrail's finding: a note, or a stopped arm, which may end the study."""
     if isinstance(found, GuardrailNoted):
         return prepare(seen, found, actor=COORDINATOR, at=at)
     assert found.finding is not None
@@ -302,9 +303,9 @@ def _prepared_finding(
 
 
 class Closer:
-    """A thread that takes the steps that are due, also those that another process left behind.
+    """A thread that takes due steps, including those that another process left behind.
 
-    It looks when called, and now and then; what is due follows from the database alone.
+    It looks when called, and from time to time; what is due follows from the database alone.
     """
 
     _notify: Callable[[StudyRow], None]
@@ -312,27 +313,27 @@ class Closer:
     def __init__(self, storage: Storage, clock: Clock, metrics: Metrics) -> None:
         self._storage, self._clock, self._metrics = storage, clock, metrics
         self._call, self._stopped, self._lock = threading.Event(), False, threading.Lock()
-        self._reported: set[str] | None = None  # running studies with new reports; None: any may have some
+        self._reported: set[str] | None = None  # running studies with new reports; None if any may have some
         self._unguarded: set[str] = set()  # studies without guardrails
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
     def start(self, notify: Callable[[StudyRow], None]) -> None:
-        """Begin, with whatever was left behind; `notify` hears of every step, on this thread."""
+        """Start with whatever was left behind; `notify` is called after every step, on this thread."""
         self._notify = notify
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the step in progress and end."""
+        """Finish the step in progress and stop."""
         self._stopped = True
         self._call.set()
         self._thread.join()
 
     def call(self) -> None:
-        """A study may be due: look now."""
+        """Look now: a study may be due."""
         self._call.set()
 
     def reported(self, study: str) -> None:
-        """Reports came to a running study: its guardrails may find something in them."""
+        """Note new reports of a running study, in which its guardrails may find something."""
         if study in self._unguarded:
             return
         with self._lock:
@@ -357,19 +358,19 @@ class Closer:
             return [*self._storage.read(closing_studies), *filter(self._guarded, running)]
         except StorageUnavailable as error:
             logger.warning("cannot look for phases to close", error=str(error))
-        except Exception:  # nobody else closes phases: this thread must outlive whatever it meets
+        except Exception:  # nobody else closes phases: this thread must survive any error
             logger.exception("cannot look for phases to close")
-        self._reported = None  # what was not looked at is found by looking at all
+        self._reported = None  # what was not checked is found by checking all
         return []
 
     def _guarded(self, study: str) -> bool:
-        """Whether a study has guardrails: asked once, since that never changes."""
+        """Whether a study has guardrails; cached, since that never changes."""
         if study not in self._unguarded and not self._storage.read(lambda transaction: _guards(transaction, study)):
             self._unguarded.add(study)
         return study not in self._unguarded
 
     def _close(self, study: str) -> None:
-        """All steps of one study that are due; what goes wrong with it is no reason to let the others wait."""
+        """Take all due steps of one study; its errors must not hold up the others."""
         try:
             while not self._stopped:
                 begun, at = perf_counter(), self._clock()
@@ -377,7 +378,7 @@ class Closer:
                 if row is None:
                     return
                 self._metrics.steps.observe(perf_counter() - begun)
-                if row.stage in OVER or row.opened_at == at:  # else it was a finding of a guardrail, or a pause
+                if row.stage in OVER or row.opened_at == at:  # otherwise it was a guardrail's finding, or a pause
                     self._metrics.phases.inc()
                 logger.info("step taken", study=study, stage=str(row.stage), phase=row.phase)
                 self._notify(row)

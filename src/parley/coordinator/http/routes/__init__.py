@@ -1,1 +1,1 @@
-"""The handlers of the API, a file a subject. `http/operations.py` lists them; the name of one is its operation id."""
+"""The handlers of the API, one file per subject; `http/operations.py` lists them by name, which is the operation id."""

@@ -1,6 +1,6 @@
 """Tokens and sessions: list, issue, revoke; sign in and out.
 
-A secret is shown once. That of a token or session is kept nowhere.
+A secret is shown once. Those of tokens and sessions are not stored.
 """
 
 from typing import Any
@@ -38,13 +38,13 @@ async def whoami(call: Call[None, None]) -> Who:
 
 
 async def list_tokens(call: Call[TokensQuery, None]) -> Tokens:
-    """Every token without its secret, revoked ones too."""
+    """All tokens without their secrets, including revoked ones."""
     found = await call.context.read(lambda transaction: tokens.list_tokens(transaction, call.query.study))
     return Tokens(tokens=[TokenLine(**_shown(row)) for row in found])
 
 
 async def issue_token(call: Call[None, TokenBody]) -> IssuedToken:
-    """Issue a token; the answer is the only place where its secret ever stands."""
+    """Issue a token; this answer is the only place where its secret ever appears."""
     scope, by, at = msgspec.structs.asdict(call.body), call.by.name, call.context.clock()
 
     def work(transaction: Transaction) -> tuple[str, TokenRow]:
@@ -55,22 +55,22 @@ async def issue_token(call: Call[None, TokenBody]) -> IssuedToken:
 
 
 async def revoke_token(call: Call[None, None]) -> RevokedToken:
-    """Revoke a token, at once and for good."""
+    """Revoke a token, immediately and permanently."""
     kid, by, at = call.at.kid, call.by.name, call.context.clock()
     try:
         row = await call.change(lambda transaction: tokens.revoke(transaction, kid, by=by, at=at))
-    finally:  # also when it is not known whether the commit went through
+    finally:  # also if it is unknown whether the commit went through
         call.context.tokens.forget(kid)
     return RevokedToken(kid=row.kid, principal=row.principal, revoked=True)
 
 
 def _shown(row: TokenRow) -> dict[str, Any]:
-    """A token as it may be shown: all but its digest."""
+    """A token without its digest."""
     return {name: getattr(row, name) for name in TokenLine.__struct_fields__}
 
 
 async def open_session(call: Call[None, None]) -> SessionOpened:
-    """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
+    """Open a session of the calling token; send it as `Authorization: Session <session>` until it expires."""
     if _session_of(call.credential) is not None:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.session_clock
@@ -81,7 +81,7 @@ async def open_session(call: Call[None, None]) -> SessionOpened:
 
 
 async def end_session(call: Call[None, None]) -> SessionEnd:
-    """Sign out: end the session that asks. Asked with a token, it ends nothing."""
+    """Sign out: end the calling session. With a token, nothing ends."""
     secret = _session_of(call.credential)
     if secret is not None:
         await call.change(lambda transaction: tokens.end_session(transaction, secret))

@@ -1,6 +1,6 @@
-"""Drives the acts of `parley.protocol.acts`: an operation that does each, and one that shows its preview.
+"""The operations of the acts in `parley.protocol.acts`: one that does each, and one that shows its preview.
 
-Beside them, what auditors and administrators read of a study.
+Also what auditors and administrators read about a study.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,14 +28,14 @@ from parley.protocol.acts import ACTS, Act, ConfirmedSignBody, Given
 from parley.protocol.certificate import corrections_of, reading
 
 ATTEMPTS = 10
-SHOWN = "preview-shown"  # in the server's log
+SHOWN = "preview-shown"  # kind of record in the server's log
 Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 
 def _given(call: Call[Any, Any]) -> Given:
-    """What the act is about, what was sent, and who sends it. A report is for the place in the path."""
+    """What the act is about, what was sent, and who sent it. A report is for the place in the path."""
     sent = {} if call.body is None else asdict(call.body)
-    # The address has the last word. It names no kid here, which a signature that a provider confirmed has too.
+    # The address takes precedence. It has no kid here, unlike a signature that a provider confirmed.
     given = Given(**sent | asdict(call.at), by=call.by.name)
     report = getattr(given, "report", None)
     if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
@@ -50,8 +50,9 @@ def _given(call: Call[Any, Any]) -> Given:
 def preview_handler(act: Act) -> Handler:
     """Show what an act would do, with the digest that confirms it.
 
-    Who was shown which preview is in the server's log before it is answered: without that, nobody confirms it. The
-    study's own log names who sees results, once a phase: those who look all the time could keep it from closing.
+    The server's log records who was shown which preview, before it is answered: without that, nobody can confirm it.
+    The study's own log names readers of results once per phase: people who look all the time could keep it from
+    closing.
     """
     preview = act.preview
     assert preview is not None
@@ -93,14 +94,14 @@ def act_handler(act: Act) -> Handler:
 
 
 def _named(handler: Handler, name: str, words: str) -> Handler:
-    """A handler under the name and with the description of its operation."""
+    """A handler with the name and description of its operation."""
     handler.__name__, handler.__doc__ = name, words
     return handler
 
 
 @asynccontextmanager
 async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> AsyncIterator[None]:
-    """Record a read before a refusal that depends on a report that was sent: it would tell whether a guess is right."""
+    """Record a read before a refusal that depends on the report sent: it would reveal whether a guess is right."""
     try:
         yield
     except Refusal:
@@ -110,7 +111,7 @@ async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> 
 
 
 async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answers.StudyLine:
-    """Do what was confirmed, and the act that follows it if that was asked for too."""
+    """Do what was confirmed, and the act that follows it if that was requested too."""
     follows = ACTS[act.then] if act.then and getattr(given, act.then) else None
     await _require_shown(call, given.preview)
     if follows is None:
@@ -121,8 +122,8 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
         raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
     await _confirmed(call, act, given, given.preview)
     try:
-        # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
-        # there were may not; those that the phase brought were seen by nobody.
+        # Its costs may have changed: the freeze may have been what a phase waited for. Its effect on existing answers
+        # may not; answers that the phase brought were seen by nobody.
         plain = Given(**vars(given) | {"columns": {}})
         anew: Any = (await call.compute(partial(acts.propose, call.context.storage, follows, plain))).preview
         if anew.weights != wanted.weights:
@@ -136,9 +137,9 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
 
 
 async def _require_shown(call: Call[Any, Any], digest: str) -> None:
-    """Refuse a preview that the log does not name as shown to the one who confirms it, before anything is computed.
+    """Refuse a preview that the log does not name as shown to the confirming person, before computing anything.
 
-    An invented one would be compared with what would happen: the answer would tell whether a guess is right.
+    An invented one would be compared with what would happen: the answer would reveal whether a guess is right.
     """
     look = partial(ledger.names, stream=ledger.SERVER, kind=SHOWN, actor=call.by.name)
     what = {"study": call.study, "digest": digest}
@@ -147,9 +148,9 @@ async def _require_shown(call: Call[Any, Any], digest: str) -> None:
 
 
 async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str | None = None) -> answers.StudyLine:
-    """Do what was confirmed, if that is still what would happen; without a digest, whatever it is."""
+    """Do what was confirmed, if it is still what would happen; without a digest, do it anyway."""
     storage = call.context.storage
-    for _ in range(ATTEMPTS):  # reports may come while it is computed, and mostly do not change it
+    for _ in range(ATTEMPTS):  # reports may come meanwhile, and mostly do not change it
         proposal = await call.compute(partial(acts.propose, storage, act, given))
         if digest is not None and (proposal.preview is None or proposal.preview.digest != digest):
             raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
@@ -162,7 +163,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """Refuse an act that asks for the token again, unless it is the caller's."""
+    """If an act asks for the token again, refuse it unless it is the caller's."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
@@ -174,12 +175,12 @@ async def _prove(call: Call[Any, Any], act: Act) -> None:
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
+    """Quarantined reports, and those that are or were held; `after` continues. `held`: only those that wait."""
     return await call.about(partial(quarantined, **asdict(call.query)))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
-    """Reports that were corrected after their phase was decided, and how the study would read with them."""
+    """Reports corrected after their phase was decided, and how the study would read with them."""
     return await call.compute(partial(_corrections, call))
 
 
@@ -200,7 +201,7 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
-    """Who signed the study, when, and what each signature says."""
+    """Who signed the study, when, and with which meaning."""
     return await call.about(partial(signatures, visibility=call.visibility))
 
 
@@ -215,7 +216,7 @@ async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
 
 
 async def export_log(call: Call[None, None]) -> StreamingResponse:
-    """The whole log, one record a line, then its time stamps: all that `parley verify` needs on another machine."""
+    """The whole log, one record per line, then its time stamps: all that `parley verify` needs on another machine."""
     await call.context.read(lambda transaction: studies.require(transaction, call.study))
     call.context.streams.check(call.by.kid)
     headers = {"Content-Disposition": f'attachment; filename="{call.study}.ndjson"'}
@@ -223,7 +224,7 @@ async def export_log(call: Call[None, None]) -> StreamingResponse:
 
 
 async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
-    """A record at a time, and a few at a time from the database: whoever does not read holds up no more than that."""
+    """One record at a time, a few per database read, so that a slow reader blocks only itself."""
     after, kid = 0, call.by.kid
 
     def some(transaction: Transaction) -> tuple[int, list[str]]:
@@ -241,7 +242,7 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
 
 
 async def verify_study(call: Call[None, None]) -> Verified:
-    """Check the chain, take every decision again, and compare with what the database says."""
+    """Verify the hash chain, repeat every decision, and compare with the database."""
     return await call.compute(partial(_verified, call))
 
 

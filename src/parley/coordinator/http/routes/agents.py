@@ -1,4 +1,4 @@
-"""What agents use: the plan to draw, the report to send, the receipt to keep."""
+"""Operations for agents: the plan to draw, the report to send, the receipt to keep."""
 
 import re
 from functools import partial
@@ -24,7 +24,7 @@ RECEIPT = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 
 
 def known_receipt(text: str | None) -> tuple[int, str] | None:
-    """The header `Parley-Receipt: <sequence>:<head>`.
+    """Parse the header `Parley-Receipt: <sequence>:<head>`.
 
     >>> known_receipt("12:" + "a" * 64)[0]
     12
@@ -40,9 +40,9 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
 
 
 async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
-    """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time.
+    """An agent's draws in the current phase. With `wait`, answers once the study is past phase `after`, or in time.
 
-    A site may say how far it is, and what its own policy does not allow; nothing is decided by that.
+    A site may say how far it is, and what its own policy does not allow; no decision depends on that.
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
@@ -59,7 +59,7 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
 
 
 async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
-    """Wait until the study leaves the phase, however many reports come meanwhile; False when time is up."""
+    """Wait until the study leaves the phase, whatever reports come meanwhile; False when time is up."""
     sequence = row.sequence
     while (left := until - monotonic()) > 0:
         glance = await context.watch.next(row.id, sequence, left)
@@ -72,7 +72,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
 
 
 async def put_report(call: Call[None, Report]) -> Response:
-    """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
+    """Report a phase. The first time gives 201; the same body again, at any time, gives the same receipt with 200."""
     context, by, at = call.context, call.by.name, call.at
     report, known = call.body, known_receipt(call.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
@@ -83,10 +83,10 @@ async def put_report(call: Call[None, Report]) -> Response:
 
     try:
         accepted: Accepted = await call.change(work, study=call.study)
-    except Refusal as refusal:  # why is not counted: viewers may not know that a report is held
+    except Refusal as refusal:  # the reason is not counted: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
         if refusal.slug == "report-conflict":
-            # It tells that a guess is wrong, and by its digest which one is right: as good as a look at the sums.
+            # It reveals that a guess is wrong, and by its digest which one is right: as good as reading the sums.
             await record_read(call, "put_report")
         raise
     context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
@@ -98,13 +98,13 @@ async def put_report(call: Call[None, Report]) -> Response:
 async def get_report(call: Call[None, None]) -> ReportOfAgent:
     """The report that counts, its receipt, and earlier revisions if it was amended.
 
-    With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
-    computed again.
+    The agent itself, and those who may read the log, also get the salt of its record, with which the head can be
+    recomputed.
     """
     at, salted = call.at, call.by.agent == call.at.agent or call.by.role in INSPECTORS
     return await call.about(partial(report_of_agent, phase=at.phase, agent=at.agent, salted=salted))
 
 
 async def list_reports(call: Call[None, None]) -> Reports:
-    """Every report of a phase that counts."""
+    """All reports that count in a phase."""
     return await call.about(partial(reports_of_phase, phase=call.at.phase))

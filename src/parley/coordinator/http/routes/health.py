@@ -1,4 +1,4 @@
-"""Operations open to all: liveness, readiness, metrics, the OpenAPI document."""
+"""Public operations: liveness, readiness, metrics, the OpenAPI document."""
 
 from typing import Any
 
@@ -17,18 +17,18 @@ from parley.protocol import Stage
 
 
 async def healthz(_: Call[None, None]) -> Health:
-    """The process runs."""
+    """The process is running."""
     return Health(status="ok", version=__version__)
 
 
 async def readyz(call: Call[None, None]) -> Ready:
-    """A report that came now would be on the disk; 503 when it would not (no database, no room, no right to write)."""
+    """Whether a report would be stored on disk now; 503 if not (no database, no space, no write permission)."""
     await call.context.readiness.check()
     return Ready(status="ready")
 
 
 async def metrics(call: Call[None, None]) -> Response:
-    """For Prometheus."""
+    """Metrics for Prometheus."""
     counts, oldest = await call.context.read(lambda transaction: (_counts(transaction), _oldest_awaited(transaction)))
     age = 0.0 if oldest is None else 3600 * hours_between(oldest, call.context.clock())
     call.context.metrics.oldest_awaited.set(age)
@@ -43,12 +43,12 @@ def _counts(transaction: Transaction) -> dict[str, int]:
 
 
 def _oldest_awaited(transaction: Transaction) -> str | None:
-    """Publication time of the oldest plan that still awaits a report."""
+    """When the oldest plan that still awaits a report was published."""
     running = find(transaction, stage=Stage.RUNNING, limit=None)[0]
     return min((row.opened_at for row in running if row.awaited), default=None)
 
 
 async def openapi(call: Call[None, None]) -> Response:
-    """The description of this API."""
+    """The OpenAPI document of this API."""
     document: dict[str, Any] = call.app.state.openapi()
     return JSONResponse(document)

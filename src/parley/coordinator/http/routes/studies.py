@@ -1,4 +1,4 @@
-"""Studies: list, create, look at, follow."""
+"""Studies: list, create, read, follow."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,13 +24,13 @@ from parley.protocol import StudyMessage, Trial
 from parley.protocol.codec import canonical
 from parley.protocol.messages import require_live_size
 
-MOMENT = 1.0  # seconds between looks at all studies
-HEARTBEAT = 15  # seconds without news after which a comment keeps a proxy from closing the stream
+MOMENT = 1.0  # seconds between two looks at all studies
+HEARTBEAT = 15  # seconds of silence after which a comment keeps proxies from closing the stream
 STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def list_studies(call: Call[StudiesQuery, None]) -> answers.Studies:
-    """Studies by id; `search` looks into names and ids, `after` continues a list."""
+    """Studies by id; `search` looks in names and ids, `after` continues a list."""
     work = partial(listed, visibility=call.visibility, etags=call.context.etags, only=call.by.study)
     return await call.answer(partial(work, **asdict(call.query)))
 
@@ -48,7 +48,7 @@ def _prepare(body: NewStudyBody, settings: ServerSettings) -> Trial:
 
 
 def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
-    """The study that a body describes, if it can be run here."""
+    """The study that a body describes, checked to be runnable here."""
     document = body.study
     agents, arms = document.get("agents"), document.get("arms")
     if isinstance(agents, list) and isinstance(arms, list):
@@ -56,19 +56,19 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
     else:
         sizes = 0, 0, 0, 0  # refused below, with the key that is wrong
     try:
-        require_live_size(*sizes)  # before anything of it is read
+        require_live_size(*sizes)  # before any of it is read
         return StudyMessage.from_json({"schema": StudyMessage.schema, **document})
     except InvalidInput as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
 async def get_study(call: Call[None, None]) -> answers.StudyStatus:
-    """The stage of a study, and which agents it waits for and since when."""
+    """The stage of a study, and which agents it waits for, since when."""
     visibility, etags = call.visibility, call.context.etags
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
         found = status(transaction, studies.require(transaction, call.study), visibility, etags)
-        # These words have means and scatters of arms, an agent's own as well.
+        # These texts contain means and scatters of arms, including an agent's own.
         return call.finish(found), any([*found.warnings, *(one.held for one in found.missing)])
 
     answer, results = await call.context.read_for(call.by.kid, work)
@@ -78,18 +78,20 @@ async def get_study(call: Call[None, None]) -> answers.StudyStatus:
 
 
 async def get_document(call: Call[None, None]) -> str:
-    """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
+    """The study with its current question: canonical JSON, whose SHA-256 is the study's digest."""
     return await call.about(lambda transaction, row: studies.message(transaction, row).text)
 
 
 async def get_board(call: Call[SomeAgents, None]) -> answers.Board:
-    """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
-    from the `first` on. For blinded readers, values of single arms are null."""
+    """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned.
+
+    For some agents, from the index `first` on. For blinded readers, values of single arms are null.
+    """
     return await call.about(partial(progress.board, columns=call.query.places, blinded=call.blinded))
 
 
 async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
-    """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
+    """The results of every decided phase, for some agents: draws and, unless blinded, dropped arms, means, scores."""
     query = call.query
     work = partial(progress.history, after=query.after, limit=query.limit, columns=query.places)
     return await call.about(partial(work, blinded=call.blinded, explain=query.explain))
@@ -98,13 +100,16 @@ async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
 async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
     """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
 
-    For large studies an answer has fewer agents than asked for: continue with `first`."""
+    For large studies an answer has fewer agents than asked for: continue with `first`.
+    """
     return await call.about(partial(progress.findings, columns=call.query.places, phase=call.query.phase))
 
 
 async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
-    """For which weights the answer of some agents stays, by the same data: proven for a reader who would have chosen
-    them in advance, or for all readers at once."""
+    """The weights for which some agents' answers stay, on the same data.
+
+    Proven for a reader who would have chosen them in advance, or for all readers at once.
+    """
     return await call.about(partial(progress.sensitivities, columns=call.query.places))
 
 
@@ -131,7 +136,7 @@ async def get_certificate(call: Call[None, None]) -> str:
 
 
 async def _kept(call: Call[None, None], find: Callable[[Transaction, str], str | None], otherwise: str) -> str:
-    """A text that is kept of a study, or the refusal."""
+    """A stored text of a study, or a refusal."""
 
     def work(transaction: Transaction, row: StudyRow) -> str:
         text = find(transaction, row.id)
@@ -143,7 +148,7 @@ async def _kept(call: Call[None, None], find: Callable[[Transaction, str], str |
 
 
 async def follow_study(call: Call[None, None]) -> StreamingResponse:
-    """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
+    """Server-sent events `study` with stage, phase, awaited and version: one at first, then after every change."""
     row = await call.context.read(lambda transaction: studies.require(transaction, call.study))
     call.context.streams.check(call.by.kid)
     return StreamingResponse(_events(call, Glance.of(row)), media_type="text/event-stream", headers=STREAM)
@@ -169,7 +174,7 @@ def _event(call: Call[None, None], glance: Glance) -> str:
 
 
 async def follow_studies(call: Call[None, None]) -> StreamingResponse:
-    """Events named `studies` with their number and a version, at first and after every change."""
+    """Server-sent events `studies` with their number and a version: one at first, then after every change."""
     call.context.streams.check(call.by.kid)
     return StreamingResponse(_changes(call), media_type="text/event-stream", headers=STREAM)
 
@@ -181,7 +186,7 @@ async def _changes(call: Call[None, None]) -> AsyncIterator[str]:
             try:
                 now = await context.read(partial(pulse, only=only))
             except StorageUnavailable:
-                return  # whoever listens connects again
+                return  # the listener connects again
             if not await still_welcome(call):
                 return
             if now != known:
