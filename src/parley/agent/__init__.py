@@ -18,7 +18,7 @@ __all__ = ["AgentPlan", "Client", "Network", "Outbox", "Site", "Worker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use, so that the package can say what is missing."""
+    """Import on first use, so that the error can name what is missing."""
     homes = {
         "Client": "client",
         "AgentPlan": "plans",

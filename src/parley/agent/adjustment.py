@@ -1,7 +1,7 @@
-"""What an agent adjusts for a covariate, between its source and its report.
+"""Adjusts an agent's rewards for a covariate, between its source and its report.
 
-Theta and x0 of a phase are in the outbox before the source is asked for the phase: they follow from earlier phases, and
-no outcome of the phase can have a say. After a crash the same are read again, so the same report is sent.
+Theta and x0 of a phase are in the outbox before the source is asked for the phase: they follow from earlier phases, so
+that no outcome of the phase can affect them. After a crash they are read again, so the same report is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "b
 
 
 class AdjustedSource:
-    """A source of pairs as one of adjusted rewards; `warn` hears of a covariate that does not vary."""
+    """Turns a source of pairs into one of adjusted rewards; `warn` is told about a covariate that does not vary."""
 
     def __init__(
         self, source: Source, rule: Covariate, memory: Outbox, warn: Callable[[str], None] = lambda _: None
@@ -44,7 +44,8 @@ class AdjustedSource:
             pairs, missing = drawn.pairs, 0
             given = replace(drawn, totals=_adjusted(pairs, fixed), pairs=None)
             if pairs.between is not None and drawn.between is not None:
-                # Who came before the phase is adjusted as the one before it was, which waited for its outcomes then.
+                # People assigned before the phase are adjusted like the phase before it, which was waiting for outcomes
+                # then.
                 then = self._memory.fixed_slope(plan.phase - 1, lambda: self._fixed(plan.phase - 1))
                 early = BetweenTotals.of(_adjusted(pairs.between, then), outcomes=drawn.between.outcomes)
                 given = replace(given, between=early)
@@ -79,13 +80,13 @@ def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:
 
 
 def _kept(pairs: Pairs) -> dict[str, Any]:
-    """Sums as the outbox keeps them: of the people of a phase, and of those who came before it."""
+    """Sums as the outbox stores them: for the people of a phase, and for those who came before it."""
     early = {} if pairs.between is None else {"between": _kept(pairs.between)}
     return {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT} | early
 
 
 def _read(found: dict[str, Any]) -> Pairs:
-    """The same again; sums of the rewards themselves are not needed any more."""
+    """The stored sums; those of the rewards themselves are not needed any more."""
     arrays: dict[str, Any] = {
         name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
     }
@@ -94,5 +95,5 @@ def _read(found: dict[str, Any]) -> Pairs:
 
 
 def clipped(rule: Covariate, xs: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
-    """Values of a covariate, checked, within its range."""
+    """Checked covariate values, clipped to the range."""
     return [[None if x is None else rule.clipped(checked_x(rule.name, x)) for x in own] for own in xs]

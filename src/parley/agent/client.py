@@ -1,4 +1,4 @@
-"""The coordinator's API in Python. Failures are typed: `parley.errors` has the tree."""
+"""A Python client of the coordinator's API. Failures are typed: `parley.errors` has the tree."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -30,13 +30,13 @@ with needs("agent", "talking to a coordinator"):
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
 LONGEST_ANSWER = 256 * 1024 * 1024  # bytes: a study or a certificate may have tens of millions
-TOKEN = "PARLEY_TOKEN"  # the variable of the environment with a token
-PROBLEM = "urn:parley:problem:"  # how the type of every refusal begins
+TOKEN = "PARLEY_TOKEN"  # environment variable with a token
+PROBLEM = "urn:parley:problem:"  # prefix of the type of every refusal
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
 
 def read_token(file: str | Path | None = None) -> str:
-    """A token from a file, or else from the environment; never from a command line, where everybody can read it."""
+    """A token from a file, or else from the environment; never from a command line, which everybody can read."""
     if file is not None:
         try:
             token = Path(file).read_text(encoding="utf-8").strip()
@@ -50,9 +50,9 @@ def read_token(file: str | Path | None = None) -> str:
 
 
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
-    """Agent -> token, of a site's token file: a line `TOKEN AGENT` for each of its strata.
+    """The tokens in a site's token file by agent: one line `TOKEN AGENT` for each of its strata.
 
-    A file with a token alone, or the environment, is for an agent that only the coordinator knows: its name is empty.
+    A file with a single token, or the environment, is for an agent that only the coordinator knows: its name is empty.
     """
     try:
         lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
@@ -77,7 +77,7 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
-    """The response, or the typed error that its problem document means; what has none is no coordinator's answer."""
+    """The response, or the typed error of its problem document; an error without one is not a coordinator's."""
     if response.is_success:
         return response
     if response.is_redirect:
@@ -90,7 +90,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
-    if response.status_code == 407:  # to plain HTTP; CONNECT is refused before there is an answer
+    if response.status_code == 407:  # to plain HTTP; a CONNECT is refused before there is an answer
         raise Blocked(f"a proxy does not let us through (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
@@ -101,7 +101,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 def _require_plain(response: httpx.Response) -> None:
-    """No answer is unpacked: a few bytes could become any number of them. We ask for none that is packed."""
+    """Raise if an answer is compressed: a few bytes could become any number. We never request compression."""
     packed = response.headers.get("content-encoding", "identity")
     if packed.lower() != "identity":
         raise Unreachable(f"the answer is not from a coordinator: packed as {packed!r:.40}, which was not requested")
@@ -118,7 +118,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """What an answer says. A 200 that says nothing of the kind is a captive portal's, or a proxy's: ask again."""
+    """A parsed answer. A 200 with another content comes from a captive portal or a proxy: try again."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -160,7 +160,7 @@ def _options(server: str, token: str, network: Network) -> dict[str, Any]:
 
 
 class Client:
-    """A coordinator seen by one token, to be closed. `transport` replaces the network, for instance in a test."""
+    """A connection to a coordinator with one token; close it after use. `transport` replaces the network, for tests."""
 
     def __init__(
         self, server: str, token: str, *, network: Network | None = None, transport: httpx.BaseTransport | None = None
@@ -180,7 +180,7 @@ class Client:
         self._http.close()
 
     def request(self, method: str, *parts: object, **options: Any) -> Any:
-        """Any operation by its path below /v1; the answer's JSON."""
+        """Call any operation by its path below /v1; returns the answer's JSON."""
         return _json(self._send(method, _path(*parts), **options))
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -195,7 +195,7 @@ class Client:
             raise self._network.failure(self.server, error) from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up.
+        """An agent's current work; with `wait`, once the study has moved past phase `after` or time is up.
 
         A site may say how `far` it is (`during` a phase, `recruited`, `observed`), and what of a plan its own policy
         does not allow (`objection`): the study's page shows it.
@@ -205,7 +205,7 @@ class Client:
         return meant(_understood(AgentPlan.from_json, found), study, agent)
 
     def whoami(self) -> str | None:
-        """The agent that the token is for; None if it is not an agent's."""
+        """The agent that the token is for; None if it is not an agent's token."""
         return _understood(_Who.from_json, self.request("GET", "whoami")).agent
 
     def whole_plan(self, study: str, phase: int) -> Plan:
@@ -216,13 +216,13 @@ class Client:
         return plan
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        """Send a report, as often as needed; `receipt` is the last one held: the log must still contain it."""
+        """Send a report, as often as needed. `receipt` is the latest one held, which the log must still contain."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
         return proven(_understood(Receipt.from_json, _json(self._send("PUT", path, **body))), report)
 
     def report(self, study: str, phase: int, agent: str) -> Report | None:
-        """The report of an agent in a phase that counts; None if the coordinator says that it has none."""
+        """An agent's report that counts in a phase; None if the coordinator has none."""
         try:
             found = self.request("GET", "studies", study, "phases", phase, "reports", agent)
         except NotThere:
@@ -230,7 +230,7 @@ class Client:
         return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
     def status(self, study: str) -> Mapping[str, Any]:
-        """The stage of a study, and which agents it waits for and since when."""
+        """The stage of a study, and which agents it waits for, since when."""
         return _understood(_object, self.request("GET", "studies", study))
 
     def export(self, study: str) -> Iterator[str]:

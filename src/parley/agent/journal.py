@@ -1,9 +1,9 @@
-"""What a site writes down, and the append-only file that holds it. Only the totals of a `Reported` leave the site.
+"""The entries of a site's journal, and the append-only file that holds them. Only totals (`Reported`) leave the site.
 
-A line of the file is on the disk before anybody hears of it, and is whole or not there at all. It carries a hash of
-itself and of the line before. A last line without its end was being written when the process or the machine died:
-nobody had an answer to it, and it is cut off. Any other damage is refused by its line number. Several processes may use
-one journal: each takes its turn under a lock and first reads what the others wrote.
+A line of the file is on disk before anybody is answered, and is complete or absent. It carries a hash of itself and of
+the line before. An incomplete last line was being written when the process or the machine died: nobody got an answer
+to it, and it is cut off. Any other damage is refused, naming the line. Several processes may use one journal: each
+takes its turn under a lock and first reads what the others wrote.
 """
 
 import hashlib
@@ -29,56 +29,56 @@ from parley.text.translation import Translatable
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
-    """The first line: whose journal it is, and the secret by which arms are drawn."""
+    """The first line: whose journal it is, and the secret from which arms are drawn."""
 
     study: str
     agent: str
-    key: str  # hexadecimal; who knows it knows the next arm
+    key: str  # hexadecimal; whoever knows it knows the next arm
 
 
 class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
-    """What the study says about its sites; `low` and `high` bound a reward, where the study does."""
+    """The study's rules for its sites; `low` and `high` bound a reward, if the study has bounds."""
 
     low: float | None = None
     high: float | None = None
-    values: tuple[float, ...] = ()  # the only rewards there are, where the study has few: 0 and 1
+    values: tuple[float, ...] = ()  # the only possible rewards, if they are few, such as 0 and 1
     whole: bool = False  # rewards are whole numbers
     between: str = (
-        "outside"  # who comes when nobody is needed: "outside" of the study, on the "leading" arm, or "assign"ed
+        "outside"  # for people who come when nobody is needed: "outside" the study, on the "leading" arm, or "assign"ed
     )
     flexible: bool = False  # a report may have other counts than the plan's
-    minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
+    minimum_cell: int = 1  # a cell with fewer outcomes is reported as empty
     digest: str = ""  # of the study
-    clip: tuple[float, float] | None = None  # every reward is clipped to this range, where the study says so
-    rho: float | None = None  # of a private study: what its noise allows anybody to learn of a person
+    clip: tuple[float, float] | None = None  # the range to which rewards are clipped, if any
+    rho: float | None = None  # of a private study: the privacy loss per person
     grid: float = 1.0  # the step of private sums
-    sensitivity: int = 1  # in steps: what another outcome of one person moves a sum by, at most
-    audience: str = "bandit"  # whose words the page has
+    sensitivity: int = 1  # in steps: how far one person's outcome can move a sum
+    audience: str = "bandit"  # whose words the page uses
     title: str = ""  # the study's name
-    delay: float = 0.0  # days from an assignment until its outcome is due; 0: the study does not say
+    delay: float = 0.0  # days from an assignment until its outcome is due; 0 if not stated
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
-    contact: str = ""  # whom people at the site ask
-    key_pattern: str = ""  # how keys look: # is a digit, @ a letter; any where it is empty
-    place: str = ""  # the name of the site, where agents are its strata
-    stratum: str = ""  # the name of this one
-    question: str = ""  # what the page asks for the reward
-    words: tuple[str, ...] = ()  # for a reward of 1 and of 0; without them yes and no
+    contact: str = ""  # for people at the site
+    key_pattern: str = ""  # mask of keys: # is a digit, @ a letter; empty allows any
+    place: str = ""  # the name of the site, if agents are its strata
+    stratum: str = ""  # the name of this stratum
+    question: str = ""  # how the page asks for the reward
+    words: tuple[str, ...] = ()  # for rewards of 1 and 0; yes and no if empty
     masked: bool = True  # the arm is hidden where outcomes are entered
-    eligibility: tuple[str, ...] = ()  # questions that must all be answered yes before somebody is assigned
+    eligibility: tuple[str, ...] = ()  # questions that must all be answered yes before an assignment
     kits: bool = False  # people get numbered kits, and nobody here sees the arm
-    arms: tuple[str, ...] = ()  # of the study, where there are kits
-    outcomes: tuple[OutcomeRules, ...] = ()  # further ones, beside the reward
-    covariate: str = ""  # the name of what is asked of people before they are assigned; empty: nothing
+    arms: tuple[str, ...] = ()  # of the study, if there are kits
+    outcomes: tuple[OutcomeRules, ...] = ()  # further outcomes, besides the reward
+    covariate: str = ""  # the name of the covariate asked before an assignment; empty if none
     covariate_range: tuple[float, float] | None = None
     covariate_center: float | None = None
-    covariate_theta: float | None = None  # of this agent, where the study states it
-    covariate_largest: float | None = None  # no learned theta is further from 0
-    report_low: float | None = None  # bounds of what a report adds up, once rewards are adjusted for the covariate
+    covariate_theta: float | None = None  # for this agent, if the study states it
+    covariate_largest: float | None = None  # limit on the size of a learned theta
+    report_low: float | None = None  # bounds of reported values, after adjustment for the covariate
     report_high: float | None = None
 
     @property
     def adjustment(self) -> Covariate | None:
-        """What becomes of the covariate, `(1,)`; None without one."""
+        """How the covariate is used, `(1,)`; None without one."""
         if not self.covariate:
             return None
         return Covariate(
@@ -91,52 +91,52 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
-    """A plan arrived: what the phase asks of this site. What was begun before and not reported is over with it."""
+    """A plan arrived: what the phase asks of this site. An earlier phase that was not reported is over."""
 
     phase: int
     plan: str  # digest
     arms: tuple[str, ...]
     draws: tuple[int, ...]
-    # How outcomes of the phase are adjusted for a covariate: by what earlier phases say, so here, before the first.
+    # How the phase's outcomes are adjusted for a covariate: fixed here by earlier phases, before the first outcome.
     theta: float | None = None
     x0: float | None = None
-    between: tuple[int, ...] = ()  # per arm: who was assigned for this phase before it; empty: nobody
-    most_ahead: int = 0  # how many may be assigned for the next one, once this one has its people
+    between: tuple[int, ...] = ()  # per arm: people assigned for this phase before it; empty if nobody
+    most_ahead: int = 0  # how many may be assigned for the next phase once this one is full
 
     @property
     def asks(self) -> tuple[Any, ...]:
-        """What the coordinator said; the rest is the site's own."""
+        """What the coordinator said; the other fields are the site's own."""
         return (self.phase, self.plan, self.arms, self.draws)
 
 
 class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
-    """The coordinator says that the study is somewhere else: paused, finished."""
+    """The coordinator reports a new stage of the study, such as paused or finished."""
 
     stage: str
     reason: str
-    answer: tuple[str, ...] | None = None  # what was found for this site, where it may see it
+    answer: tuple[str, ...] | None = None  # the study's answer for this site, if it may see it
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """The arms that nobody is given now: they are dormant, or an administrator withdrew them."""
+    """The arms that nobody is given now: dormant or withdrawn ones."""
 
     arms: tuple[str, ...]
 
 
 class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
-    """A person got an arm, with the probability it had at that moment (a fraction, in words)."""
+    """A person got an arm, with its probability at that moment (a fraction, as text)."""
 
     participant: str
     phase: int
     arm: int
     probability: str
-    x: float | None = None  # the covariate, where the study has one and it is known
-    kit: str = ""  # its number, where the study is masked
-    ahead: bool = False  # for the next phase: this one had its people
+    x: float | None = None  # the covariate, if the study has one and it is known
+    kit: str = ""  # its number, if the study is masked
+    ahead: bool = False  # for the next phase, since this one is full
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
-    """A person came when the phase needed nobody: outside of the study, on an arm if the study says so."""
+    """A person came when the phase needed nobody: outside the study, on an arm if the study says so."""
 
     participant: str
     phase: int
@@ -144,13 +144,13 @@ class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
 
 
 class KitsListed(Message, omit_defaults=False, tag="parley/site/kits-listed/1"):
-    """Kits arrived: for each its number, and the arm that is in it."""
+    """Kits arrived: the number of each, and the arm in it."""
 
     kits: tuple[tuple[str, str], ...]
 
 
 class Unmasked(Message, omit_defaults=False, tag="parley/site/unmasked/1"):
-    """Somebody was shown the arm of a person, for a reason."""
+    """Somebody was shown a person's arm, for a reason."""
 
     participant: str
     by: str
@@ -159,7 +159,7 @@ class Unmasked(Message, omit_defaults=False, tag="parley/site/unmasked/1"):
 
 
 class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
-    """An outcome, or its correction; the reward, unless another outcome is named."""
+    """An outcome or its correction: the reward, unless another outcome is named."""
 
     participant: str
     reward: float
@@ -167,29 +167,29 @@ class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
 
 
 class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
-    """No reward will come of this person, or none of the outcome that is named."""
+    """This person's reward, or the named outcome, will never come."""
 
     participant: str
     outcome: str = PRIMARY
 
 
 class Voided(Message, omit_defaults=False, tag="parley/site/voided/1"):
-    """An assignment that should not have been: the person is in no report, and is never assigned again."""
+    """An assignment that was a mistake: the person is in no report, and is never assigned again."""
 
     participant: str
     reason: str
-    who: str  # whoever voided it
+    who: str  # the person who voided it
 
 
 class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
-    """The site assigns nobody more in this phase, though the plan asks for more."""
+    """The site assigns nobody more in this phase, although the plan asks for more."""
 
     phase: int
     reason: str
 
 
 class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
-    """From here on nothing of the phase changes: these totals are what is reported."""
+    """The totals to report; from here on nothing in the phase changes."""
 
     phase: int
     counts: tuple[int, ...]
@@ -197,14 +197,14 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     squares: tuple[float, ...]
     missing: tuple[int, ...]
     reason: str = ""  # why the counts are not the plan's
-    outside: int = 0  # people since the report before who are not counted
-    unmasked: int = 0  # people whose arm was shown since the report before
-    outcomes: tuple[OutcomeTotals, ...] = ()  # further ones
-    left: float | None = None  # of the scatter, what is expected in the next phase, with a covariate
+    outside: int = 0  # people since the previous report who are not counted
+    unmasked: int = 0  # people unmasked since the previous report
+    outcomes: tuple[OutcomeTotals, ...] = ()  # totals of further outcomes
+    left: float | None = None  # with a covariate: the share of scatter expected in the next phase
     missing_x: int = 0  # people whose covariate is not known
-    voided: int = 0  # assignments of the phase that were voided
-    ahead: tuple[int, ...] = ()  # per arm: who is assigned for the next phase; from here on nobody is
-    between: BetweenTotals | None = None  # of those who were assigned for this phase before it
+    voided: int = 0  # voided assignments of the phase
+    ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase; nobody more is from here on
+    between: BetweenTotals | None = None  # people assigned for this phase before it
 
 
 Entry: TypeAlias = (
@@ -227,7 +227,7 @@ ENTRIES: dict[str, type[Entry]] = {kind.schema: kind for kind in get_args(Entry)
 
 
 def read_entry(document: Any) -> Entry:
-    """An entry from its JSON.
+    """Parse an entry.
 
     >>> read_entry(Missing(participant="p-001").to_json()).participant
     'p-001'
@@ -239,10 +239,10 @@ def read_entry(document: Any) -> Entry:
 
 
 def journals_in(outbox: str, study: str | None = None) -> list[Opened]:
-    """The first entry of every journal in an outbox, or of those of a study."""
+    """The first entry of every journal in an outbox, or of those of one study."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
-        with path.open("rb") as file, lock_file(file.fileno()):  # Windows lets nobody read while another writes
+        with path.open("rb") as file, lock_file(file.fileno()):  # on Windows a locked file cannot be read
             first = file.readline().partition(b" ")[2]
         entry = read_entry(read_json(first)["entry"]) if first else None
         if isinstance(entry, Opened) and study in (None, entry.study):
@@ -255,7 +255,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-Write = Callable[..., None]  # takes entries, and returns when they are on the disk
+Write = Callable[..., None]  # writes entries, and returns when they are on disk
 CHECK = 16  # hexadecimal digits of a line's hash
 
 
@@ -264,7 +264,7 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The file at `path`; `fold` hears every entry once with its time, in order, those of other processes too."""
+    """The journal file at `path`; `fold` gets every entry once with its time, in order, including other processes'."""
 
     def __init__(
         self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now
@@ -283,9 +283,9 @@ class Journal:
 
     @contextmanager
     def turn(self) -> Iterator[Write]:
-        """Nobody else writes meanwhile, and all that was written is folded; yields what writes entries.
+        """Take a turn: others do not write meanwhile, and all entries have been read; yields a function that writes.
 
-        Who has the turn may take it again: what a site does for one stratum is part of what it does for all.
+        Turns are reentrant: what a site does for one stratum is part of what it does for all.
         """
         with self._mine:
             if self._file < 0:
@@ -302,7 +302,7 @@ class Journal:
                     self._depth -= 1
 
     def _catch_up(self) -> None:
-        """Fold what others wrote since; cut off a last line that nobody finished."""
+        """Read what others wrote since, and cut off an incomplete last line."""
         size = os.fstat(self._file).st_size
         if size == self._end:
             return
@@ -331,7 +331,7 @@ class Journal:
         self._fold(entry, at)
 
     def _write(self, *entries: Entry) -> None:
-        """On the disk when it returns; if that cannot be, nothing was written."""
+        """Write entries; they are on disk when this returns, or nothing was written."""
         at, check, lines = self._clock().replace(microsecond=0), self._last, b""
         for entry in entries:
             body = canonical({"at": at.isoformat(), "entry": entry.to_json()})
@@ -358,7 +358,7 @@ class Journal:
             self._fold(entry, at)
 
     def _undo(self) -> None:
-        """Take half a line back; where not even that works, the journal is closed: what it holds is not known."""
+        """Undo a partial write; if that fails too, close the journal, whose content is unknown."""
         try:
             os.ftruncate(self._file, self._end)
             os.fsync(self._file)

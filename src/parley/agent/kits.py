@@ -1,10 +1,11 @@
-"""Numbered kits of a masked study: whoever enrols is told a number, and the list says which arm is in it.
+"""Numbered kits of a masked study: staff who enrol are told a number, and a list says which arm is in it.
 
-A list is one line of a journal, so it is there as a whole or not at all. A kit is written in the line that assigns its
-person, and whoever enrols has the turn of every journal of the site: no kit is given twice, whatever is killed when.
+A list is one line of a journal, so it is there as a whole or not at all. A kit is recorded in the line that assigns
+its person, and every enrolment takes the turn of all journals of the site: no kit is given twice, whenever a process
+is killed.
 
-Of the kits of the drawn arm one is drawn at random. In the order of the list, a number that is passed over would be
-known to be of another arm than the number after it.
+A kit is drawn at random among those of the drawn arm. If kits went in the order of the list, a skipped number would
+reveal that it has another arm than the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NO_KIT = Translatable("no kit is left for the next person: more must be listed b
 
 @dataclass(frozen=True, kw_only=True)
 class Stock:
-    """What became of the kits of an arm, and how many the plans in progress still ask for."""
+    """An arm's kits: given out, left, and still needed by the current plans."""
 
     arm: str
     listed: int
@@ -44,7 +45,7 @@ class Stock:
 
 
 class Shelf:
-    """The kits of a site, over the journals of all its strata."""
+    """The kits of a site, from the journals of all its strata."""
 
     def __init__(self, strata: Sequence[People]) -> None:
         self._strata = strata
@@ -56,11 +57,11 @@ class Shelf:
 
     @property
     def _given(self) -> frozenset[str]:
-        """Also those of people who were voided: what was handed out never comes back to the shelf."""
+        """Kits given out, including those of voided assignments: a kit never returns to the shelf."""
         return frozenset().union(*(people.kits_given for people in self._strata))
 
     def draw(self, key: bytes, arm: str) -> str:
-        """The kit of the next person, who has this arm."""
+        """A kit for the next person, who has this arm."""
         given = self._given
         left = [number for number, inside in self.listed.items() if inside == arm and number not in given]
         if not left:
@@ -69,7 +70,7 @@ class Shelf:
         return left[int.from_bytes(hashed, "big") % len(left)]
 
     def stock(self) -> list[Stock]:
-        """Every arm of the study, in its order."""
+        """The stock of every arm of the study, in its order."""
         listed, given = self.listed, self._given
         asked = [people.current.places for people in self._strata if people.current]
         return [
@@ -84,12 +85,12 @@ class Shelf:
 
     @property
     def low(self) -> bool:
-        """Whether kits of some arm that may be given now run out; not of which, since the page of a site is masked."""
+        """Whether kits of some open arm run low; it does not say of which, since a site's page is masked."""
         closed = frozenset.intersection(*(people.closed_arms for people in self._strata))
         return any(one.low for one in self.stock() if one.arm not in closed)
 
     def checked(self, data: bytes, source: str) -> dict[str, str]:
-        """Number -> arm, of a list with the columns `kit` and `arm`; numbers that read alike are the same number."""
+        """Parse a list with the columns `kit` and `arm` into number -> arm; numbers that look alike are the same."""
         table = read_table(data, source, needed=COLUMNS)
         table.require(*COLUMNS)
         arms = self._strata[0].rules.arms

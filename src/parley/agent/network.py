@@ -1,4 +1,4 @@
-"""How an agent, a site or a command gets out to its coordinator: proxy, trusted authorities, client certificate.
+"""How an agent, a site or a command reaches its coordinator: proxy, trusted authorities, client certificate.
 
 Connections are made from here to the coordinator only; nothing connects in. What is not set comes from the usual
 places: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (on Windows and macOS also the system's settings), and
@@ -20,7 +20,7 @@ from parley.validation.checks import is_loopback
 with needs("agent", "talking to a coordinator"):
     import httpx2 as httpx
 
-DIRECT = "none"  # --proxy none: straight out, whatever the environment says
+DIRECT = "none"  # --proxy none: no proxy, whatever the environment says
 SCHEMES = ("http", "https")
 WANTS_PASSWORD = "It wants a user and a password: http://USER:PASSWORD@HOST:PORT in PARLEY_PROXY or HTTPS_PROXY"
 KEY_PASSWORD = "PARLEY_CLIENT_KEY_PASSWORD"
@@ -28,15 +28,15 @@ KEY_PASSWORD = "PARLEY_CLIENT_KEY_PASSWORD"
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """The way out, for `Client` and every command.
+    """Network settings, for `Client` and every command.
 
     >>> Network(proxy="http://clerk:secret@proxy.example:3128").describe("https://coordinator.example")["proxy"]
     'http://proxy.example:3128'
     """
 
-    proxy: str = field(default="", repr=False)  # its address; "none": no proxy; empty: what the environment says
+    proxy: str = field(default="", repr=False)  # its address; "none" for no proxy; empty for the environment's
     ca_file: str = ""  # PEM: authorities to trust instead of the system's
-    client_cert: str = ""  # PEM: who we are, for a coordinator that asks for a certificate
+    client_cert: str = ""  # PEM: our certificate, for a coordinator that requires one
     client_key: str = ""  # PEM: its key, unless it is in the same file
 
     def __post_init__(self) -> None:
@@ -44,19 +44,18 @@ class Network:
             raise InvalidInput("--client-key", found="no --client-cert", allowed="both, or the certificate alone")
 
     def options(self, server: str) -> dict[str, Any]:
-        """What httpx takes to reach a server."""
+        """The httpx options for reaching a server."""
         secure, proxy = server.startswith("https://"), self._proxy(server)
         behind_tls = proxy is not None and proxy.scheme == "https"
         return {
             "trust_env": False,  # we read the environment ourselves: this machine's own addresses need no proxy
-            # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and
-            # serve nothing.
+            # Certificates are always checked with TLS; loading the authorities for plain HTTP would be wasted.
             "verify": self._identified(self._trust()) if secure else False,
             "proxy": proxy and httpx.Proxy(proxy.geturl(), ssl_context=self._trust() if behind_tls else None),
         }
 
     def describe(self, server: str) -> dict[str, str]:
-        """The proxy (without its password), the trusted authorities and the certificate in use for a server."""
+        """The proxy (without its password), trusted authorities and certificate in use for a server."""
         proxy = self._proxy(server)
         system = next((os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "")
         return {
@@ -66,7 +65,7 @@ class Network:
         }
 
     def failure(self, server: str, error: httpx.RequestError) -> Unreachable:
-        """What a failed request means, and what to do about it. No proxy's password is in it."""
+        """The error for a failed request, and what to do about it, without a proxy's password."""
         proxy = self._proxy(server)
         through = f" through the proxy {_shown(proxy)}" if proxy else ""
         if isinstance(error, httpx.ProxyError):
@@ -101,7 +100,7 @@ class Network:
             known = proxy.scheme in SCHEMES and bool(proxy.hostname) and proxy.port != 0
         except ValueError:
             known = False
-        if not known:  # not shown: a password may be anywhere in it
+        if not known:  # not shown: it may contain a password
             raise InvalidInput(
                 key, found="no address of a proxy", allowed=f"http://HOST:PORT, https://HOST:PORT or {DIRECT}"
             )
@@ -120,14 +119,14 @@ class Network:
             raise _unreadable("--ca-file", self.ca_file, error) from None
 
     def _identified(self, trust: ssl.SSLContext) -> ssl.SSLContext:
-        """The same, with our own certificate."""
+        """The context with our own certificate added."""
         if not self.client_cert:
             return trust
         for key, file in (("--client-cert", self.client_cert), ("--client-key", self.client_key)):
             if file and not os.path.isfile(file):
                 raise InvalidInput(key, found=f"no file {file}", allowed="a PEM file")
         try:
-            # Without a password OpenSSL would ask at the terminal, where an agent has nobody.
+            # Without a password, OpenSSL would ask at the terminal, where an agent has nobody.
             password = os.environ.get(KEY_PASSWORD, "")
             trust.load_cert_chain(self.client_cert, self.client_key or None, password=lambda: password)
         except (OSError, ssl.SSLError, ValueError) as error:
@@ -143,7 +142,7 @@ class Network:
 
 
 def _from_environment(server: SplitResult) -> tuple[str, str]:
-    """The proxy that the environment names for a server, or nothing, and what names it."""
+    """The proxy that the environment names for a server, if any, and the variable that names it."""
     host, proxies = server.hostname or "", getproxies()
     kind = server.scheme if proxies.get(server.scheme) else "all"
     if is_loopback(host) or proxy_bypass(server.netloc) or _in_range(host, proxies.get("no", "")):
@@ -152,7 +151,7 @@ def _from_environment(server: SplitResult) -> tuple[str, str]:
 
 
 def _in_range(host: str, exceptions: str) -> bool:
-    """Whether NO_PROXY names a range of addresses that holds the host, which the standard library does not know.
+    """Whether NO_PROXY contains a range of addresses with the host, which the standard library does not support.
 
     >>> _in_range("10.1.2.3", "localhost, 10.0.0.0/8"), _in_range("10.1.2.3", "192.168.0.0/16")
     (True, False)
@@ -165,7 +164,7 @@ def _in_range(host: str, exceptions: str) -> bool:
 
 
 def _shown(proxy: SplitResult | None) -> str:
-    """Without user and password."""
+    """The proxy's address without user and password."""
     return "" if proxy is None else f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
 
 

@@ -30,13 +30,13 @@ from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released", "slopes", "pairs")
-DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file
+DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # names that Windows reserves for devices
 PINNED = "pinned.json"
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
 class Outbox:
-    """The durable memory of one agent in one study. One process at a time may hold it."""
+    """The durable memory of one agent in one study. Only one process at a time may hold it."""
 
     def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
         self.folder = agent_folder(folder, study=study, agent=agent)
@@ -53,7 +53,7 @@ class Outbox:
                 allowed="one process per agent and study",
                 hint="Stop the other one; two would draw twice",
             ) from None
-        for leftover in self.folder.glob(f"*/*{ASIDE}"):  # of a process that was killed
+        for leftover in self.folder.glob(f"*/*{ASIDE}"):  # left by a killed process
             leftover.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class Outbox:
         self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
-        """Note that a phase is being drawn; refuse if it was begun before by a source that cannot repeat its draws."""
+        """Note that a phase is being drawn; raise if an unrepeatable source has begun it before."""
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
@@ -76,11 +76,11 @@ class Outbox:
         write_whole(mark, "", mode=SECRET)
 
     def abandon(self, phase: int) -> None:
-        """The draw failed before it spent anything: it may be begun again."""
+        """Note that a draw failed before it spent anything, so it may be begun again."""
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
 
     def draw_again(self, phase: int) -> None:
-        """An interrupted draw spent nothing, as a person confirms: it may be started again. It must have been begun."""
+        """Note that an interrupted draw spent nothing, as a person confirms, so it may be started again."""
         if not (self.folder / "drawing" / str(phase)).exists():
             begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
             raise InvalidInput(
@@ -89,17 +89,17 @@ class Outbox:
         self.abandon(phase)
 
     def keep_rows(self, phase: int, text: str) -> None:
-        """Remember which rows of a file a phase takes, before its report is kept."""
+        """Store which rows of a file a phase uses, before its report is stored."""
         write_whole(self.folder / "rows" / f"{phase}.json", text, mode=SECRET)
 
     def rows_before(self, phase: int) -> tuple[int, str] | None:
-        """The newest earlier phase that has a report, and which rows it took; None if its rows are not known."""
+        """The latest earlier phase with a report, and the rows it used; None if its rows are not known."""
         drawn = [known for known in self._phases("draws") if known < phase]
         path = self.folder / "rows" / f"{max(drawn, default=0)}.json"
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def fixed_slope(self, phase: int, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """How a phase is adjusted for a covariate: made once and kept before the phase is drawn."""
+        """How a phase is adjusted for a covariate: computed once, and stored before the phase is drawn."""
         path = self.folder / "slopes" / f"{phase}.json"
         if not path.exists():
             write_whole(path, canonical(dict(make())), mode=SECRET)
@@ -108,20 +108,20 @@ class Outbox:
         return found
 
     def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
-        """Remember what a phase says of the slope in a covariate, before its report is kept."""
+        """Store what a phase says about the covariate's slope, before its report is stored."""
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:
-        """What all earlier phases say of it, in their order."""
+        """What all earlier phases say about the slope, in order."""
         known = (self.folder / "pairs" / f"{one}.json" for one in self._phases("pairs") if one < phase)
         return [read_json(path.read_text(encoding="utf-8"), "pairs") for path in known]
 
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
-        """What `draw` gives for a phase's exact sums, drawn once and kept before it is told; and its releases."""
+        """The sums with noise, drawn once and stored before they are used; and the number of releases."""
         path = self.folder / "noise" / f"{phase}.json"
         found = read_json(path.read_text(encoding="utf-8"), "noise") if path.exists() else {"releases": []}
         known = found["releases"]
-        # Sums that left with noise which is not here any more: whatever is drawn now is a release beside them.
+        # Sums that were sent with noise that is no longer here: what is drawn now is another release.
         lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))
         for one in known:
             if one["exact"] == exact:
@@ -132,13 +132,13 @@ class Outbox:
         return known[-1]["noisy"], lost + len(known)
 
     def _sent_before(self, phase: int) -> int:
-        """How often sums of a phase left the site, by the reports that are kept here: sent, pending or set aside."""
+        """How often sums of a phase left the site, by the stored reports: sent, pending or set aside."""
         paths = (self.folder / "draws" / f"{phase}{kind}" for kind in (".json", ".refused"))
         reports = [Report.read(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is here, and the noise in it is not."""
+        """Phases whose private report is here, but not its noise."""
         return [
             phase
             for phase in self._phases("draws")
@@ -146,33 +146,33 @@ class Outbox:
         ]
 
     def pinned(self) -> dict[str, Any] | None:
-        """What was pinned at the first start; None before it."""
+        """What was pinned at the first start; None before that."""
         path = self.folder / PINNED
         return read_json(path.read_text(encoding="utf-8"), "pinned") if path.exists() else None
 
     def pin(self, terms: Mapping[str, Any]) -> None:
-        """Remember for every later start."""
+        """Store the terms for every later start."""
         write_whole(self.folder / PINNED, canonical(dict(terms)), mode=SECRET)
 
     def keep(self, report: Report) -> None:
-        """Store a report before it is sent. The first one of a phase stays, whatever comes after."""
+        """Store a report before it is sent. The first one of a phase stays, whatever comes later."""
         path = self.folder / "draws" / f"{report.phase}.json"
         if not path.exists():
             write_whole(path, report.text, mode=SECRET)
         self.abandon(report.phase)
 
     def report(self, phase: int) -> Report | None:
-        """What was drawn in a phase, if it was."""
+        """The stored report of a phase, if any."""
         path = self.folder / "draws" / f"{phase}.json"
         return Report.read(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def set_aside(self, phase: int) -> None:
-        """A report that will never be taken: kept under another name, and no longer pending."""
+        """Rename a report that will never be accepted, so that it is no longer pending."""
         path = self.folder / "draws" / f"{phase}.json"
         put_in_place(path, path.with_suffix(".refused"))
 
     def was_aside(self, report: Report) -> bool:
-        """Whether this very report was set aside before."""
+        """Whether this exact report was set aside before."""
         path = self.folder / "draws" / f"{report.phase}.refused"
         return path.exists() and path.read_text(encoding="utf-8") == report.text
 
@@ -181,7 +181,7 @@ class Outbox:
         return self.report(min(waiting)) if waiting else None
 
     def is_released(self, report: Report) -> bool:
-        """Whether a person at the site released this very report."""
+        """Whether a person at the site released this exact report."""
         path = self.folder / "released" / f"{report.phase}.json"
         return path.exists() and path.read_text(encoding="utf-8") == report.digest
 
@@ -193,7 +193,7 @@ class Outbox:
         return [Receipt.read(path.read_text(encoding="utf-8")) for path in texts]
 
     def last_receipt(self) -> Receipt | None:
-        """The newest receipt: the furthest that the coordinator's log must reach."""
+        """The latest receipt, which the coordinator's log must still contain."""
         return max(self.receipts(), key=lambda receipt: receipt.sequence, default=None)
 
     def _phases(self, kind: str) -> list[int]:
@@ -201,7 +201,7 @@ class Outbox:
 
 
 def kept_files(folder: Path) -> list[Path]:
-    """The files that an outbox wrote there, one a phase.
+    """The files that an outbox wrote there, one per phase.
 
     >>> kept_files(Path("nowhere"))
     []
@@ -210,7 +210,7 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report:
-    """Release a held report: the process that holds the outbox sends it. Needs no lock; the agent may keep running."""
+    """Release a held report; the process that holds the outbox then sends it. Needs no lock."""
     home = agent_folder(folder, study=study, agent=agent)
     path = home / "draws" / f"{phase}.json"
     if not path.exists():
@@ -224,7 +224,7 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
-    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares.
+    """An agent's own folder: its name, as far as file systems allow, and a hash that no other name has.
 
     >>> agent_folder("out", study="aux", agent="con.1: Lyon").as_posix()
     'out/aux_/con_.1-Lyon-7f171b616e7b10cf'

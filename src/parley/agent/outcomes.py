@@ -1,4 +1,4 @@
-"""Further outcomes of a draw at a site, beside the reward: what a value of each may be, and what was drawn of it."""
+"""Further outcomes of a draw at a site, besides the reward: their rules, and their values in a phase."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,46 +11,46 @@ from parley.protocol.codec import Model
 from parley.text.translation import Translatable
 from parley.totals import Totals
 
-GONE = "missing"  # in a form, and in a table of any language
-PRIMARY = ""  # the name of the reward, among the outcomes of a person
+GONE = "missing"  # in a form, and in a table in any language
+PRIMARY = ""  # name of the reward among a person's outcomes
 
 
 class OutcomeRules(Model):
-    """What the study says about one of its further outcomes; `low` and `high` bound a value, where the study does."""
+    """The study's rules for one further outcome; `low` and `high` bound a value, if the study has bounds."""
 
     name: str
-    question: str = ""  # what the page asks; empty: the name
-    answers: tuple[str, ...] = ()  # the words for 1 and for 0; without them yes and no
-    delay: float | None = None  # days from an assignment until it is due; None: as the reward
+    question: str = ""  # how the page asks; the name if empty
+    answers: tuple[str, ...] = ()  # the words for 1 and 0; yes and no if empty
+    delay: float | None = None  # days from an assignment until it is due; None: like the reward
     low: float | None = None
     high: float | None = None
-    values: tuple[float, ...] = ()  # the only ones there are, where there are few: 0 and 1
-    whole: bool = False  # whole numbers
+    values: tuple[float, ...] = ()  # the only possible values, if they are few, such as 0 and 1
+    whole: bool = False  # only whole numbers
     clip: tuple[float, float] | None = None
     grid: float = 1.0  # the step of private sums
-    sensitivity: int = 1  # in steps: what another value of one person moves a sum by, at most
+    sensitivity: int = 1  # in steps: how far one person's value can move a sum
 
     @property
     def words(self) -> str:
-        """What the page calls it."""
+        """Its name on the page."""
         return self.question or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnOutcome:
-    """One further outcome of the draws of a phase. Its draws are those of the rewards, and of people without one.
+    """One further outcome of a phase's draws, which are those of the rewards and of people without a reward.
 
-    With the single `values` by arm, where they are known: a study may clip them, and adds them up without rounding.
+    `values` are the single values by arm, if known: a study may clip them, and sums them without rounding.
     """
 
     name: str
     totals: Totals
     values: Sequence[Sequence[float]] = field(default=(), repr=False)
-    missing: tuple[int, ...] = ()  # per arm: draws of which this outcome will not come
+    missing: tuple[int, ...] = ()  # per arm: draws whose outcome will not come
 
     @classmethod
     def of(cls, name: str, drawn: Sequence[Sequence[float | None]]) -> Self:
-        """From the values of every arm, None for a missing one.
+        """The outcome from the values of every arm, None for a missing one.
 
         >>> one = DrawnOutcome.of("harm", [[0.0, None, 1.0], []])
         >>> one.totals.counts.tolist(), one.totals.sums.tolist(), one.missing
@@ -61,12 +61,12 @@ class DrawnOutcome:
         return cls(name=name, totals=Totals.of(known), values=known, missing=missing if any(missing) else ())
 
     def clipped(self, clip: tuple[float, float] | None) -> Self:
-        """The same, with its values within the range that the study clips them to."""
+        """The outcome with its values clipped to the study's range."""
         kept = clipped(clip, self.values)
         return replace(self, totals=Totals.of(kept), values=kept) if kept else self
 
     def without_small_cells(self, least: int) -> Self:
-        """The same, where of an arm with fewer values than `least` none is told: all of them count as missing.
+        """The outcome with all values of an arm counted as missing if there are fewer than `least`.
 
         >>> DrawnOutcome.of("harm", [[0.0, None, 1.0], [1.0]]).without_small_cells(2).missing
         (1, 1)
@@ -92,7 +92,7 @@ class DrawnOutcome:
 
 
 def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
-    """The rules of an outcome, by its name as the study has it.
+    """The rules of an outcome, by its name in the study.
 
     >>> outcome_named((OutcomeRules(name="harm"),), "Harm")
     Traceback (most recent call last):
@@ -108,7 +108,7 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
 
 
 def columns_of(outcomes: Sequence[OutcomeRules], given: Mapping[str, str]) -> dict[str, str]:
-    """The column of a table that has each outcome: as it is named, unless another is given; in small letters.
+    """The column of each outcome in a table, in lower case: its name, unless another is given.
 
     >>> columns_of((OutcomeRules(name="Harm"), OutcomeRules(name="pain")), {"pain": "VAS"})
     {'Harm': 'harm', 'pain': 'vas'}
@@ -119,7 +119,7 @@ def columns_of(outcomes: Sequence[OutcomeRules], given: Mapping[str, str]) -> di
 
 
 def clipped(clip: tuple[float, float] | None, values: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
-    """The same values, within the range that the study clips them to.
+    """The values clipped to the study's range.
 
     >>> clipped((0.0, 10.0), [[12.0, 3.0], [-1.0]])
     [[10.0, 3.0], [0.0]]

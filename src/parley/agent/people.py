@@ -1,14 +1,14 @@
-"""The people of a site: the fold of its journal, and the randomization that gives the next one an arm. Pure memory.
+"""A site's people, built from its journal, and the randomization of the next one. In memory only.
 
-An arm is drawn without replacement from the phase's plan, by a keyed hash of the person's place; docs/site.md says what
-that promises, and what can be guessed. Nothing that somebody enters changes the next arm: a person marked as missing
-gives no place back. Who comes after all places were given out gets an arm drawn from the whole plan anew. Where the
-counts must be the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of
-an arm, in the order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the
-next one. A voided assignment gives its place back to what is left, and the next arm is drawn from all of that; once
-all places were given out, its place is filled as a missing person is replaced. A withdrawn arm is given to nobody;
-those who were given it before are waited for and counted. Who comes when a phase has its people may be assigned
-`ahead`, for the next phase, without replacement from this one's plan.
+An arm is drawn without replacement from the phase's plan, by a keyed hash of the person's index; docs/site.md says
+what that promises, and what can be guessed. Nothing that somebody enters changes the next arm: marking a person as
+missing does not free a place. People who come after all places are taken get an arm drawn from the whole plan again.
+If the counts must be the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the
+first of an arm, in the order they came, are counted. Otherwise, marking somebody of an arm as missing would choose
+that arm for the next person. A voided assignment returns its place to what is left, and the next arm is drawn from all
+of that; once all places are taken, it is replaced like a missing person. A withdrawn arm is given to nobody; people
+who have it are waited for and counted. Who comes when a phase is full may be assigned `ahead`, for the next phase,
+without replacement from this one's plan.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from parley.errors import WrongPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """A person at the site, by the key that the site gave; `arm` is None outside of the study without an arm."""
+    """A person at the site, by the site's key; `arm` is None outside the study without an arm."""
 
     key: str
     phase: int
     arm: int | None
-    probability: Fraction | None  # None outside of the study
+    probability: Fraction | None  # None outside the study
     reward: float | None = None
     missing: bool = False
-    others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None: it will not come
-    marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
+    others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None if one will not come
+    marked_at: int = 0  # number assigned in the phase when the last mark as missing came
     at: datetime | None = None  # when the person came
-    x: float | None = None  # the covariate, where it is asked for and known
+    x: float | None = None  # the covariate, if asked for and known
     voided: journal.Voided | None = None
     voided_at: datetime | None = None
-    kit: str = ""  # where the study is masked
+    kit: str = ""  # if the study is masked
     ahead: bool = False  # assigned in the phase for the next one
 
     @property
@@ -52,11 +52,11 @@ class Person:
 
     @property
     def pending(self) -> bool:
-        """In the study, and neither a reward nor the word that there will be none."""
+        """Whether the person is in the study with neither a reward nor a mark as missing."""
         return self.counted and self.reward is None and not self.missing
 
     def value(self, outcome: str) -> float | None:
-        """The reward, or a further outcome; None where it is not known."""
+        """The reward, or a further outcome; None if unknown."""
         return self.others.get(outcome) if outcome else self.reward
 
     def is_gone(self, outcome: str) -> bool:
@@ -66,25 +66,25 @@ class Person:
 
 @dataclass(kw_only=True)
 class PhaseBook:
-    """What a phase asked of the site and what became of it; counts are per arm."""
+    """What a phase asked of the site, and how far it is; counts are per arm."""
 
     plan: journal.PhaseBegun
     assigned: list[int] = field(init=False)
-    taken: list[int] = field(init=False)  # places of the plan that were given out
-    drawn: int = 0  # how many arms were drawn; those of voided assignments too
+    taken: list[int] = field(init=False)  # places of the plan given out
+    drawn: int = 0  # number of arms drawn, including voided assignments
     voided: int = 0
     missing: list[int] = field(init=False)
-    keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
-    pending: int = 0  # rewards
-    noted: Counter[str] = field(default_factory=Counter)  # of each further outcome: values, and marks as missing
-    withdrawn: int = 0  # marks as missing of people whose outcome was in
-    late: int = 0  # marks as missing when all places of the plan were given out
-    closed: str = ""  # the reason why nobody more is assigned, if so
+    keys: list[str] = field(default_factory=list)  # of people in the study, in the order they came
+    pending: int = 0  # rewards still awaited
+    noted: Counter[str] = field(default_factory=Counter)  # per further outcome: values and marks as missing
+    withdrawn: int = 0  # marks as missing of people whose outcome had been entered
+    late: int = 0  # marks as missing after all places of the plan were taken
+    closed: str = ""  # why nobody more is assigned, if so
     reported: journal.Reported | None = None
     lost: bool = False  # the study moved on without this site's report
-    closed_arms: frozenset[str] = frozenset()  # given to nobody now
+    closed_arms: frozenset[str] = frozenset()  # not given to anybody now
     changed: datetime | None = None  # when the last entry came
-    between: PhaseBook | None = None  # those who were assigned for this phase before it
+    between: PhaseBook | None = None  # people assigned for this phase before it
     _ahead: PhaseBook | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -92,18 +92,18 @@ class PhaseBook:
 
     @property
     def ahead(self) -> PhaseBook:
-        """Those who are assigned for the next phase, by the plan of this one."""
+        """People assigned for the next phase, by this one's plan."""
         if self._ahead is None:
             self._ahead = PhaseBook(plan=self.plan)
         return self._ahead
 
     @property
     def strata(self) -> list[PhaseBook]:
-        """Those whom the report tells of: who was assigned for the phase before it, and the phase's own."""
+        """The groups that the report covers: people assigned before the phase, and the phase's own."""
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
-        """Per arm: from what the next one of these is drawn; all 0 where nobody is assigned for the next phase."""
+        """Per arm: the weights from which the next of these is drawn; all 0 if nobody is assigned ahead."""
         if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
             return [0] * len(self.plan.arms)
         lines = zip(self.plan.arms, self.ahead._left, strict=True)
@@ -111,7 +111,7 @@ class PhaseBook:
 
     @property
     def asked(self) -> list[int]:
-        """Per arm: how many people the phase still wants in all. Of a closed arm, those who were given it."""
+        """Per arm: how many people the phase wants in total; of a closed arm, those who have it."""
         lines = zip(self.plan.arms, self.plan.draws, self.assigned, strict=True)
         return [given if arm in self.closed_arms else asked for arm, asked, given in lines]
 
@@ -121,12 +121,12 @@ class PhaseBook:
 
     @property
     def _left(self) -> list[int]:
-        """Per arm: the places that nobody has; those beyond the places of an arm replace the missing."""
+        """Per arm: the free places; people beyond an arm's places replace missing ones."""
         return [max(asked - given, 0) for asked, given in zip(self.asked, self.taken, strict=True)]
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: from what the next one is drawn. What is left of the plan, and after that the plan anew."""
+        """Per arm: the weights from which the next arm is drawn: the free places, or the whole plan if none is free."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
@@ -134,11 +134,11 @@ class PhaseBook:
 
     @property
     def places(self) -> dict[str, int]:
-        """Arm -> places that nobody has, and that are still to be given."""
+        """The free places of each arm that may still be given."""
         return {} if self.closed or self.over else dict(zip(self.plan.arms, self._left, strict=True))
 
     def to_assign(self, *, replace_missing: bool) -> int:
-        """How many people are still needed at least. A site that must meet the plan replaces the missing."""
+        """The least number of people still needed. A site that must meet the plan replaces missing ones."""
         if self.closed or self.reported or self.lost:
             return 0
         if not replace_missing:
@@ -148,7 +148,7 @@ class PhaseBook:
 
     @property
     def reserve(self) -> int:
-        """People who replace somebody of their arm who may yet be missing; if nobody is, they are not counted."""
+        """People in reserve for somebody of their arm who may still be missing; otherwise they are not counted."""
         lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
 
@@ -158,7 +158,7 @@ class PhaseBook:
 
 
 class People:
-    """All that the entries so far say. `take` gets each of them once, in order.
+    """The state after all entries so far. `take` gets each entry once, in order.
 
     >>> people = People()
     >>> people.take(journal.PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
@@ -170,25 +170,25 @@ class People:
     def __init__(self) -> None:
         self.opened: journal.Opened | None = None
         self.persons: dict[str, Person] = {}
-        self._alike: dict[str, str] = {}  # a key as it is compared -> the first who had one like it
+        self._alike: dict[str, str] = {}  # a key in its compared form -> the first person with such a key
         self.phases: dict[int, PhaseBook] = {}
         self.rules = journal.RulesSeen()
         self.stage = journal.StageSeen(stage="running", reason="")
         self.closed_arms: frozenset[str] = frozenset()
         self.kits: dict[str, str] = {}  # number -> arm, of the lists in this journal
         self.kits_given: set[str] = set()
-        self.unmasked: dict[str, journal.Unmasked] = {}  # key -> the first time that the arm was shown
+        self.unmasked: dict[str, journal.Unmasked] = {}  # key -> the first unmasking
 
     def __getitem__(self, key: str) -> Person:
         return self.persons[key]
 
     @property
     def current(self) -> PhaseBook | None:
-        """The newest phase that asked something of this site."""
+        """The latest phase that asked something of this site."""
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another one of it, or of a later."""
+        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another plan of it, or a later one."""
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True
@@ -201,8 +201,9 @@ class People:
         return False
 
     def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
-        """Those whom the last report named as assigned for the phase of a plan, if it counts on them; `WrongPlan` if
-        it counts on others.
+        """People whom the last report named for this plan's phase, if the plan counts on them.
+
+        `WrongPlan` if it counts on others.
         """
         last = self.current
         named = () if last is None or last.reported is None else last.reported.ahead
@@ -217,33 +218,33 @@ class People:
         return last.ahead
 
     def similar(self, key: str) -> str | None:
-        """Another key that reads like this one, unless this one is known itself."""
+        """Another key that looks like this one, unless this one is known itself."""
         return None if key in self.persons else self._alike.get(folded(key))
 
     def due(self, person: Person, outcome: str = PRIMARY) -> datetime | None:
-        """When an outcome of a person is expected, where the study says how long one takes."""
+        """When an outcome of a person is due, if the study says how long it takes."""
         own = next((one.delay for one in self.rules.outcomes if one.name == outcome), None)
         days = self.rules.delay if own is None else own
         return person.at + timedelta(days=days) if person.at and days else None
 
     def awaits(self, person: Person) -> list[str]:
-        """The outcomes that are still to be noted of a person, by name."""
+        """The outcomes of a person that are still awaited, by name."""
         if not person.counted:
             return []
         others = [one.name for one in self.rules.outcomes if one.name not in person.others]
         return [PRIMARY, *others] if person.pending else others
 
     def book_of(self, person: Person) -> PhaseBook:
-        """Where a person stands."""
+        """The book that a person is in."""
         book = self.phases[person.phase]
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a report has counted a person; of one assigned for the next phase this one's says it."""
+        """Whether a report has counted a person; one assigned for the next phase is named in this one's."""
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:
-        """The phase whose report tells of a person, or did; of one assigned for the next phase this one until then."""
+        """The phase whose report covers a person; for one assigned ahead, this one until then."""
         if not person.ahead:
             return person.phase
         mine = self.phases[person.phase].ahead
@@ -251,19 +252,20 @@ class People:
 
     @property
     def in_progress(self) -> list[Person]:
-        """Whose outcomes can be entered, in the order in which they came: of the phase, of those who were assigned for
-        it before, and for the next one.
+        """People whose outcomes can be entered, in the order they came.
+
+        Those of the phase, those assigned for it before, and those assigned for the next one.
         """
         book = self.current
         books = [] if book is None else [book.between, book, book.ahead]
         return [self.persons[key] for one in books if one is not None and not one.over for key in one.keys]
 
     def rewards(self, phase: int) -> list[list[float]]:
-        """Per arm the outcomes of a phase, in the order in which their people came."""
+        """Per arm, the outcomes of a phase, in the order in which their people came."""
         return self.pairs(self.phases[phase])[0]
 
     def pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """The same, and beside every outcome the covariate of the same person, clipped; None where it is not known."""
+        """The same, with each person's covariate, clipped; None if it is unknown."""
         rule = self.rules.adjustment
         rewards: list[list[float]] = [[] for _ in book.plan.arms]
         xs: list[list[float | None]] = [[] for _ in book.plan.arms]
@@ -274,9 +276,9 @@ class People:
         return rewards, xs
 
     def others(self, book: PhaseBook, outcome: str) -> list[list[float | None]]:
-        """Per arm the values of a further outcome, None for a missing one, of all whom the report tells of.
+        """Per arm, the values of a further outcome, None for a missing one, of everybody in the report.
 
-        Whoever has no reward may still have this outcome: harm is often why.
+        People without a reward may still have this outcome: harm is often the reason.
         """
         found: list[list[float | None]] = [[] for _ in book.plan.arms]
         for person in self._in_report(book):
@@ -285,19 +287,19 @@ class People:
         return found
 
     def awaited(self, book: PhaseBook) -> int:
-        """How many outcomes the report still needs: of people in reserve none is waited for."""
+        """How many outcomes the report still needs; people in reserve are not waited for."""
         early = 0 if book.between is None else self.awaited(book.between)
         if len(book.keys) <= sum(book.plan.draws):
             return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
         return early + sum(len(self.awaits(person)) for person in self._in_report(book))
 
     def _in_report(self, book: PhaseBook) -> list[Person]:
-        """Whom the report of a phase tells of, in the order they came: who has a place, and who has no reward."""
+        """The people in a phase's report, in the order they came: those with a place, and those without a reward."""
         placed = {person.key for person in self._with_a_place(book)}
         return [person for key in book.keys if (person := self.persons[key]).missing or key in placed]
 
     def _with_a_place(self, book: PhaseBook) -> list[Person]:
-        """Of every arm the first who are not missing, in the order they came, as many as the plan asks for."""
+        """Per arm, the first people who are not missing, in the order they came, up to the plan's number."""
         places, found = list(book.plan.draws), []
         for person in (self.persons[key] for key in book.keys):
             if person.arm is not None and not person.missing and places[person.arm]:
@@ -306,7 +308,7 @@ class People:
         return found
 
     def take(self, entry: journal.Entry, at: datetime | None = None) -> None:
-        """One entry more, and when it was written."""
+        """Apply another entry, written at this time."""
         if self.current is not None and self._changes(entry):
             self.current.changed = at
         match entry:
@@ -355,7 +357,7 @@ class People:
             self.kits = self.kits | dict(entry.kits)
 
     def _changes(self, entry: journal.Entry) -> bool:
-        """Whether an entry is about the phase in progress; of people who are assigned for the next one it is not."""
+        """Whether an entry is about the phase in progress, and not about people assigned for the next one."""
         match entry:
             case journal.Assigned(ahead=ahead):
                 return not ahead
@@ -384,7 +386,7 @@ class People:
         self.stage = journal.StageSeen(stage="running", reason="")
 
     def _note(self, entry: journal.Observed | journal.Missing) -> None:
-        """An outcome of a person, or that it will not come."""
+        """Apply an entry about an outcome, or its absence."""
         person, name = self.persons[entry.participant], entry.outcome
         book, value = self.book_of(person), entry.reward if isinstance(entry, journal.Observed) else None
         book.withdrawn += value is None and person.value(name) is not None
@@ -398,8 +400,10 @@ class People:
             self._settle(replace(person, reward=value, missing=False))
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
-        """Nothing was noted of the person yet. The place is not put back where it was: whoever voids somebody would
-        make the arm of the next one likelier. Once all places are out, it is filled as that of a missing person is.
+        """Apply a voided assignment of a person about whom nothing has been noted yet.
+
+        The place does not go back to where it was: whoever voids somebody would make that arm likelier for the next
+        person. Once all places are taken, it is filled like that of a missing person.
         """
         person = self.persons[entry.participant]
         book = self.book_of(person)
@@ -419,13 +423,14 @@ class People:
 
 
 def folded(key: str) -> str:
-    """A key as keys are compared that one person may have typed and another read: its letters and digits. Case, width,
-    accents that are typed apart, spaces, hyphens and all other signs say nothing.
+    """A key reduced to its letters and digits, to compare keys that people typed.
+
+    Case, width, combining accents, spaces, hyphens and all other signs are ignored.
 
     >>> folded("BX‑ 001") == folded("bx_001") == folded("ＢＸ.001"), folded("bx-001") == folded("bx-010")
     (True, False)
     """
-    # Folding the case may take a letter apart that was whole: it is put together again.
+    # Case folding may split a letter: it is composed again.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
     return "".join(filter(_is_said, plain)) or plain
 
@@ -435,7 +440,7 @@ def _is_said(letter: str) -> bool:
 
 
 def fits(key: str, pattern: str) -> bool:
-    """Whether a key looks as a study says that keys look: `#` is a digit, `@` a letter, and all else itself.
+    """Whether a key matches a study's pattern: `#` is a digit, `@` a letter, everything else is itself.
 
     >>> fits("BX-001", "BX-###"), fits("bx-001", "BX-###"), fits("BX-01", "BX-###"), fits("anything", "")
     (True, False, False, True)
@@ -450,7 +455,7 @@ def _may_be(letter: str, sign: str) -> bool:
 
 
 def as_pattern(key: str, pattern: str) -> str | None:
-    """The key that fits and reads like this one, if there is one.
+    """The key that matches the pattern and looks like this one, if there is one.
 
     >>> as_pattern("bx 001", "BX-###"), as_pattern("bx 01", "BX-###")
     ('BX-001', None)
@@ -462,8 +467,9 @@ def as_pattern(key: str, pattern: str) -> str | None:
 
 
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead: bool = False) -> tuple[int, Fraction]:
-    """The arm of the person at a `place` of a phase (from 0), and the probability it had; `left` is not all 0. Those
-    who are assigned `ahead` have places of their own.
+    """The arm of the person at an index `place` of a phase (from 0), and its probability; `left` is not all 0.
+
+    People who are assigned `ahead` have indices of their own.
 
     >>> drawn_arm(b"secret", 1, 0, [0, 3])
     (1, Fraction(1, 1))
@@ -472,7 +478,7 @@ def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead:
     """
     total = sum(left)
     hashed = hmac.new(key, f"{phase}:{'ahead:' * ahead}{place}".encode(), hashlib.sha256).digest()
-    ticket = int.from_bytes(hashed, "big") % total  # 256 bits: no total of people makes the remainder uneven
+    ticket = int.from_bytes(hashed, "big") % total  # 256 bits: the remainder is uniform for any number of people
     for arm, count in enumerate(left):
         if ticket < count:
             return arm, Fraction(count, total)

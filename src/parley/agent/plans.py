@@ -1,4 +1,4 @@
-"""What an agent is asked, the report that answers it, and the receipt that the report must get."""
+"""An agent's plan, the report that answers it, and the receipt that the report must get."""
 
 import re
 from collections.abc import Sequence
@@ -13,47 +13,47 @@ from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.totals import Totals
 
 OVER = ("finished", "cancelled")
-FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
+FIRST_REPORT = 2  # lowest sequence of a report: a log begins with the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")
 
 
 class NotYet(Exception):
-    """The rewards that a plan asks for are not all there; ask again later. Nothing was spent."""
+    """The rewards for a plan are not all there yet; ask again later. Nothing was spent."""
 
 
 class Withheld(Exception):
-    """The site's own policy does not let it out. What was drawn stays at the site."""
+    """The site's own policy forbids sending it. What was drawn stays at the site."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """What an agent has for a plan when it is not just what was asked: who is missing, and why counts are others.
+    """A source's result for a plan if it is not simply what was asked: who is missing, and why counts differ.
 
-    With the single `rewards` by arm, where they are known: a study may clip them, and adds them up without rounding.
+    `rewards` are the single rewards by arm, if known: a study may clip them, and sums them without rounding.
     """
 
     totals: Totals
     rewards: Sequence[Sequence[float]] = ()
-    releases: int | None = None  # of sums of this phase, where this is not the first
+    releases: int | None = None  # number of releases of this phase's sums, if it is not the first
     missing: tuple[int, ...] = ()
-    outcomes: tuple[DrawnOutcome, ...] = ()  # further ones, in the order of the study
+    outcomes: tuple[DrawnOutcome, ...] = ()  # further outcomes, in the study's order
     outside: int = 0
     unmasked: int = 0
     reason: str = ""
     final: bool = False
-    covariates: Sequence[Sequence[float | None]] = ()  # of the people of `rewards`, where the study has a covariate
-    pairs: Pairs | None = None  # (arm, 1): the same summed up, of a source without single people
-    theta: float | None = None  # how totals and rewards are adjusted
+    covariates: Sequence[Sequence[float | None]] = ()  # of the people in `rewards`, if the study has a covariate
+    pairs: Pairs | None = None  # (arm, 1): the same as sums, from a source without single people
+    theta: float | None = None  # how totals and rewards were adjusted
     x0: float | None = None
-    left: float | None = None  # of their scatter, what is expected in the next phase
+    left: float | None = None  # share of their scatter expected in the next phase
     missing_x: int = 0
-    voided: int = 0  # assignments of the phase that should not have been
-    ahead: tuple[int, ...] = ()  # per arm: who is assigned for the next phase
-    between: BetweenTotals | None = None  # of those who were assigned for this one before it
+    voided: int = 0  # voided assignments of the phase
+    ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase
+    between: BetweenTotals | None = None  # people assigned for this phase before it
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
-    """Where a study is for one agent; `draws` is None when nothing is asked now. Keys of later versions are ignored."""
+    """A study's state for one agent; `draws` is None if nothing is asked now. Unknown keys are ignored."""
 
     study: str
     agent: str
@@ -66,13 +66,13 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     reported: bool
     frozen: bool
     rho: float | None = None
-    closed_arms: tuple[str, ...] = ()  # of one that was withdrawn in this phase, a report may have fewer draws
-    between: tuple[Count, ...] | None = None  # per arm: who was assigned for this phase before it
-    most_ahead: Count = 0  # how many may be assigned for the next one
-    answer: tuple[str, ...] | None = None  # what a finished study found for this agent, where agents see it
+    closed_arms: tuple[str, ...] = ()  # a report may have fewer draws of an arm withdrawn in this phase
+    between: tuple[Count, ...] | None = None  # per arm: people assigned for this phase before it
+    most_ahead: Count = 0  # how many may be assigned for the next phase
+    answer: tuple[str, ...] | None = None  # a finished study's answer for this agent, if agents see it
 
     def __post_init__(self) -> None:
-        """Whatever answered may not have been a coordinator."""
+        """Check the fields: what answered may not have been a coordinator."""
         if self.draws is not None and (self.phase == 0 or len(self.draws) != len(self.arms)):
             found = f"phase {self.phase}, {len(self.draws)} counts for {len(self.arms)} arms"
             raise InvalidInput("plan", found=found, allowed="a phase from 1, and a count for every arm")
@@ -83,7 +83,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def resting(self) -> str:
-        """Why nothing is asked until an administrator does something; empty when something may be."""
+        """Why nothing is asked until an administrator acts; empty if something may be."""
         if self.frozen:
             return "this agent is frozen: it waits, in case it is thawed"
         return "what is open is blocked by a lost site: it waits, in case the study goes on" * (self.stage == "stalled")
@@ -134,7 +134,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """The plan, or `WrongPlan` if it is somebody else's: rewards drawn for it would be reported in another's place."""
+    """The plan, or `WrongPlan` if it is somebody else's: its rewards would be reported in another's place."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "
@@ -144,7 +144,7 @@ def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
 
 
 def proven(receipt: Receipt, report: Report) -> Receipt:
-    """The receipt, or `WrongReceipt` if it was not given for this report: then it proves nothing to the sender."""
+    """The receipt, or `WrongReceipt` if it was not issued for this report: then it proves nothing."""
     if receipt.sequence < FIRST_REPORT or HEAD.fullmatch(receipt.head) is None:
         raise WrongReceipt(
             f"the receipt names record {receipt.sequence} with the hash {receipt.head!r:.80}: no log has such a "

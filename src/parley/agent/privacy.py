@@ -1,7 +1,7 @@
-"""What a site lets out: sums with noise in a private study, and nothing that the site's own policy does not allow.
+"""What leaves a site: sums with noise in a private study, and only what the site's own policy allows.
 
-A sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox remembers the noise
-beside the exact sums. Other sums, after a correction, are another release, which a report counts. docs/privacy.md has
+A sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noise
+with the exact sums. Other sums, after a correction, are another release, which a report counts. docs/privacy.md has
 the mechanism, docs/site.md the keys of the policy's file.
 """
 
@@ -34,7 +34,7 @@ KEYS = ("smallest_cell", "largest_rho", "studies", "hold")
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """What a site allows, whatever the study says; by default everything.
+    """What a site allows, whatever the study says; everything by default.
 
     >>> policy = SitePolicy(smallest_cell=20, largest_rho=0.1)
     >>> policy.objection(RulesSeen(), (30, 30))
@@ -61,7 +61,7 @@ class SitePolicy:
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Self:
-        """From the keys of a file."""
+        """The policy with the keys of a file."""
         for key in keys:
             if key not in KEYS:
                 raise UnknownName("key", key, KEYS)
@@ -70,7 +70,7 @@ class SitePolicy:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a TOML file; an error names the file, the key, what was found and what is allowed."""
+        """Load a policy from a TOML file; an error names the file, the key, what was found and what is allowed."""
         try:
             return cls.of(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except InvalidInput as error:
@@ -80,7 +80,7 @@ class SitePolicy:
             raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
 
     def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
-        """What the site would allow instead; empty where it takes the plan. It names no arm: blinded readers see it."""
+        """What the site would allow instead of a plan; empty if it accepts. Names no arm: blinded readers see it."""
         found = []
         if self.studies is not None and study.digest not in self.studies:
             found.append(f"studies on its list (this one has the digest {study.digest or 'of nothing'})")
@@ -93,8 +93,10 @@ class SitePolicy:
 
 
 class ReportNoise:
-    """Discrete Gaussian noise for sums in whole steps, by OpenDP: rho-zCDP where a person moves one of them by at most
-    `sensitivity`. Raises `MissingPackage` without the extra `privacy`.
+    """Discrete Gaussian noise for sums in whole steps, by OpenDP.
+
+    It is rho-zCDP if a person moves one of the sums by at most `sensitivity`. Raises `MissingPackage` without the
+    extra `privacy`.
 
     >>> noise = ReportNoise(sensitivity=1, rho=50.0)  # hardly any
     >>> len(noise.added([3, 4])), noise.rho <= 50.0
@@ -104,21 +106,21 @@ class ReportNoise:
     def __init__(self, *, sensitivity: int, rho: float) -> None:
         dp = need("opendp.prelude", extra="privacy", purpose="private reports (privacy.rho)")
         dp.enable_features("contrib")
-        # The distance is Euclidean, over all sums of a report: as a person is in one of them, that of one sum.
+        # The distance is Euclidean over all sums of a report; a person is in one of them, so it is that of one sum.
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
-        while self.rho > rho:  # OpenDP rounds what it promises up, and we keep what the study promises
+        while self.rho > rho:  # OpenDP rounds its guarantee up, and we keep the study's
             self._measurement = dp.m.make_gaussian(*space, scale=scale)
             self.rho = self._measurement.map(float(sensitivity))
             scale = math.nextafter(scale, math.inf)
 
     def added(self, steps: Sequence[int]) -> list[int]:
-        """The same with noise, fresh at every call."""
+        """The sums with noise, fresh at every call."""
         return [int(step) for step in self._measurement(list(steps))] if steps else []
 
 
 def exact_sum(values: Iterable[float]) -> Fraction:
-    """What numbers add up to, without any rounding: the sensitivity of a rounded sum would be larger.
+    """The exact sum of numbers: the sensitivity of a rounded sum would be larger.
 
     >>> exact_sum([0.1] * 10) == 10 * Fraction(0.1), exact_sum([])
     (True, Fraction(0, 1))
@@ -131,7 +133,7 @@ def exact_sum(values: Iterable[float]) -> Fraction:
     return total
 
 
-# What of a study's rules says how much anybody may learn of a person. A study never changes them.
+# The study's rules that limit what anybody can learn about a person. A study never changes them.
 TERMS = (
     "rho",
     "minimum_cell",
@@ -147,10 +149,10 @@ TERMS = (
 
 
 def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
-    """The site's policy, after the first start of an agent has fixed what may leave the site.
+    """The site's policy, after pinning at an agent's first start what may leave the site.
 
-    A coordinator that promises less later is refused, and so is one that promises something else: no study changes its
-    terms. A start without a policy goes on with the last one that was given; another one takes its place.
+    A coordinator that later promises less, or something else, is refused: no study changes its terms. A start without
+    a policy uses the last one given; a new one replaces it.
     """
     terms = {name: found for name, found in study.to_json().items() if name in TERMS}
     earlier = outbox.pinned()
@@ -171,7 +173,7 @@ def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SiteP
 
 
 class Disclosure:
-    """Between what was drawn at a site and its outbox: the rules of one study, and the site's own policy.
+    """Applies a study's rules and the site's own policy between what was drawn and the outbox.
 
     >>> Disclosure(RulesSeen(rho=0.5), SitePolicy(largest_rho=0.1)).objection((30, 30))
     "this site's policy allows rho up to 0.1 (this study has 0.5)"
@@ -183,25 +185,25 @@ class Disclosure:
         self._study, self._policy = study or RulesSeen(), policy or SitePolicy()
         self._noises: list[ReportNoise] = [] if noise is None else [noise]
         if noise is None and self._study.rho is not None:  # before anything is drawn: the package may be missing
-            # Every outcome of a person is a release of its own, and they add up to the rho of the study.
+            # Each outcome of a person is a release of its own, and they add up to the study's rho.
             rho = self._study.rho / len(self._rules)
             self._noises = [ReportNoise(sensitivity=one.sensitivity, rho=rho) for one in self._rules]
 
     @property
     def _rules(self) -> list[RulesSeen | OutcomeRules]:
-        """Of every outcome, the reward first."""
+        """The rules of every outcome, the reward first."""
         return [self._study, *self._study.outcomes]
 
     def objection(self, draws: Sequence[int]) -> str:
-        """Why nothing is drawn for this plan; empty if it may be."""
+        """Why nothing is drawn for this plan; empty if it is allowed."""
         return self._policy.objection(self._study, draws)
 
     def holds(self, outbox: Outbox, report: Report) -> bool:
-        """Whether a report waits for somebody at the site."""
+        """Whether a report has to be released by somebody at the site first."""
         return self._policy.hold and not outbox.is_released(report)
 
     def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
-        """The report of what was drawn, clipped where rewards are known; `Withheld` if the policy does not allow it."""
+        """The report of what was drawn, with single rewards clipped; `Withheld` if the policy does not allow it."""
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
         rewards = clipped(self._study.clip, delivery.rewards)
         totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1
@@ -230,7 +232,7 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
-        """A report as it should have been, for the administrator: of the same people, with some other rewards.
+        """A corrected report for the administrator: the same people, with some rewards changed.
 
         With noise it is another release, drawn once for the same rewards like the first. Nothing in the outbox is
         replaced: what was decided on stays what was sent.
@@ -275,7 +277,7 @@ class Disclosure:
         return report
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if sums are those of no rewards in the range: the noise would not hide them. It names no sum."""
+        """Raise if no rewards in the range have these sums, which noise would not hide. The error names no sum."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high
@@ -292,9 +294,7 @@ class Disclosure:
     def _noisy(
         self, phase: int, parts: Sequence[tuple[Totals, Sequence[Sequence[float]]]], outbox: Outbox
     ) -> tuple[list[Totals], int]:
-        """The totals of every outcome as they leave the site, each with its values by arm where they are known; and how
-        often sums of this phase were released, this time included.
-        """
+        """The totals of every outcome as they leave the site, and how often this phase's sums were released by now."""
         exact: list[dict[str, list[int]]] = []
         grids: list[Fraction] = []
         for rules, (totals, values) in zip(self._rules, parts, strict=True):
@@ -330,6 +330,6 @@ class Disclosure:
 
 
 def _with_noise(noise: ReportNoise, counts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Sums of nobody get no noise: they are 0, and everybody may know that."""
+    """Steps with noise; sums over nobody stay 0, which is no secret."""
     fresh = iter(noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
     return [next(fresh) if count else 0 for count in counts]

@@ -1,7 +1,7 @@
 """Tables in the form of a REDCap export: outcomes in, allocations out.
 
-The first column is the record's id, whatever the project calls it. Columns of REDCap's own, such as the event and the
-data access group, are ignored; a record may have a row for every event, and an empty cell says nothing.
+The first column is the record's id, whatever the project calls it. REDCap's own columns, such as the event and the
+data access group, are ignored; a record may have a row for every event, and empty cells are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALLOCATED = ("stratum", "allocation", "allocation_date", "in_study", "voided")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value of a table, and where it stands."""
+    """A value in a table, and its place."""
 
     line: int
     field: str
@@ -31,7 +31,7 @@ class Found:
 
 
 def fields_of(strata: Strata, named: Mapping[str, str]) -> dict[str, str]:
-    """Outcome -> the field that holds it: as it is `named`, or else as the study calls it, the reward `reward`."""
+    """The field that holds each outcome: as `named`, or else the study's name for it, `reward` for the reward."""
     known = [PRIMARY, *(one.name for one in strata.rules.outcomes)]
     for name in named:
         if (name if name != "reward" else PRIMARY) not in known:
@@ -43,7 +43,7 @@ def fields_of(strata: Strata, named: Mapping[str, str]) -> dict[str, str]:
 def outcomes_in(
     data: bytes, source: str, strata: Strata, named: Mapping[str, str], missing: Collection[str] = ()
 ) -> list[Found]:
-    """Every outcome that a table has; cells with a code of the `missing` say that none will come."""
+    """All outcomes in a table; cells with one of the `missing` codes say that none will come."""
     fields = fields_of(strata, named)
     table = read_table(data, source, needed=())
     shown = {outcome: field.lower() for outcome, field in fields.items() if field.lower() in table.columns}
@@ -74,7 +74,7 @@ def _value(table: Table, row: Row, field: str, *, yes_no: bool) -> float:
 
 
 def take(found: Iterable[Found], source: str, strata: Strata) -> int:
-    """Note all of them, or none if one is wrong; returns how many."""
+    """Record all of them, or none if one is wrong; returns how many."""
     rows = list(found)
     for row, wrong in zip(rows, strata.record([one.entered for one in rows]), strict=True):
         if isinstance(wrong, InvalidInput):
@@ -85,7 +85,7 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
 
 
 def allocations_out(strata: Strata, named: Mapping[str, str]) -> str:
-    """Everybody who came, by record: site, stratum, arm or kit, and what is known of them."""
+    """A table of everybody who came, by record: site, stratum, arm or kit, and what is known about them."""
     fields = fields_of(strata, named)
     rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]
     with strata.turn():

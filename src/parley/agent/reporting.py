@@ -1,4 +1,4 @@
-"""Between a site's journal and the coordinator: fetch plans, send reports, once or in a thread."""
+"""Between a site's journal and the coordinator: fetch plans and send reports, once or in a thread."""
 
 import math
 import threading
@@ -22,7 +22,7 @@ from parley.protocol import Receipt, Report, StudyMessage
 
 
 def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
-    """What a study says about its sites, and about this one.
+    """A study's rules for its sites, and for this one.
 
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
@@ -72,12 +72,13 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
     )
 
 
-USUAL_GRACE = 24.0  # hours: whoever mistypes sees it the next morning
+USUAL_GRACE = 24.0  # hours: a typing error is noticed the next morning
 
 
 def grace_of(problem: Problem) -> float:
-    """Hours from the last entry of a complete phase to its report. Without a word of the study: a day where people come
-    one by one, so many a day, and nothing where outcomes come at once.
+    """Hours from the last entry of a complete phase to its report.
+
+    Unless the study states it: a day if people come one by one, at a stated rate, and 0 if outcomes come at once.
     """
     if problem.grace_hours is not None:
         return problem.grace_hours
@@ -103,12 +104,12 @@ def _rules_of_outcome(outcome: Outcome) -> OutcomeRules:
 
 
 def study_of(client: Client, study: str, agent: str = "") -> RulesSeen:
-    """The rules of a study as the coordinator has it."""
+    """The rules of a study, from the coordinator."""
     return rules_of(StudyMessage.from_json(client.request("GET", "studies", study, "document")), agent)
 
 
 def site_of(folder: str | Path, client: Client, *, study: str, agent: str, policy: SitePolicy | None = None) -> Site:
-    """The site of an agent, with the rules of its study as the coordinator has it."""
+    """The site of an agent, with its study's rules from the coordinator."""
     return Site(folder, study=study, agent=agent, rules=study_of(client, study, agent), policy=policy)
 
 
@@ -120,7 +121,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """What fetches the site's plans, tells how far it is (nothing by arm), hands over, and notes where the study is."""
+    """A worker that fetches plans, tells the site's progress (not by arm), sends reports and notes the stage."""
 
     def far() -> dict[str, int | str]:
         found = site.status()
@@ -137,9 +138,9 @@ def make_worker(
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
-    """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if there is no answer.
+    """One exchange, without waiting: send what is ready and fetch the plan. Raises `Unreachable` without an answer.
 
-    Three rounds: what is complete is kept in the first, sent in the second, and the next plan comes in the third.
+    Three rounds: the first stores what is complete, the second sends it, and the third fetches the next plan.
     """
     client.request("GET", "whoami")
     with Outbox(folder, study=site.study, agent=site.agent) as outbox:
@@ -148,9 +149,9 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
             worker.step()
 
 
-AGAIN = 15.0  # seconds after the coordinator refused, until it is asked again
-LATE = 120.0  # seconds without an answer of the coordinator: somebody should know
-PATIENCE = 5.0  # seconds that one wait for a plan may last: as long as stopping may take
+AGAIN = 15.0  # seconds to wait after a refusal by the coordinator
+LATE = 120.0  # seconds without an answer of the coordinator until somebody should know
+PATIENCE = 5.0  # seconds that one wait for a plan may last, and so stopping
 
 
 class SiteRuntime:
@@ -159,12 +160,12 @@ class SiteRuntime:
     def __init__(self, site: Site, client: Client, folder: str | Path) -> None:
         self.site, self._client, self._folder = site, client, folder
         self._outbox = Outbox(folder, study=site.study, agent=site.agent)
-        self._something = threading.Event()  # something was noted: look at once whether a report is due
+        self._something = threading.Event()  # something was entered: check at once whether a report is due
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True, name="reporting")
         self.words, self._heard = "not connected yet", False
         self._contact: float | None = None  # when the coordinator last answered
-        self._warning = ""  # what somebody must look into, until a report of this site is acknowledged
+        self._warning = ""  # shown until a report of this site is acknowledged
 
     def start(self) -> None:
         self._thread.start()
@@ -178,7 +179,7 @@ class SiteRuntime:
         self.site.close()
 
     def noted(self) -> None:
-        """Something changed at the site: if a report is due now, it need not wait for the next look."""
+        """Something was entered: check for a due report without waiting."""
         if self.site.due:
             self._something.set()
 
@@ -191,12 +192,12 @@ class SiteRuntime:
 
     @property
     def held(self) -> Report | None:
-        """The report that waits until somebody at the site releases it, as it would be sent; None if none does."""
+        """The report, as it would be sent, that waits for its release at the site; None if there is none."""
         pending = self._outbox.pending() if self.site.policy.hold else None
         return None if pending is None or self._outbox.is_released(pending) else pending
 
     def send(self, phase: int) -> None:
-        """Report a complete phase now, without the rest of its grace."""
+        """Report a complete phase now, without waiting for the grace period."""
         self.site.send(phase)
         self._something.set()
 
@@ -235,11 +236,11 @@ class SiteRuntime:
         self._warning = self.words = words
 
     def _say(self, words: str) -> None:
-        """Messages of a round in which a plan came are about the site itself, which the page shows better."""
+        """Ignore messages of a round that brought a plan: they are about the site itself, and the page shows these."""
         if not self._heard:
             self.words = words
 
     def _wait(self, seconds: float) -> None:
-        """Sleep, but not when something was noted."""
+        """Sleep, unless something was entered."""
         self._something.wait(seconds)
         self._something.clear()

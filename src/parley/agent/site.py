@@ -1,6 +1,6 @@
-"""A site: people come one by one, each is given an arm at once, and the outcomes follow later.
+"""A site: people come one by one, each gets an arm at once, and outcomes follow later.
 
-Everything stands in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
+Everything is in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from parley.totals import Totals
 class Site:
     """One agent's people in one study. Processes may share a journal; each call takes its turn.
 
-    `rules` are what the study says (`rules_of`); without them those of the journal go on to hold. `policy` is the
-    site's own.
-    `key` fixes the order of arms (a simulation repeats itself); without it a secret one is made, once, for the study.
+    `rules` are the study's (`rules_of`); without them, those in the journal stay in force. `policy` is the site's own.
+    `key` fixes the order of arms, so that a simulation repeats itself; without it a secret one is created, once, for
+    the study.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -71,7 +71,7 @@ class Site:
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
         self.people, self.clock = People(), clock
-        self.shelf = Shelf([self.people])  # where the site has strata, they share one
+        self.shelf = Shelf([self.people])  # shared by the strata of a site
         self._journal = journal.Journal(home / "journal", self.people.take, clock)
         with self._journal.turn() as write:
             if self.people.opened is None:
@@ -92,17 +92,17 @@ class Site:
 
     @property
     def rules(self) -> journal.RulesSeen:
-        """What the study says about its sites."""
+        """The study's rules for its sites."""
         return self.people.rules
 
     @property
     def stratum(self) -> str:
-        """Who comes here, by the study's name for them; the agent's name where it has none."""
+        """The study's name for the people who come here; the agent's name if there is none."""
         return self.rules.stratum or self.agent
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Nobody else writes in the journal meanwhile, and `people` is all that was written."""
+        """Take a turn: nobody else writes in the journal, and `people` is up to date."""
         with self._journal.turn():
             yield
 
@@ -116,7 +116,7 @@ class Site:
         between: tuple[int, ...] = (),
         most_ahead: int = 0,
     ) -> None:
-        """Note what a phase asks; again the same is nothing new. `between`: per arm who was assigned for it before."""
+        """Record what a phase asks (idempotent). `between`: per arm, the people assigned for it before."""
         with self._journal.turn() as write:
             entry = journal.PhaseBegun(
                 phase=phase, plan=plan, arms=arms, draws=draws, between=between, most_ahead=most_ahead
@@ -134,7 +134,7 @@ class Site:
         return {"theta": theta, "x0": x0}
 
     def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
-        """What phases say of the slope, in their order."""
+        """What phases say about the slope, in order."""
         return [self._slope_in(self.people.phases[phase]) for phase in sorted(phases)]
 
     def _slope_in(self, book: PhaseBook) -> Pairs:
@@ -142,7 +142,7 @@ class Site:
         return replace(Pairs.of(*self.people.pairs(book)), between=early)
 
     def _left(self, book: PhaseBook) -> float | None:
-        """Of the scatter of a phase, what is expected in the next one; None without a slope that is learned."""
+        """The share of a phase's scatter expected in the next one; None unless a slope is learned."""
         rule, phase = self.people.rules.adjustment, book.plan.phase
         if rule is None or book.plan.theta is None:
             return None
@@ -150,14 +150,14 @@ class Site:
         return left_after(rule, self._pairs([one for one in self.people.phases if one < phase]), own, book.plan.theta)
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
-        """Note where the coordinator says the study is, and what was found if it tells."""
+        """Record the study's stage according to the coordinator, and its answer if it tells."""
         with self._journal.turn() as write:
             entry = journal.StageSeen(stage=stage, reason=reason, answer=answer)
             if self.people.stage != entry:
                 write(entry)
 
     def close_arms(self, arms: Collection[str]) -> None:
-        """Stop assigning these arms from now on, and assign the others again."""
+        """Stop assigning these arms, and resume the others."""
         with self._journal.turn() as write:
             if self.people.closed_arms != frozenset(arms):
                 write(journal.ArmsClosed(arms=tuple(sorted(arms))))
@@ -171,11 +171,11 @@ class Site:
         without_covariate: bool = False,
         eligible: bool = False,
     ) -> Assignment:
-        """The arm of a person: drawn if it is the first time, and for ever the same.
+        """Assign an arm to a person: drawn the first time, and the same ever after.
 
-        A new key that reads like a known one is `SimilarKey`, unless it is said that this is `somebody_else`. Where the
-        study has a `covariate`, it is told here, before the arm is known, or that it is not known; never later. Where
-        it asks who is eligible, whoever is must be said to be `eligible`.
+        A new key that looks like a known one raises `SimilarKey`, unless it is `somebody_else`. If the study has a
+        `covariate`, its value, or that it is unknown, has to be given here, before the arm is known; never later. If
+        the study asks about eligibility, the person has to be declared `eligible`.
         """
         key = checked_key(participant)
         with self._journal.turn() as write:
@@ -219,11 +219,11 @@ class Site:
             )
 
     def _kit(self, book: PhaseBook, arm: int) -> str:
-        """The kit of the next person of this arm, where the study has kits."""
+        """A kit for the next person with this arm, if the study has kits."""
         return self.shelf.draw(self._key, book.plan.arms[arm]) if self.rules.kits else ""
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """Take a list of kits, as a whole or not at all; returns how many there are."""
+        """Add a list of kits, all or none of it; returns how many there are."""
         with self._journal.turn() as write:
             self._require_kits()
             found = self.shelf.checked(data, source)
@@ -231,7 +231,7 @@ class Site:
             return len(found)
 
     def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
-        """Show the arm of one person, and write down who saw it and why; the reports count it."""
+        """Show one person's arm, and record who saw it and why; reports count it."""
         key = checked_key(participant)
         for name, words in (("by", by), ("reason", reason)):
             if not words.strip() or len(words) > LONGEST_REASON or not words.isprintable():
@@ -253,7 +253,7 @@ class Site:
             raise NotNow(Translatable("this study has no kits: everybody here sees what is assigned"))
 
     def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
-        """The covariate that is told when an arm is asked for. Of who has an arm it is fixed."""
+        """The covariate given with a request for an arm; fixed once the person has one."""
         name = self.people.rules.covariate
         if covariate is None and not without:
             return None
@@ -277,7 +277,7 @@ class Site:
         return x
 
     def _require_valid(self, person: Person | None) -> None:
-        """Refuse somebody whose assignment was voided."""
+        """Raise if a person's assignment was voided."""
         if person is not None and person.voided is not None:
             words = Translatable(
                 "the assignment of {key!r} was voided ({reason}): this person cannot be in the study again",
@@ -287,7 +287,7 @@ class Site:
             raise NotNow(words)
 
     def void(self, participant: str, *, reason: str, who: str) -> None:
-        """Take an assignment back that should not have been, before anything is noted of the person."""
+        """Void a mistaken assignment, before anything is noted about the person."""
         said = journal.Voided(
             participant=checked_key(participant), reason=checked_line("reason", reason), who=checked_line("who", who)
         )
@@ -326,26 +326,27 @@ class Site:
             raise InvalidInput("eligible", found=found, allowed=allowed)
 
     def _require_covariate(self, x: float | None, *, without: bool) -> None:
-        """Whether it is known is said before the arm is: nobody may leave it out by mistake."""
+        """Raise unless the covariate is given or declared unknown before the arm is: nobody may forget it."""
         name = self.people.rules.covariate
         if name and x is None and not without:
             allowed = Translatable("a number, or that it is not known, before the assignment")
             raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
-        """What came of a person; may be corrected until the phase is reported. The reward, or the outcome named."""
+        """Record a person's reward, or the named outcome; can be corrected until the phase is reported."""
         with self._journal.turn() as write:
             write(*self._noted(participant, checked_reward(self._rules_of(outcome), reward), outcome))
 
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
-        """No reward will come of a person, or none of the outcome named. A value takes it back until the report; a
-        reward only until the place is given.
+        """Record that a person's reward, or the named outcome, will never come.
+
+        A value takes it back until the report; a reward only until the place is given away.
         """
         with self._journal.turn() as write:
             write(*self._noted(participant, None, outcome))
 
     def gone(self, participant: str) -> None:
-        """Nothing more will come of a person: whatever is awaited is missing."""
+        """Record that nothing more will come from a person: all awaited outcomes are missing."""
         with self._journal.turn() as write:
             key = checked_key(participant)
             known = self.people.persons.get(key)
@@ -355,9 +356,9 @@ class Site:
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
-        """Outcomes of many people: all of them, or none if one is wrong; per row what is.
+        """Record outcomes of many people, all or none; returns per row what is wrong.
 
-        `partly` takes those that are right. If not to `take` them, it only says what is wrong.
+        `partly` records those that are right. Without `take`, it only says what is wrong.
         """
         seen: set[tuple[str, str]] = set()
         with self._journal.turn() as write:
@@ -369,7 +370,7 @@ class Site:
     def _judged(
         self, row: Entered, seen: set[tuple[str, str]]
     ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
-        """What a row leaves in the journal, or what is wrong with it; all are judged by what was known before them."""
+        """What a row adds to the journal, or what is wrong with it, judged by what was known before all rows."""
         try:
             key = checked_key(row.participant)
             if (key, row.outcome) in seen:
@@ -382,9 +383,7 @@ class Site:
             return error
 
     def correct(self, outcomes: Sequence[tuple[str, float] | tuple[str, float, str]]) -> int:
-        """Put outcomes of one reported phase right, in the journal alone: its report stays as it was sent. Returns the
-        phase.
-        """
+        """Correct outcomes of a reported phase, in the journal alone: its report stays as sent. Returns the phase."""
         with self._journal.turn() as write:
             rows = [Entered(*row) for row in outcomes]
             checked = [
@@ -414,23 +413,23 @@ class Site:
     def corrected_rewards(
         self, phase: int
     ) -> tuple[tuple[str, ...], Sequence[Sequence[float]], tuple[DrawnOutcome, ...]]:
-        """The arms of a reported phase, for each the rewards as they are known now, and the further outcomes."""
+        """The arms of a reported phase, with their rewards as known now, and the further outcomes."""
         with self._journal.turn():
             book = self.people.phases[phase]
             return book.plan.arms, self._kept(book), self._others(book)
 
     def corrected_between(self, phase: int) -> BetweenTotals | None:
-        """Of those who were assigned for a reported phase before it, as their outcomes are known now; None: nobody."""
+        """Totals of people assigned before a reported phase, as known now; None if there are none."""
         with self._journal.turn():
             return self._between(self.people.phases[phase])
 
     def totals(self) -> Totals:
-        """Of the outcomes so far in the phase in progress, or the last."""
+        """Totals of the outcomes so far in the current or last phase."""
         with self._journal.turn():
             return Totals.of(self.people.rewards(self._book().plan.phase))
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        """As a source: the phase's totals once everybody assigned is accounted for; until then `NotYet`."""
+        """As a source: the phase's totals once everybody assigned is accounted for; until then raises `NotYet`."""
         if plan.draws is None or plan.plan is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
         self.begin(
@@ -469,7 +468,7 @@ class Site:
             )
 
     def _between(self, book: PhaseBook) -> BetweenTotals | None:
-        """Of those who were assigned for a phase before it. Of a cell that is too small all are missing.
+        """Totals of people assigned for a phase before it. In a cell that is too small, all count as missing.
 
         They are adjusted for a covariate as the phase in which they were assigned was: that was fixed before the first
         of their outcomes.
@@ -485,14 +484,14 @@ class Site:
         )
 
     def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
-        """By arm, as the study counts them: clipped, or adjusted for the covariate."""
+        """Rewards by arm, as the study counts them: clipped, or adjusted for the covariate."""
         rewards, xs = self._kept_pairs(book)
         if book.plan.theta is not None:
             return adjusted_rewards(rewards, xs, book.plan.theta, book.plan.x0)
         return clipped(self.people.rules.clip, rewards)
 
     def _kept_pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """By arm, with the covariates. A cell below the study's minimum, or the site's own, is reported as none."""
+        """Rewards by arm, with covariates. Cells below the study's or the site's own minimum are reported as empty."""
         rewards, xs = self.people.pairs(book)
         large = [len(values) >= self._least for values in rewards]
         return (
@@ -501,8 +500,10 @@ class Site:
         )
 
     def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
-        """The further outcomes of a phase, as the study counts them. A cell that is too small is missing as a whole,
-        and so is one in which too few rewards say how many people there were, unless their `counts` are known.
+        """The further outcomes of a phase, as the study counts them.
+
+        A cell that is too small is missing as a whole, and so is one in which too few rewards would reveal how many
+        people there were, unless their `counts` are known.
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
@@ -519,12 +520,12 @@ class Site:
         return max(self.people.rules.minimum_cell, self.policy.smallest_cell)
 
     def _closed(self, book: PhaseBook, write: journal.Write) -> journal.Reported:
-        """What a complete phase adds up to; from here on nothing of it changes."""
+        """The totals of a complete phase; from here on nothing in it changes."""
         if book.reported is None:
             totals = Totals.of(self._kept(book))
             counts = tuple(totals.counts.tolist())
             short = {arm for arm, n, asked in zip(book.plan.arms, counts, book.plan.draws, strict=True) if n != asked}
-            # Of an arm that is withdrawn no reason is needed; but it may be open again when the report comes.
+            # A withdrawn arm needs no reason; but it may be open again when the report arrives.
             stopped = "supply" if short and self.people.rules.flexible else ""
             write(
                 journal.Reported(
@@ -549,34 +550,34 @@ class Site:
         return book.reported
 
     def _missing_x(self, book: PhaseBook) -> int:
-        """How many of those who are counted have no covariate, where one is asked for."""
+        """The number of counted people without a covariate, if one is asked for."""
         if book.plan.theta is None:
             return 0
         return sum(x is None for part in book.strata for xs in self._kept_pairs(part)[1] for x in xs)
 
     def _outside(self, book: PhaseBook) -> int:
-        """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""
+        """People since the previous report who are not counted: nobody was needed, or they were a reserve."""
         earlier = sum(one.reported.outside - one.reserve for one in self.people.phases.values() if one.reported)
         return self._others_here - earlier + book.reserve
 
     @property
     def _others_here(self) -> int:
-        """How many people are outside of the study."""
+        """The number of people outside the study."""
         return sum(person.probability is None for person in list(self.people.persons.values()))
 
     @property
     def newly_unmasked(self) -> int:
-        """How many people's arms were shown since the last report."""
+        """The number of people unmasked since the last report."""
         earlier = sum(one.reported.unmasked for one in self.people.phases.values() if one.reported)
         return len(self.people.unmasked) - earlier
 
     def _sends_at(self, book: PhaseBook) -> datetime:
-        """When a complete phase is reported: the grace after its last entry. Where nobody came, nothing is mended."""
+        """When a complete phase is reported: the grace period after its last entry. Without people there is no wait."""
         hours = self.people.rules.grace_hours if book.keys else 0.0
         return (book.changed or self.clock()) + timedelta(hours=hours)
 
     def send(self, phase: int) -> None:
-        """Report a complete phase now, without the rest of its grace."""
+        """Report a complete phase now, without waiting for the grace period."""
         with self._journal.turn() as write:
             book = self._book()
             if book.plan.phase != phase or (not book.over and not self._complete(book)):
@@ -585,7 +586,7 @@ class Site:
                 self._closed(book, write)
 
     def finish(self, reason: str) -> None:
-        """Assign no more people in this phase, for one of the `CLOSING_REASONS`; the study must take other counts."""
+        """Assign no more people in this phase, for one of the `CLOSING_REASONS`; the study must allow other counts."""
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
         with self._journal.turn() as write:
@@ -598,7 +599,7 @@ class Site:
 
     @property
     def sends_at(self) -> datetime | None:
-        """When the phase in progress is reported by itself; None before everybody is assigned and accounted for."""
+        """When the phase in progress is reported automatically; None until everybody is assigned and accounted for."""
         book = self.people.current
         return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
 
@@ -611,8 +612,10 @@ class Site:
         return at is not None and at <= self.clock()
 
     def status(self) -> dict[str, Any]:
-        """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last
-        ones (docs/site.md), so the page rounds what is asked for.
+        """The site's progress, without counts by arm.
+
+        By itself it reveals no arm; somebody who also saw all arms can guess the last ones (docs/site.md), so the page
+        rounds what is asked for.
         """
         with self._journal.turn():
             people, at = self.people, self.sends_at
@@ -654,7 +657,7 @@ class Site:
 
     @property
     def _replaces(self) -> bool:
-        """Whether a person without an outcome is replaced by another: where the counts must be the plan's."""
+        """Whether a person without an outcome is replaced, because the counts must be the plan's."""
         return not self.people.rules.flexible
 
     def _book(self) -> PhaseBook:
@@ -683,7 +686,7 @@ class Site:
         raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
 
     def _leading(self, book: PhaseBook) -> int | None:
-        """Of the arms that are not closed the one that the plan asks for most, if the study keeps people on it."""
+        """The open arm that the plan asks for most, if the study keeps people on it."""
         lines = zip(book.plan.arms, book.plan.draws, strict=True)
         draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
         return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None
@@ -694,7 +697,7 @@ class Site:
     def _noted(
         self, participant: str, reward: float | None, outcome: str = PRIMARY
     ) -> list[journal.Observed | journal.Missing]:
-        """What is to be written of a person; nothing if the same was said before, which is always welcome."""
+        """The entries to write about a person; none if the same was said before, which is always allowed."""
         key, rules = checked_key(participant), self._rules_of(outcome)
         value = None if reward is None else checked_reward(rules, reward)
         person = self._known(key)
@@ -738,7 +741,7 @@ class Site:
 
 
 class Entered(NamedTuple):
-    """What somebody enters of a person: a value, or None where it will not come; the reward, or the outcome named."""
+    """What somebody enters about a person: a value, or None if it will not come; the reward, or the named outcome."""
 
     participant: str
     value: float | None
@@ -750,7 +753,7 @@ LONGEST_REASON = 500
 ADMINISTRATOR = Translatable("the study’s administrator")
 ENDED = ("finished", "cancelled")
 OVER = Translatable("the study has ended: no outcome is counted any more")
-# Why nobody is assigned, by where the study is.
+# Why nobody is assigned, by stage of the study.
 NOBODY = {
     "stalled": Translatable("the study is stalled: nobody is assigned now"),
     "frozen": Translatable("the study is frozen here: nobody is assigned now"),
@@ -760,24 +763,24 @@ NOBODY = {
 
 
 class Assignment(Model, omit_defaults=True):
-    """What a person gets: an arm's name, or None outside of the study. Its probability stays in the journal."""
+    """A person's arm, or None outside the study. Its probability stays in the journal."""
 
     participant: str
     phase: int
     arm: str | None
-    counted: bool  # in the study
-    again: bool  # it was given before
-    stratum: str = ""  # where the site has strata
-    kit: str = ""  # its number, in a masked study: then the arm is not told
+    counted: bool  # whether the person is in the study
+    again: bool  # whether it was given before
+    stratum: str = ""  # if the site has strata
+    kit: str = ""  # its number, in a masked study, in which the arm is not told
 
     @property
     def shown(self) -> str | None:
-        """What whoever enrols is told: the kit, or the arm."""
+        """What enrolling staff are told: the kit, or the arm."""
         return self.kit or self.arm
 
 
 class Unmasking(Model):
-    """The arm of one person of a masked study; that it was shown is on record."""
+    """The arm of one person in a masked study; that it was shown is recorded."""
 
     participant: str
     kit: str
@@ -785,7 +788,7 @@ class Unmasking(Model):
 
 
 def checked_key(key: str) -> str:
-    """A participant's key as it is kept: one spelling, no outer spaces.
+    """A participant's key in its stored form: normalized, without outer spaces.
 
     >>> checked_key(" p-001 ")
     'p-001'
@@ -798,7 +801,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_line(key: str, text: str) -> str:
-    """One line of text that somebody typed and may not leave empty."""
+    """Check one line of text that must not be empty."""
     clean = text.strip() if isinstance(text, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
         allowed = Translatable("a line of 1 to {longest} characters", longest=LONGEST_KEY)
@@ -807,7 +810,7 @@ def checked_line(key: str, text: str) -> str:
 
 
 def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> float:
-    """A reward that the study can have, or a value of a further outcome.
+    """Check a reward, or the value of a further outcome, against the study's rules.
 
     >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0), 1)
     1.0
@@ -835,7 +838,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
                 limits = Translatable("{yes} (1) or {no} (0)", yes=words[0], no=words[1])
         elif rules.values:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
-        # A program sends null where it computed NaN: no word that an outcome will never come.
+        # A program sends null where it computed NaN, which does not mean that an outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         key = rules.name if isinstance(rules, OutcomeRules) else "reward"
         raise InvalidInput(key, found=_shown(reward), allowed=limits, hint=hint)
@@ -843,8 +846,8 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
 
 
 def _shown(reward: object) -> str:
-    """What was given, as far as it can be shown: thousands of digits cannot."""
+    """A given value as text, shortened: it may have thousands of digits."""
     return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]
 
 
-YES_OR_NO = (0.0, 1.0)  # the rewards of a study whose outcomes are yes or no
+YES_OR_NO = (0.0, 1.0)  # rewards of a study with yes/no outcomes

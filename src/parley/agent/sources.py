@@ -1,7 +1,7 @@
-"""Where an agent's rewards come from: a Python function, a command, a file that grows, a database, a simulated arm.
+"""Sources of an agent's rewards: a Python function, a command, a growing file, a database, a simulated arm.
 
 A source is a callable: plan in, `Totals` out. `repeatable` says whether asking twice for one phase gives the same
-rewards; one that cannot is never asked twice.
+rewards; an unrepeatable source is never asked twice.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ FORMS = (
 
 
 class Source(Protocol):
-    """Draws what a plan asks for."""
+    """A source: draws what a plan asks for."""
 
     repeatable: bool
 
     def __call__(self, plan: AgentPlan) -> Totals | Delivery:
-        """The totals of exactly `plan.draws` rewards, or others with their reason."""
+        """The totals of exactly `plan.draws` rewards, or other counts with a reason."""
 
 
-# Of a draw: the reward, every further outcome in the order of the study, None where it will not come, and the covariate
-# of a study that has one, None where it is not known.
+# One draw: the reward; every further outcome in the study's order, None if it will not come; and the covariate if the
+# study has one, None if unknown.
 Drawn = tuple[float | None, ...]
 
 
@@ -65,7 +65,7 @@ def _number(what: str, value: object) -> float:
 
 
 def _rows(arm: str, values: Sequence[object], count: int, outcomes: Sequence[str]) -> list[Drawn]:
-    """`count` draws, or an error that names the arm. With further outcomes a draw is a row: the reward and they."""
+    """`count` draws of an arm, or an error that names it. With further outcomes, a draw is a row."""
     if len(values) != count:
         kind = "rows" if outcomes else "numbers"
         raise InvalidInput(f"rewards of {arm}", found=f"{len(values)} {kind}", allowed=f"{count}, as planned")
@@ -91,7 +91,7 @@ def _asked(plan: AgentPlan) -> Iterator[tuple[str, int]]:
 
 
 def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covariate: str = "") -> Delivery:
-    """From the draws of every arm."""
+    """The delivery from the draws of every arm."""
     rewards = [[row[0] for row in rows if row[0] is not None] for rows in arms]
     others = (
         DrawnOutcome.of(name, [[row[place] for row in rows] for rows in arms])
@@ -102,7 +102,7 @@ def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covaria
 
 
 def _with(outcomes: Sequence[str], covariate: str) -> tuple[str, ...]:
-    """What a row has after the reward."""
+    """The columns of a row after the reward."""
     return (*outcomes, covariate) if covariate else tuple(outcomes)
 
 
@@ -131,7 +131,7 @@ class FunctionSource:
         return _delivered(drawn, self._outcomes, self._covariate)
 
     def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
-        """What the user's function gives; its failure is theirs, and is reported as such."""
+        """The result of the user's function; its failure is reported as theirs."""
         try:
             return list(self._draw(arm, count))
         except Exception as error:
@@ -143,7 +143,7 @@ class FunctionSource:
 
 
 def _outer(error: Exception) -> TracebackType | None:
-    """The traceback from the user's own first line on; ours is not their concern."""
+    """The traceback from the user's first own line on, without ours."""
     found = error.__traceback__
     return found.tb_next if found is not None and found.tb_next is not None else found
 
@@ -158,12 +158,12 @@ def _way_out(plan: AgentPlan) -> str:
 
 
 class CommandSource:
-    """A program, called once an arm with the arm's name and the count as its last arguments, that prints rewards.
+    """A program that is called once per arm with the arm's name and the count as last arguments, and prints rewards.
 
-    In a study with further outcomes it prints a line a draw: the reward and the `outcomes` in the order of the study,
-    `missing` where one will not come. A covariate is the last of a line, `missing` where it is not known.
+    In a study with further outcomes it prints one line per draw: the reward and the `outcomes` in the study's order,
+    `missing` if one will not come. A covariate comes last, `missing` if it is unknown.
 
-    The coordinator names the arms. One that begins with a hyphen would be an option of the program: it is refused,
+    The coordinator names the arms. A name that begins with a hyphen would be an option of the program: it is refused,
     unless the command ends in `--`, after which programs take no options.
     """
 
@@ -171,7 +171,7 @@ class CommandSource:
 
     def __init__(self, command: str, outcomes: Sequence[str] = (), covariate: str = "") -> None:
         self._outcomes, self._covariate = outcomes, covariate
-        # A backslash is part of a path on Windows, and quotes are only there to be taken off.
+        # On Windows a backslash is part of a path, and quotes only need to be removed.
         words = shlex.split(command, posix=os.name != "nt")
         self._command = [word.strip('"') for word in words] if os.name == "nt" else words
         if not self._command:
@@ -193,7 +193,7 @@ class CommandSource:
             )
 
     def _run(self, plan: AgentPlan, arm: str, count: int) -> list[Drawn]:
-        # Tokens, codes and passwords are in this process's environment; the program has no business with them.
+        # This process's environment has tokens, codes and passwords, which are none of the program's business.
         environment = {key: value for key, value in os.environ.items() if not _ours(key)}
         environment |= {"PARLEY_STUDY": plan.study, "PARLEY_AGENT": plan.agent, "PARLEY_PHASE": str(plan.phase)}
         try:
@@ -223,22 +223,20 @@ def _ours(variable: str) -> bool:
 
 END_OF_OPTIONS = "--"
 NEEDED, CELLS = ("arm", "reward"), ("arm", "count", "sum", "squares")
-OWN_CELLS = (*CELLS[1:], "missing")  # of a further outcome, after its own name
-PARQUET = b"PAR1"  # how such a file begins
-SAME = 1e-9  # relative: sums that were added up in another order
+OWN_CELLS = (*CELLS[1:], "missing")  # columns of a further outcome, after its own name
+PARQUET = b"PAR1"  # first bytes of such a file
+SAME = 1e-9  # relative difference of sums added in another order
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """A row as it is compared: `drawn` is None while a cell of it is empty."""
+    """A row in its compared form: `drawn` is None while one of its cells is empty."""
 
     row: Row
     id: str
     arm: str
     drawn: Drawn | None
-    x: tuple[
-        float | None, ...
-    ] = ()  # the covariate, in a study that has one: it may not change while a row is waited for
+    x: tuple[float | None, ...] = ()  # the covariate, if the study has one; it may not change while a row is waited for
 
     @property
     def reward(self) -> float | None:
@@ -246,12 +244,12 @@ class _Line:
 
     @property
     def hash(self) -> str:
-        """Of arm, reward, further outcomes and covariate as values: 1, 1.0 and "1,0" are the same."""
+        """A hash of arm, reward, further outcomes and covariate as values: 1, 1.0 and "1,0" are the same."""
         return self.unfilled if self.drawn is None else _hash(self.arm, *map(repr, self.drawn))
 
     @property
     def unfilled(self) -> str:
-        """As it was while its reward was waited for."""
+        """The hash while its reward was awaited."""
         return _hash(self.arm, "", *map(repr, self.x))
 
     @property
@@ -268,20 +266,22 @@ def _hash(*parts: str) -> str:
 
 
 class CsvSource:
-    """A CSV or Parquet file that grows, with the columns `arm` and `reward`, `id` if it has one, and for `counts`
-    of events perhaps `exposure`. `outcomes` has the column of every further outcome of the study; `missing` in a cell
-    of one says that it will not come. A row with an empty cell is waited for; an empty `covariate` is not known.
+    """A growing CSV or Parquet file with the columns `arm` and `reward`.
 
-    A phase takes the next rows of every arm, each row once. What it took is remembered in the outbox: every row up to
-    the last one that was used, by a hash of its arm and reward, and by its id. When the next phase reads the file, they
-    must still be there as they were (docs/site.md). With an id a row that was not used yet may still be corrected;
-    without one, only an empty reward may still be filled in.
+    Optional columns: `id`, and for `counts` of events `exposure`. `outcomes` names the column of every further outcome
+    of the study; `missing` in its cell says that it will not come. A row with an empty cell is waited for; an empty
+    `covariate` is unknown.
 
-    `taken` has the report of an earlier phase (None: nothing was asked) or raises; where the memory is new, its counts
-    tell which rows were used, and its sums whether they still are those rows.
+    A phase takes the next rows of every arm, each row once. The outbox stores what it took: every row up to the last
+    one used, by a hash of its arm and reward, and by its id. When the next phase reads the file, these rows must still
+    be there unchanged (docs/site.md). With an id, an unused row may still be corrected; without one, only an empty
+    reward may be filled in.
+
+    `taken` returns the report of an earlier phase (None: nothing was asked) or raises; if the outbox is new, its
+    counts tell which rows were used, and its sums whether these are still the same.
     """
 
-    repeatable = True  # the same rows are there again
+    repeatable = True  # the same rows are still there
 
     def __init__(
         self,
@@ -344,7 +344,7 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns that may still be empty: the covariate is known beforehand, or never."""
+        """The columns that may still be empty: a covariate is known beforehand, or never."""
         return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:
@@ -363,7 +363,7 @@ class CsvSource:
             seen[line.id] = line.row.line
 
     def _used(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
-        """Places of the rows that earlier phases took, when they are what they were."""
+        """Indices of the rows that earlier phases took, after checking that they are unchanged."""
         found = self._memory.rows_before(plan.phase)
         if found is None:
             return self._used_by_counts(plan, lines)
@@ -399,7 +399,7 @@ class CsvSource:
         )
 
     def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
-        """Without a memory: the first rows of every arm, as many as were reported, if they add up to the report."""
+        """Without stored rows: the first rows of every arm, as many as were reported, if they sum to the report."""
         used: set[int] = set()
         for phase in range(1, plan.phase):
             report = self._taken(phase)
@@ -410,7 +410,7 @@ class CsvSource:
                 rewards = [self._reported(lines[place], report) for place in places]
                 scale = sum(map(abs, rewards)) + abs(total)
                 alike = math.isclose(sum(rewards), total, rel_tol=SAME, abs_tol=SAME * scale)
-                if len(places) < count or not (alike or report.private):  # of sums with noise nothing can be said
+                if len(places) < count or not (alike or report.private):  # noisy sums cannot be compared
                     raise InvalidInput(
                         str(self._path),
                         found=f"{len(places)} rows of {arm} that add up to {sum(rewards):.9g}",
@@ -421,7 +421,7 @@ class CsvSource:
         return used
 
     def _reported(self, line: _Line, report: Report) -> float:
-        """What a report counted of a row."""
+        """A row's value as it was reported."""
         moved = 0.0
         x = line.x[0] if line.x else None
         if self._rule is not None and x is not None and report.theta:
@@ -442,10 +442,12 @@ class CsvSource:
 
 
 class SqlSource(CsvSource):
-    """A query that gives rows, taken like those of a CSV file, or a phase's totals: `arm`, `count`, `sum`, `squares`,
-    and for a further outcome with the column `harm` also `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
+    """A query that returns rows, used like those of a CSV file, or a phase's totals.
 
-    Rewards are added up here, without rounding, as those of a file are. Sums of a query are the database's.
+    Totals have the columns `arm`, `count`, `sum`, `squares`, and for a further outcome with the column `harm` also
+    `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
+
+    Rewards of rows are summed here, without rounding, like those of a file. Totals are the database's sums.
     """
 
     def __init__(
@@ -463,7 +465,7 @@ class SqlSource(CsvSource):
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         table = self._warehouse.ask(study=plan.study, agent=plan.agent, phase=plan.phase)
-        if "count" in table.columns and not self._column:  # totals cannot be adjusted: people are needed
+        if "count" in table.columns and not self._column:  # totals cannot be adjusted: single people are needed
             table.require(*CELLS, *(f"{column}_{cell}" for column in self._outcomes.values() for cell in OWN_CELLS))
             return self._totals(plan, table)
         table.require(*self._needed)
@@ -485,7 +487,7 @@ class SqlSource(CsvSource):
             rows[arm] = row
 
         def column(name: str) -> list[float]:
-            """Of every arm; nothing is 0."""
+            """A column by arm; 0 where empty."""
             known = (rows.get(arm) for arm in plan.arms)
             return [number_in(table, row, name) if row is not None and row.values[name] else 0.0 for row in known]
 
@@ -530,11 +532,11 @@ def make_source(
     outcomes: Mapping[str, str] = MappingProxyType({}),
     covariate: Covariate | None = None,
 ) -> Source:
-    """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
+    """A source by its description: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
 
-    `counts`: the rewards of the study are counts of events, whose tables may have a column `exposure`. `outcomes`: the
-    further outcomes of the study, by name, and the column of a table that has each. With a `covariate` a source gives
-    it too, for an `AdjustedSource`.
+    `counts`: rewards are counts of events, whose tables may have a column `exposure`. `outcomes`: the study's further
+    outcomes, by name, with their columns in a table. With a `covariate`, a source gives it too, for an
+    `AdjustedSource`.
     """
     kind, _, rest = text.partition(":")
     name = "" if covariate is None else covariate.name
@@ -552,7 +554,7 @@ def make_source(
 
 
 class SimulatedSource:
-    """Rewards of replication 0 of a simulation."""
+    """Rewards from replication 0 of a simulation."""
 
     repeatable = True  # the same seed gives the same rewards
 

@@ -1,8 +1,8 @@
-"""The strata of a site: an agent each, with a journal, a plan and a key of its own.
+"""The strata of a site: each is an agent with its own journal, plan and key.
 
-A person is in one stratum for ever, and a key in one journal. Whoever enrols takes the turn of every journal of the
-site, so that two processes cannot enrol one person in two strata; what is then written is one line of one journal. So
-a kill leaves the person enrolled or not, in one stratum or in none.
+A person is in one stratum for ever, and a key in one journal. Every enrolment takes the turn of all journals of the
+site, so that two processes cannot enrol one person in two strata; what is written is one line of one journal. So after
+a kill the person is enrolled or not, in at most one stratum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parley.text.translation import Translatable
 
 
 class Strata:
-    """All strata of a site, or the only one. What is said of a person goes to the journal that knows the key.
+    """All strata of a site, or its only one. What is said about a person goes to the journal that knows the key.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -43,7 +43,7 @@ class Strata:
     """
 
     def __init__(self, sites: Iterable[Site]) -> None:
-        # One order for every process: two that wait for each other's journal would wait for ever.
+        # The same order in every process: two that wait for each other's journal would wait forever.
         self.sites = tuple(sorted(sites, key=lambda site: site.agent))
         if len({site.study for site in self.sites}) != 1 or len({site.rules.place for site in self.sites}) != 1:
             found = ", ".join(f"{site.agent!r} in {site.study!r}" for site in self.sites)
@@ -56,12 +56,12 @@ class Strata:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The strata, as the study calls them."""
+        """The study's names of the strata."""
         return tuple(site.stratum for site in self.sites)
 
     @property
     def rules(self) -> RulesSeen:
-        """What the study says about its sites; what it says of one stratum alone is that of the first."""
+        """The study's rules for its sites; rules of a single stratum are the first one's."""
         return self.sites[0].rules
 
     @property
@@ -75,14 +75,14 @@ class Strata:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Nobody else writes in any journal of the site meanwhile."""
+        """Take the turns of all journals of the site: nobody else writes meanwhile."""
         with ExitStack() as turns:
             for site in self.sites:
                 turns.enter_context(site.turn())
             yield
 
     def named(self, stratum: str) -> Site:
-        """The site of a stratum; it need not be named where there is only one."""
+        """The site of a stratum, which need not be named if there is only one."""
         if not stratum and len(self.sites) == 1:
             return self.sites[0]
         for site in self.sites:
@@ -96,18 +96,18 @@ class Strata:
         raise InvalidInput("stratum", found=found, allowed=allowed)
 
     def of(self, participant: str) -> Site | None:
-        """The stratum that a person is in; None of somebody who is not known here."""
+        """The stratum that a person is in; None if the person is unknown here."""
         key = checked_key(participant)
         return next((site for site in self.sites if key in site.people.persons), None)
 
     def known(self, participant: str) -> Site:
-        """The same; of somebody unknown the one whose refusal names a similar key, if there is any."""
+        """The same; for an unknown person, the stratum whose refusal names a similar key, if any."""
         key = checked_key(participant)
         alike = (site for site in self.sites if site.people.similar(key))
         return self.of(key) or next(alike, self.sites[0])
 
     def assign(self, participant: str, stratum: str = "", *, somebody_else: bool = False, **more: Any) -> Assignment:
-        """As `Site.assign`, in a stratum that must be named where there are several; a known person stays in theirs."""
+        """`Site.assign` in a stratum, which has to be named if there are several; a known person stays in theirs."""
         key = checked_key(participant)
         with self.turn():
             site = self.of(key)
@@ -127,35 +127,37 @@ class Strata:
             return site.assign(key, somebody_else=somebody_else, **more)
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """As `Site.list_kits`: the strata of a site share its kits."""
+        """`Site.list_kits`; the strata of a site share its kits."""
         with self.turn():
             return self.sites[0].list_kits(data, source)
 
     def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
-        """As `Site.unmask`."""
+        """`Site.unmask` in the person's stratum."""
         with self.turn():
             return self.known(participant).unmask(participant, by=by, reason=reason, emergency=emergency)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
-        """As `Site.outcome`."""
+        """`Site.outcome` in the person's stratum."""
         with self.turn():
             self.known(participant).outcome(participant, reward, outcome)
 
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
-        """As `Site.missing`."""
+        """`Site.missing` in the person's stratum."""
         with self.turn():
             self.known(participant).missing(participant, outcome)
 
     def void(self, participant: str, *, reason: str, who: str) -> None:
-        """As `Site.void`."""
+        """`Site.void` in the person's stratum."""
         with self.turn():
             self.known(participant).void(participant, reason=reason, who=who)
 
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
-        """As `Site.record`. Rows of several strata are several lines of several journals: a kill in between leaves
-        those of the first ones, and to send the same rows again adds the rest.
+        """`Site.record` for rows of all strata.
+
+        These are several lines of several journals: a kill in between leaves those of the first, and sending the same
+        rows again adds the rest.
         """
         found: list[InvalidInput | NotNow | None] = [None] * len(rows)
         with self.turn():
@@ -174,12 +176,12 @@ class Strata:
     def _judge(self, row: Entered) -> Site:
         try:
             return self.known(row.participant)
-        except InvalidInput:  # no key at all: whoever judges the row says so
+        except InvalidInput:  # not a key at all: the row's check says so
             return self.sites[0]
 
 
 def by_site(sites: Iterable[Site]) -> list[list[Site]]:
-    """Journals that belong together: strata of one place in one study, or an agent alone where it has no strata."""
+    """Group journals: the strata of one place in one study, or an agent alone if it has no strata."""
     places: dict[tuple[str, str, str], list[Site]] = {}
     for site in sites:
         alone = "" if site.rules.place else site.agent

@@ -1,4 +1,4 @@
-"""Rewards in the tables of a site: rows by arm, rows of several units of exposure, and answers of a database.
+"""Rewards in the tables of a site: rows by arm, rows with several units of exposure, and results of queries.
 
 `parley.validation.tables` reads the files. An error names the file, the line, the column and the value.
 """
@@ -28,7 +28,7 @@ MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # of a row, which becomes a row for
 
 
 def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
-    """The arm that a row names; an error names the place."""
+    """The arm that a row names; an error names the cell."""
     arm = row.values["arm"]
     if arm not in arms:
         raise wrong_cell(table.source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
@@ -76,7 +76,7 @@ def is_gone(cell: object) -> bool:
 def outcomes_by_arm(
     data: bytes, source: str, arms: Sequence[str], columns: Mapping[str, str]
 ) -> tuple[DrawnOutcome, ...]:
-    r"""The further outcomes of every arm, in tables like those of `rewards_by_arm`; `columns` has the column of each.
+    r"""The further outcomes of every arm, from tables like those of `rewards_by_arm`; `columns` names their columns.
 
     >>> outcomes_by_arm(b"arm,reward,harm\nB,1,0\nB,0,missing\n", "x.csv", ("A", "B"), {"Harm": "harm"})[0].missing
     (0, 1)
@@ -93,7 +93,7 @@ def outcomes_by_arm(
 
 
 def per_unit(table: Table, *, alone: bool = True) -> Table:
-    r"""A row for every unit of exposure, where counts of events have a column `exposure`; otherwise the table itself.
+    r"""One row per unit of exposure, if counts of events have a column `exposure`; otherwise the table itself.
 
     A row with the exposure e and x events becomes e rows with x events in all. Given their sum, independent Poisson
     counts of equal means are multinomial: drawing the split gives the law of counts that were noted unit by unit. So a
@@ -114,11 +114,11 @@ def per_unit(table: Table, *, alone: bool = True) -> Table:
         )
     rows: list[Row] = []
     for place, row in enumerate(table.rows):
-        # Exposure must not depend on the events, so it is stated no later than they are.
+        # Exposure must not depend on the events, so it has to be stated no later than they are.
         units = _whole_in(table, row, EXPOSURE, least=1, most=MOST_UNITS)
         known = bool(row.values["reward"])
         total = _whole_in(table, row, "reward", least=0, most=MOST_EVENTS) if known else 0
-        # Python promises the same numbers for this seed in every version: no later phase may find another split.
+        # Python promises the same numbers for this seed in every version: no later phase may get another split.
         generator = random.Random(f"{place} {units}")
         events = Counter(int(generator.random() * units) for _ in range(total))
         for unit in range(units):
@@ -141,17 +141,17 @@ ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Warehouse:
-    """A database and what to ask it, in a transaction that only reads where it can, and is rolled back."""
+    """A database and its query, run in a transaction that is read-only if possible, and rolled back."""
 
-    name: str  # of the file that says so: errors begin with it
+    name: str  # of its file: errors begin with it
     query: str
-    url: str = field(default="", repr=False)  # as SQLAlchemy writes it; empty: in PARLEY_SQL_URL
-    password_variable: str = PASSWORD  # of the environment; no file and no command line needs to hold a password
+    url: str = field(default="", repr=False)  # as in SQLAlchemy; empty: in PARLEY_SQL_URL
+    password_variable: str = PASSWORD  # environment variable: no file and no command line needs to hold a password
     timeout: float = 60.0  # seconds for an answer
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a TOML file with `url`, `query`, and perhaps `password_variable` and `timeout`."""
+        """Load a TOML file with `url`, `query`, and optionally `password_variable` and `timeout`."""
         try:
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -170,16 +170,16 @@ class Warehouse:
 
     @property
     def answer(self) -> str:
-        """How errors call what it gives, whose lines are not those of the file."""
+        """What errors call the result, whose lines are not those of the file."""
         return f"the answer to {self.name}"
 
     @property
     def ordered(self) -> bool:
-        """Whether the query says in which order its rows come."""
+        """Whether the query orders its rows."""
         return ORDERED.search(self.query) is not None
 
     def ask(self, **parameters: object) -> Table:
-        """The answer as a table. Raises `NotYet` if none comes, `InvalidInput` if the question is wrong."""
+        """The result as a table. Raises `NotYet` without a result, `InvalidInput` if the query is wrong."""
         sql = need("sqlalchemy", extra="sql", purpose="the source sql")
         url, options = self._address(sql)
         statement = sql.text(self.query)
@@ -212,7 +212,7 @@ class Warehouse:
         return Table(source=self.answer, separator=",", columns=columns, rows=lines)
 
     def _address(self, sql: Any) -> tuple[Any, dict[str, Any]]:
-        """The database's address with its password, and how to open it for reading."""
+        """The database's address with its password, and the options to open it for reading."""
         try:
             url = sql.make_url(self.url or os.environ.get(ADDRESS, ""))
         except sql.exc.ArgumentError:
@@ -232,7 +232,7 @@ class Warehouse:
             }
         if kind == "duckdb":
             return url, {"connect_args": {"read_only": True}} if file else {}
-        if kind == "sqlite" and file:  # as an address, since only that can say that it is to be read
+        if kind == "sqlite" and file:  # as a URI, since only that can say read-only
             return url.set(database=Path(file).absolute().as_uri(), query={"mode": "ro", "uri": "true"}), {}
         return url, {}
 
@@ -242,7 +242,7 @@ class Warehouse:
 
 @contextmanager
 def _stopped_after(seconds: float, connection: Any, late: threading.Event) -> Iterator[None]:
-    """Interrupt what a database does for us when time is up; `late` says so."""
+    """Interrupt the database when time is up; `late` says so."""
     driver = connection.connection.dbapi_connection
     interrupt = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None)
 

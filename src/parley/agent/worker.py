@@ -1,7 +1,7 @@
-"""The agent's loop: fetch the plan, draw once, keep the report, send until it is acknowledged, keep the receipt.
+"""The agent's loop: fetch the plan, draw once, store the report, send until acknowledged, keep the receipt.
 
 It may be killed between any two lines. What was drawn is in the outbox before it is sent, so after a restart the same
-report is sent again, and the coordinator takes it once.
+report is sent again, and the coordinator accepts it once.
 """
 
 import errno
@@ -27,24 +27,24 @@ SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unk
 
 
 SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}  # what the machine lacks now, and may have again
-MOST_DRAWS = 10_000_000  # of one phase: a source of rewards in memory cannot give more
+MOST_DRAWS = 10_000_000  # of one phase: a source that keeps rewards in memory cannot give more
 
 
 class Coordinator(Protocol):
-    """The two calls a worker makes; `Client` has them."""
+    """The two calls that a worker makes; `Client` has them."""
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """What is asked; a site says how far it is, and what of a plan it does not allow."""
+        """The agent's plan; a site says how far it is, and what it does not allow of a plan."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        """Hand over."""
+        """Send a report and get its receipt."""
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0  # seconds
 
 
 class Backoff:
-    """Waiting times that double up to a limit, each drawn at random below it, so that agents do not come back as one.
+    """Random waiting times below a limit that doubles, so that agents do not all come back at once.
 
     >>> waits = Backoff()
     >>> [waits.next() <= limit for limit in (0.2, 0.4, 0.8, 1.6)]
@@ -68,9 +68,9 @@ Answer = TypeVar("Answer")
 def persistent(
     call: Callable[[], Answer], say: Callable[[str], None], *, sleep: Callable[[float], None] = time.sleep
 ) -> Answer:
-    """What `call` returns, asked again for as long as no coordinator answers: an agent may well be started first.
+    """The result of `call`, retried until a coordinator answers: an agent may well be started first.
 
-    A proxy that refuses, or a certificate that is not trusted, ends it: waiting would not help whoever starts an agent.
+    A refusing proxy or an untrusted certificate ends it: waiting would not help whoever starts an agent.
     """
     backoff, last = Backoff(), ""
     while True:
@@ -86,10 +86,12 @@ def persistent(
 
 
 class Worker:
-    """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
-    bounds one wait for a plan, `far` says how far a site is when a plan is asked for, and `heard` gets every plan that
-    comes. What `disclosure` does not allow is not drawn, or not sent. A plan of more than `most_draws` is refused: a
-    coordinator, or what pretends to be one, could ask for more than the machine can hold.
+    """One agent of one study.
+
+    `say` gets messages about what happens, `warn` those that somebody must look into; `patience` limits one wait for a
+    plan, `far` gives the site's progress when a plan is requested, and `heard` gets every plan. What `disclosure` does
+    not allow is not drawn, or not sent. A plan of more than `most_draws` is refused: a coordinator, or what pretends
+    to be one, could ask for more than the machine can hold.
     """
 
     def __init__(
@@ -110,12 +112,12 @@ class Worker:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
         self._far, self._heard, self._disclosure, self._most_draws = far, heard, disclosure or Disclosure(), most_draws
-        self._objection = (0, "")  # a phase, and what the site's policy says of it
-        self._drawn: tuple[AgentPlan, Totals | Delivery] | None = None  # and not in the outbox yet
+        self._objection = (0, "")  # a phase, and the site policy's objection to it
+        self._drawn: tuple[AgentPlan, Totals | Delivery] | None = None  # not in the outbox yet
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
-        self._held = ""  # what was last said of a held report
-        self._why = ""  # and of what is waited for
+        self._held = ""  # the last message about a held report
+        self._why = ""  # and about what is waited for
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
@@ -126,7 +128,7 @@ class Worker:
                 return plan
 
     def step(self) -> AgentPlan | None:
-        """One round: hand over what is pending, then look for a plan and draw it. Comes back after any trouble."""
+        """One round: send what is pending, then fetch a plan and draw it. Returns None after any trouble."""
         try:
             self._keep()
             pending = self._outbox.pending()
@@ -161,7 +163,7 @@ class Worker:
             self._wait(None if held else str(error))
         except NotYet as error:
             self._wait(str(error))
-        except (OSError, NoRoom) as error:  # no file descriptor, no room: what was drawn must not be lost for it
+        except (OSError, NoRoom) as error:  # no descriptor, no space: what was drawn must not be lost
             if self._drawn is None and getattr(error, "errno", None) not in SCARCE:
                 raise
             self._wait(str(error))
@@ -175,7 +177,7 @@ class Worker:
         return meant(self._client.plan(study, agent, after=after, wait=wait, **far), study, agent)
 
     def _object(self, plan: AgentPlan, words: str) -> AgentPlan:
-        """Tell the site, once, and the coordinator, with every question, what the site's policy says of a phase."""
+        """Report the site policy's objection to a phase: to the site once, to the coordinator with every request."""
         if self._objection != (plan.phase, words):
             self._objection = plan.phase, words
             self._warn(f"phase {plan.phase}: {words}")
@@ -184,7 +186,7 @@ class Worker:
         return plan
 
     def _hold(self, report: Report) -> AgentPlan:
-        """A report that nobody at the site has released: it stays in the outbox, unless the study went on without."""
+        """Keep a report that nobody at the site has released in the outbox, unless the study went on without it."""
         plan = self._plan()
         self._heard(plan)
         if plan.over:
@@ -195,7 +197,7 @@ class Worker:
         return self._object(plan, "the report waits in the outbox until a person at the site releases it")
 
     def _note_stranger(self, plan: AgentPlan) -> None:
-        """This agent's place is taken by a report that this outbox never held: say so, once a phase."""
+        """Warn, once per phase, that a report from elsewhere is in this agent's place."""
         if plan.reported and plan.phase > self._idle and self._outbox.report(plan.phase) is None:
             self._warn(
                 f"phase {plan.phase}: the coordinator has a report of {plan.agent!r} that was not sent from this "
@@ -204,7 +206,7 @@ class Worker:
             )
 
     def _note_held(self, error: Unreachable) -> None:
-        """The coordinator holds what was sent as implausible: say so, once, where somebody looks."""
+        """Warn, once, that the coordinator holds the report as implausible."""
         if str(error) != self._held:
             self._held = str(error)
             self._warn(
@@ -213,7 +215,7 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw, unless it was drawn before: then the coordinator lost the report, and it is sent again."""
+        """Draw a plan; if it was drawn before, the coordinator lost the report, and it is sent again."""
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
             return self._hand_over(drawn)
@@ -238,7 +240,7 @@ class Worker:
         self._keep()
 
     def _keep(self) -> None:
-        """Put what was drawn into the outbox, as it may leave the site, unless it is there."""
+        """Store what was drawn in the outbox, in the form that may leave the site, unless it is there."""
         if self._drawn is None:
             return
         try:
@@ -251,7 +253,7 @@ class Worker:
         reached("report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
-        """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned.
+        """Send a report and keep its receipt. If it comes too late, since the study is over, return the last plan.
 
         A receipt for something else is not kept: the report stays pending in the outbox, and the worker ends.
         """
@@ -266,7 +268,7 @@ class Worker:
             if kind == FROZEN or (plan.resting and kind not in SETTLED):  # or thawed just now
                 self._wait(f"phase {report.phase}: not taken now ({error}); it stays in the outbox")
                 return plan
-            if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase with what was in
+            if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase early
                 self._set_aside(report)
                 return None
             if kind == REFUSED and not self._outbox.was_aside(report):
@@ -285,7 +287,7 @@ class Worker:
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str | None = None) -> None:
-        """Wait, and say why unless that was said: once, and again when it changes or something worked in between."""
+        """Wait, and say why, but only once until that changes or something has worked in between."""
         if why is not None and why != self._why:
             self._why = why
             self._say(f"{why}; {AGAIN}")

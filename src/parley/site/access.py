@@ -1,8 +1,9 @@
-"""Who may come in, and which requests may be trusted.
+"""Who may enter, and which requests can be trusted.
 
-On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
-web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, and
-what another site sent is refused (`web.guard`). A client that guesses codes is locked out for a while (docs/site.md).
+On a loopback address everybody on the machine may, unless a code is required; on any other address a code is. A web
+page elsewhere cannot use the service through somebody's browser: the service must be called by its own name, and
+requests from another site are refused (`web.guard`). A client that guesses codes is locked out for a while
+(docs/site.md).
 """
 
 import hmac
@@ -22,19 +23,19 @@ from parley.web.guard import MOST_FIELDS, Buckets, form_fields, read_body, sent_
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
-EVERYBODY = ""  # as an address
+MOST = 2 * 1024 * 1024  # bytes of a body: a table of about ten thousand people
+EVERYBODY = ""  # instead of an address
 ELSEWHERE = Translatable("sent from elsewhere, not from this page")
 
 
 class Form(dict[str, str]):
-    """The fields of a form, and the file that was chosen in it, if any."""
+    """The fields of a form, and its uploaded file, if any."""
 
     file: bytes = b""
 
 
 class Refused(Exception):
-    """A request that is not let in, why, and when to come again if later is better."""
+    """A refused request: why, and when to come again if that helps."""
 
     def __init__(self, status: int, words: str, *, later: int = 0) -> None:
         super().__init__(words)
@@ -44,18 +45,18 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """`code` is what a person types once and a program sends as a bearer token; empty where none is asked for."""
+    """Access control: `code` is typed once by a person, or sent by a program as a bearer token; empty if none."""
 
     host: str
     code: str = ""
     secure: bool = False
-    _session: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # the cookie of who showed the code
+    _session: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # cookie of clients that showed the code
     _tries: Buckets = field(default_factory=lambda: Buckets(rate=1 / 60, burst=10))  # by address
     _tries_of_all: Buckets = field(default_factory=lambda: Buckets(rate=10 / 60, burst=100))
     _welcome: set[str] = field(default_factory=set)  # addresses that showed the right code
 
     def check(self, request: Request) -> None:
-        """Refuse what comes by another name or from another site."""
+        """Raise if a request uses another host name or comes from another site."""
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
@@ -65,7 +66,7 @@ class Access:
             raise Refused(403, ELSEWHERE)
 
     def knows(self, request: Request) -> bool:
-        """Whether the client has shown the code, or none is needed."""
+        """Whether the client has shown the code, or none is required."""
         if not self.code:
             return True
         given = request.headers.get("authorization", "")
@@ -81,7 +82,7 @@ class Access:
         return True
 
     def _is_right(self, request: Request, given: str, right: str) -> bool:
-        """Whether this is the code; `Refused`, without a look at it, where too many were wrong."""
+        """Whether the code is right; `Refused`, without comparing it, after too many wrong ones."""
         address = request.client.host if request.client else "unknown"
         asked = [(self._tries, address)]
         if address not in self._welcome:
@@ -99,7 +100,7 @@ class Access:
         return True
 
     async def form(self, request: Request) -> Form:
-        """The fields of a form that our page sent. Without a code, too: a browser on this machine is trusted then."""
+        """The fields of a form from our own page. Checked even without a code: browsers here are trusted then."""
         if sent_from_elsewhere(request, unsaid=True):
             raise Refused(403, ELSEWHERE)
         words = Translatable("a form of this page has at most {most} fields", most=MOST_FIELDS)
@@ -110,7 +111,7 @@ class Access:
         return Form(form_fields(body, too_many))
 
     async def json(self, request: Request) -> dict[str, Any]:
-        """The object that a request to the API sends. No form of another site can send this type."""
+        """The JSON object in a request to the API. A form of another site cannot send this type."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")
         found = read_json(await self.body(request), "body")
@@ -126,7 +127,7 @@ NAMED = re.compile(rb'[; ]name="([^"]*)"')
 
 
 def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
-    """The parts of a form as browsers send it: fields, and a file."""
+    """The parts of a multipart form: fields, and a file."""
     form = Form()
     parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"))[1:-1]
     if len(parts) > MOST_FIELDS:
@@ -139,7 +140,7 @@ def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
         if b"filename=" in head:
             form.file = content
         else:
-            # A text area sends the line ends of its own platform.
+            # A text area sends its platform's line ends.
             form[name[1].decode("utf-8", "replace")] = content.decode("utf-8", "replace").replace("\r\n", "\n")
     return form
 

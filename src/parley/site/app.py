@@ -1,4 +1,4 @@
-"""The service: an API for the site's own programs, and the page. The journal does it all (`agent.site`).
+"""The service: an API for the site's own programs, and the page. The journal does all the work (`agent.site`).
 
 `operations` has the table of operations, and edges add theirs. Routing, guard and OpenAPI (`/v1/openapi.json`) come
 from it.
@@ -59,7 +59,7 @@ TITLES = {
 
 
 class Problem(Model):
-    """A refusal as RFC 9457 has it."""
+    """A refusal in the form of RFC 9457."""
 
     type: str
     title: str
@@ -68,12 +68,12 @@ class Problem(Model):
 
 
 def problem(status: int, words: str) -> JSONResponse:
-    """A refusal on its way."""
+    """A refusal as a response."""
     return guard.problem(Problem(type="about:blank", title=TITLES[status], status=status, detail=words).to_json())
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of what went wrong.
+    """The HTTP status for an error.
 
     >>> status_of(NotNow("paused"))
     409
@@ -89,19 +89,19 @@ Key = Annotated[str, msgspec.Meta(description=f"A participant's key, 1 to {LONGE
 
 @dataclass(frozen=True, kw_only=True)
 class SiteOperation(Endpoint):
-    """An operation of a site; `refused` makes the answer of a refusal, where it is no problem document."""
+    """An operation of a site; `refused` builds the answer of a refusal, if it is not a problem document."""
 
     refused: Refuse = lambda _, status, error: problem(status, str(error))
 
 
 class Participant(Model):
-    """Whom it is about."""
+    """The participant that a request is about."""
 
     participant: Key
 
 
 class Newcomer(Participant):
-    """Who is to have an arm."""
+    """A participant to be assigned."""
 
     stratum: Annotated[
         str, described("The stratum, by the study's name for it, where the site has several; nobody changes it.")
@@ -118,7 +118,7 @@ Named = Annotated[str, described("A further outcome of the study, by name; left 
 
 
 class Outcome(Model, omit_defaults=True):
-    """What came of a participant."""
+    """A participant's outcome."""
 
     participant: Key
     reward: Annotated[
@@ -128,13 +128,13 @@ class Outcome(Model, omit_defaults=True):
 
 
 class Lost(Participant):
-    """Whose outcome will not come."""
+    """A participant whose outcome will not come."""
 
     outcome: Named = PRIMARY
 
 
 class Gone(Model, omit_defaults=True):
-    """A participant of whom an outcome will not come."""
+    """A participant whose outcome will not come, by name."""
 
     participant: Key
     missing: bool
@@ -142,14 +142,14 @@ class Gone(Model, omit_defaults=True):
 
 
 class Void(Participant):
-    """Whose assignment should not have been, why, and who says so; it stays at the site."""
+    """A participant whose assignment was a mistake, why, and who says so; it stays at the site."""
 
     reason: str
     who: str
 
 
 class OutcomeRow(Model):
-    """One of many outcomes: a reward, or `missing` where none will come."""
+    """One of many outcomes: a reward, or `missing` if none will come."""
 
     participant: Key
     reward: float | None = None
@@ -163,13 +163,13 @@ class OutcomeRow(Model):
 
 
 class OutcomeRows(Model):
-    """Many outcomes, each outcome of a participant once."""
+    """Many outcomes; each outcome of a participant at most once."""
 
     outcomes: tuple[OutcomeRow, ...]
 
 
 class RowAnswer(Model):
-    """What became of a row, in the order in which they were sent."""
+    """The result for a row; rows are answered in the order sent."""
 
     participant: str | None
     taken: bool
@@ -177,7 +177,7 @@ class RowAnswer(Model):
 
 
 class RowAnswers(Model):
-    """What became of many outcomes."""
+    """The results for many outcomes."""
 
     taken: Count
     refused: Count
@@ -185,27 +185,27 @@ class RowAnswers(Model):
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Which stratum is asked about."""
+    """The stratum that a request is about."""
 
     stratum: Annotated[str, described("Where the site has several.")] = ""
 
 
 class Emergency(Participant):
-    """Who must be treated at once by somebody who knows the arm."""
+    """A participant whose treatment must be known at once, in an emergency."""
 
     by: Annotated[str, described("Who is shown the arm.")]
     reason: Annotated[str, described("Why; it is kept with the record.")] = "emergency"
 
 
 class Contact(Model):
-    """Whether the site talks to its coordinator."""
+    """Whether the site is in contact with its coordinator."""
 
     status: str
     seconds_since_contact: float | None
 
 
 class SiteStatus(Model):
-    """How far the phase is, in exact numbers of people; none is by arm."""
+    """A site's progress in the current phase: exact numbers of people, none of them by arm."""
 
     study: str
     agent: str
@@ -244,9 +244,11 @@ class Api:
         self._runtimes, self._strata, self._access = runtimes, strata, access
 
     async def assign(self, request: Request) -> Response:
-        """Give a participant an arm: drawn the first time (201), and for ever the same (200). A new key that reads like
-        a known one is refused, unless the request says that this is another person. Where the site has strata, the
-        first request names one; a later one may leave it out, and is refused if it names another.
+        """Assign a participant an arm: drawn the first time (201), and the same ever after (200).
+
+        A new key that looks like a known one is refused, unless the request says that this is another person. If the
+        site has strata, the first request names one; later ones may leave it out, and are refused if they name
+        another.
         """
         body = await self._read(request, Newcomer)
         more = {"stratum": body.stratum, "covariate": body.covariate, "without_covariate": body.without_covariate}
@@ -255,19 +257,21 @@ class Api:
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
     async def given(self, participant: str, **more: Any) -> Assignment:
-        """The arm of a participant, in the journal before anybody hears of it; `more` is what `Strata.assign` takes."""
+        """A participant's arm, in the journal before this returns; `more` is what `Strata.assign` takes."""
         given: Assignment = await self._done(partial(self._strata.assign, **more), participant)
         return given
 
     async def note_outcome(self, request: Request) -> Response:
-        """Note an outcome. It can be corrected until the phase is reported."""
+        """Record an outcome. It can be corrected until the phase is reported."""
         body = await self._read(request, Outcome)
         await self._done(self._strata.outcome, body.participant, body.reward, body.outcome)
         return JSONResponse(body.to_json())
 
     async def note_outcomes(self, request: Request) -> Response:
-        """Note many outcomes at once. Each row is taken or refused by itself, and all that are taken are on the disk
-        together before the answer. To send the same again changes nothing.
+        """Record many outcomes at once.
+
+        Each row is accepted or refused by itself, and all accepted ones are on disk together before the answer.
+        Sending the same rows again changes nothing.
         """
         match found := await self._access.json(request):
             case {"outcomes": [*rows]} if len(found) == 1:
@@ -278,22 +282,24 @@ class Api:
         return JSONResponse(RowAnswers(taken=taken, refused=len(answers) - taken, rows=answers).to_json())
 
     async def note_missing(self, request: Request) -> Response:
-        """Note that no outcome will come of a participant, or not the one that is named."""
+        """Record that a participant's outcome, or the named one, will not come."""
         body = await self._read(request, Lost)
         await self._done(self._strata.missing, body.participant, body.outcome)
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
     async def void_assignment(self, request: Request) -> Response:
-        """Void an assignment that should not have been, before anything is noted of the participant. The place is
-        filled again, nobody else's arm changes, and this participant is never assigned again.
+        """Void a mistaken assignment, before anything is noted about the participant.
+
+        The place is filled again, nobody else's arm changes, and this participant is never assigned again.
         """
         body = await self._read(request, Void)
         await self._done(partial(self._strata.void, reason=body.reason, who=body.who), body.participant)
         return JSONResponse(body.to_json())
 
     async def unmask(self, request: Request) -> Response:
-        """Show the arm of one participant of a masked study, in an emergency. The journal says who saw it and why, and
-        the coordinator is told that somebody was unmasked.
+        """Show the arm of one participant of a masked study, in an emergency.
+
+        The journal records who saw it and why, and the coordinator is told that somebody was unmasked.
         """
         body = await self._read(request, Emergency)
         work = partial(self._strata.unmask, by=body.by, reason=body.reason, emergency=True)
@@ -301,9 +307,7 @@ class Api:
         return JSONResponse(shown.to_json())
 
     async def get_status(self, request: Request) -> Response:
-        """How far the phase of a stratum is. Keep it from those who enrol: who also sees all arms can guess the last
-        ones.
-        """
+        """A stratum's progress in the phase. Keep it from those who enrol: they could guess the last arms."""
         site = self._strata.named(request.query_params.get("stratum", ""))
         runtime = self._runtimes[site.stratum]
         found = await anyio.to_thread.run_sync(site.status)
@@ -315,7 +319,7 @@ class Api:
         return JSONResponse(request.app.state.openapi())
 
     async def healthz(self, _: Request) -> Response:
-        """Whether the site talks to its coordinator: 503 if the last answer is long ago, or was never."""
+        """Whether the site is in contact with its coordinator; 503 if its last answer is too long ago."""
         heard = [known for one in self._runtimes.values() if (known := one.silence) is not None]
         since = max(heard) if len(heard) == len(self._runtimes) else None
         well = since is not None and since < LATE
@@ -323,7 +327,7 @@ class Api:
         return JSONResponse(found.to_json(), status_code=200 if well else 503)
 
     def _take(self, rows: list[Any]) -> list[RowAnswer]:
-        """Rows that have the form of one are offered to the site; it refuses others among them."""
+        """Record the rows that are well-formed; the site may refuse others among them."""
         keys = [row.get("participant") if isinstance(row, dict) else None for row in rows]
         wrong: dict[int, Exception] = {}
         offered: dict[int, Entered] = {}
@@ -345,7 +349,7 @@ class Api:
         ]
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
-        """On the disk, in a thread; the reporting thread looks whether a report is due."""
+        """Run `work` in a thread, with its result on disk; then the reporting thread checks for a due report."""
         try:
             found = await anyio.to_thread.run_sync(work, *values)
             reached("site-before-answer")
@@ -382,12 +386,12 @@ the disk. Refusals are `application/problem+json` (RFC 9457), unless the operati
 
 @dataclass(frozen=True, kw_only=True)
 class SiteParts:
-    """What operations of edges work with: the site, who comes in, and how the site's own API assigns."""
+    """What operations of edges work with: the site, its access control, and its assignment function."""
 
     strata: Strata
     access: Access
     given: Callable[..., Awaitable[Assignment]]  # participant, and as `Strata.assign`: in the journal before it returns
-    options: Mapping[str, Any]  # of `parley site`, that edges added
+    options: Mapping[str, Any]  # options that edges added to `parley site`
 
 
 def operations(api: Api) -> tuple[SiteOperation, ...]:
@@ -413,12 +417,12 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
 
 
 def all_operations(api: Api, parts: SiteParts) -> tuple[SiteOperation, ...]:
-    """The table with the operations of edges."""
+    """The table, including operations of edges."""
     return (*operations(api), *(row for edge in edges() for row in edge.site_operations(parts)))
 
 
 async def _elsewhere(_: Request, error: Exception) -> Response:
-    """An address or a method that there is not."""
+    """The response for an unknown address or method."""
     assert isinstance(error, HTTPException)
     return problem(error.status_code, error.detail)
 
@@ -426,7 +430,7 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 def create_app(
     runtimes: SiteRuntime | Sequence[SiteRuntime], access: Access, options: Mapping[str, Any] | None = None
 ) -> Starlette:
-    """The application of a site, or of its strata; `access` decides who comes in, `options` are those of edges."""
+    """The application of a site, or of its strata; `access` is its access control, `options` are those of edges."""
     each = runtimes if isinstance(runtimes, Sequence) else (runtimes,)
     strata = Strata(runtime.site for runtime in each)
     by_name = {runtime.site.stratum: runtime for runtime in each}
@@ -477,12 +481,12 @@ def create_app(
 
 
 SHORTEST_CODE = 8
-CONNECTIONS = 512  # a ward has a few tablets; more than this are held open by somebody who wants nothing
+CONNECTIONS = 512  # a ward has a few tablets; more than this are not in real use
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Where it listens. Beyond this machine it needs a code, and TLS unless `plain_http`: then a proxy has it."""
+    """Where it listens. Beyond this machine it requires a code, and TLS unless `plain_http`: then a proxy has it."""
 
     host: str = "127.0.0.1"
     port: int = 8643
@@ -510,7 +514,7 @@ class SiteSettings:
 
 
 def serve(runtimes: Sequence[SiteRuntime], settings: SiteSettings, announce: Callable[[str], None]) -> None:
-    """Serve until stopped; `announce` gets the address as soon as connections are taken."""
+    """Serve until stopped; `announce` gets the address as soon as connections are accepted."""
     with bind(settings.host, settings.port) as listener:
         secure = bool(settings.tls_cert)
         access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)

@@ -1,4 +1,4 @@
-"""The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
+"""The page: what the phase asks, its progress, and all that a study nurse does. One address, never with a key in it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -48,10 +48,10 @@ from parley.text.translation import (
 
 HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
-FEW = 5  # people whose forms are all open: more make a long page on a phone
-DUE = {"due": 0, "week": 7}  # filters of the list: outcomes that are due in this many days
+FEW = 5  # people whose forms are all open: more would make a long page on a phone
+DUE = {"due": 0, "week": 7}  # filters of the list: days until outcomes are due
 PAGE, EMERGENCY = "somebody at the page", "emergency"  # who was shown an arm with one click, and why
-CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
+CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser's
 A_YEAR = 365 * 86_400
 
 
@@ -68,12 +68,12 @@ class Pages:
         self._site = self._runtime.site
 
     def _at(self, stratum: str) -> Self:
-        """The page of another stratum; this one where there is none of that name."""
+        """The page of another stratum; this one if there is none of that name."""
         known = stratum in self._runtimes and stratum != self._stratum
         return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
 
     def _asked(self, fields: Mapping[str, str]) -> Self:
-        """The page that a form is about: of the stratum of the person it names or seeks, or of the one it came from."""
+        """The page that a form is about: the stratum of the person that it names or searches for, or its own."""
         with suppress(InvalidInput):
             owner = self._strata.of(fields.get("sought") or fields.get("participant", ""))
             if owner is not None:
@@ -94,7 +94,7 @@ class Pages:
             return self._show(request, "enter.html", status=403, problem=gettext("That is not the code."))
 
     async def page(self, request: Request) -> Response:
-        """Show it, after doing what a form asks for."""
+        """Show the page, after doing what its form asks for."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         if "language" in request.query_params:
@@ -107,12 +107,12 @@ class Pages:
             return await anyio.to_thread.run_sync(self._asked(fields)._answer, request, fields)
 
     async def api(self, request: Request) -> Response:
-        """The OpenAPI document for people: what programs may call, in English."""
+        """The API's OpenAPI document for people to read, in English."""
         with self._reading(request):
             return self._show(request, "api.html", document=request.app.state.openapi())
 
     async def export(self, request: Request) -> Response:
-        """Everybody here as a table that can be uploaded again; without arms where the site is masked."""
+        """Everybody here as a table that can be uploaded again; without arms if the site is masked."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         with self._reading(request):
@@ -126,14 +126,14 @@ class Pages:
 
     @contextmanager
     def _reading(self, request: Request) -> Iterator[None]:
-        """The words of the study's audience, in the language that was chosen or that the browser asks for."""
+        """Use the words of the study's audience, in the chosen language or the browser's."""
         chosen = request.cookies.get(CHOSEN, "")
         spoken = chosen if chosen in LANGUAGES else language_of(request.headers.get("accept-language", ""))
         with reading(self._site.people.rules.audience, spoken):
             yield
 
     def _choose(self, request: Request) -> Response:
-        """Another language from now on, in this browser."""
+        """Set another language in this browser."""
         response = RedirectResponse(request.url.path, status_code=303)
         chosen = request.query_params["language"]
         if chosen in LANGUAGES:
@@ -159,7 +159,7 @@ class Pages:
         return self._whole(request, view | shown, status)
 
     def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        """What a form asks for; returns what is to be said of it."""
+        """Do what a form asks for; returns the message about it."""
         what, key = fields.get("do", ""), fields.get("participant", "")
         match what:
             case "assign":
@@ -197,7 +197,7 @@ class Pages:
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
     def _end(self, what: str, fields: Mapping[str, str]) -> str:
-        """Close the phase here, or let its report go; returns what is to be said of it."""
+        """Close the phase here, or send its report; returns the message about it."""
         phase, reason = _whole(fields.get("phase", "")), fields.get("reason", "")
         if what == "send":
             self._runtime.send(phase)
@@ -211,7 +211,7 @@ class Pages:
         return gettext("No more people are assigned in this phase.")
 
     def _note(self, key: str, text: str, named: str) -> dict[str, Any]:
-        """Note an outcome of a person, or that it will not come."""
+        """Record a person's outcome, or that it will not come."""
         if text == GONE:
             self._site.missing(key, named)
         else:
@@ -220,11 +220,11 @@ class Pages:
         return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
 
     def _eligible(self, fields: Mapping[str, str]) -> bool:
-        """Whether every question of eligibility was answered yes."""
+        """Whether every eligibility question was answered yes."""
         return all(f"eligible-{number}" in fields for number in range(len(self._site.people.rules.eligibility)))
 
     def _value(self, text: str, named: str) -> float:
-        """What was typed for an outcome: a number, or a word for yes or no."""
+        """The value typed for an outcome: a number, or a word for yes or no."""
         asked = {one.name: one for one in all_outcomes(self._site.people.rules)}
         one = asked.get(named)
         return typed_value(text) if one is None else value_of(text, one, typed_value)
@@ -272,24 +272,24 @@ class Pages:
         )
 
     def _many_voids(self) -> tuple[int, int] | None:
-        """How many assignments of how many were voided here, where somebody should ask why."""
+        """How many of how many assignments were voided here, if that should be questioned."""
         books = [book for site in self._strata.sites for book in site.people.phases.values()]
         voided, drawn = sum(book.voided for book in books), sum(book.drawn for book in books)
         return (voided, drawn) if too_many_voids(voided, drawn - voided) else None
 
     def _listed_strata(self) -> list[dict[str, Any]]:
-        """Every stratum, where there are several: how many outcomes it awaits, and whether it needs people."""
+        """Every stratum, if there are several: how many outcomes it awaits, and whether it needs people."""
         if len(self._strata.sites) == 1:
             return []
         found = ((site.stratum, site.status()) for site in self._strata.sites)
         return [{"name": name, "awaited": one["pending"], "needed": _takes(one)} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """A page of those awaited (overdue first), of all of this phase, or of all whose key has what is sought."""
+        """A page of the people awaited (overdue first), of all in this phase, or of search results."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         of_phase = people.in_progress
         awaited = [person for person in of_phase if people.awaits(person)]
-        if people.rules.outcomes:  # else the first who came is due first
+        if people.rules.outcomes:  # otherwise the first who came is due first
             awaited.sort(key=self._first_due)
         found = awaited
         if which in DUE:
@@ -319,7 +319,7 @@ class Pages:
         return any(self._days_after(due) >= -days for due in dues)
 
     def _overdue(self, person: Person) -> int:
-        """By how many days the outcome is that is due longest, in the calendar of this machine."""
+        """Days since the outcome that is longest overdue was due, in this machine's calendar."""
         people = self._site.people
         return max((self._days_after(people.due(person, name)) for name in people.awaits(person)), default=0)
 
@@ -327,7 +327,7 @@ class Pages:
         return (self._site.clock().astimezone().date() - due.astimezone().date()).days if due else 0
 
     def _first_due(self, person: Person) -> datetime:
-        """When the first awaited outcome of a person is due; without a due date, when the person came."""
+        """When a person's first awaited outcome is due; without a due date, when the person came."""
         people = self._site.people
         dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
         return min(dues, default=person.at or self._site.clock())
@@ -367,7 +367,7 @@ class Pages:
         }
 
     def _phases(self) -> list[dict[str, Any]]:
-        """What was reported; counts by arm are shown only for phases that are over."""
+        """Reported phases; counts by arm are shown only for phases that are over."""
         receipts = self._runtime.receipts()
         return [
             {"phase": phase, "arms": book.plan.arms, "reported": book.reported, "receipt": receipts.get(phase)}
@@ -416,24 +416,24 @@ def contact_words(silence: float | None) -> str:
 
 
 def day(at: datetime) -> str:
-    """A date in the calendar of this machine, which stands at the site."""
+    """A date in this machine's calendar, which is the site's."""
     return format_date(at.astimezone().date(), "long", locale=locale())
 
 
 def moment(at: datetime) -> str:
-    """A time of this machine's clock."""
+    """A time on this machine's clock."""
     local = at.astimezone()
     return f"{day(at)}, {format_time(local, 'short', locale=locale())} {local:%Z}"
 
 
 def grace(site: Site) -> datetime | None:
-    """Until when a complete phase can still be changed; None where it is not complete, or reported at once."""
+    """Until when a complete phase can still be changed; None if it is incomplete, or reported at once."""
     at = site.sends_at
     return at if at is not None and at > site.clock() else None
 
 
 def _takes(standing: Mapping[str, Any]) -> bool:
-    """Whether who comes now is assigned: for this phase, or for the next one."""
+    """Whether the next person is assigned: for this phase, or for the next one."""
     return standing["to_assign"] > 0 or bool(standing["takes_ahead"])
 
 
@@ -442,7 +442,8 @@ def _whole(text: str) -> int:
 
 
 def about(asked: int) -> int:
-    """A number of people to the nearest ten: who knew it exactly, and counted, would know the last arms of a phase.
+    """A number of people, rounded to tens: the exact number would reveal the last arms of a phase to somebody
+    counting.
 
     >>> about(24), about(3), about(212)
     (20, 10, 210)

@@ -1,4 +1,4 @@
-"""Outcomes from a table that somebody uploads: what every row would do, in the reader's words, and doing it.
+"""Outcomes from an uploaded table: what every row would do, in the reader's words, and doing it.
 
 The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that will
 not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be words. In a study with further
@@ -34,12 +34,12 @@ from parley.validation.tables import Row, Table, number_in, read_table, typed_nu
 
 
 def locale() -> str:
-    """Of whoever reads: the English of a country that writes the day before the month."""
+    """The reader's locale; for English, that of a country that writes the day before the month."""
     return "en_GB" if language() == "en" else language()
 
 
 def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
-    """Every outcome that the page asks for, the reward first; it has no name."""
+    """All outcomes that the page asks for, the reward first, which has no name."""
     primary = OutcomeRules(
         name=PRIMARY,
         question=rules.question or (gettext("Primary reward") if rules.outcomes else ""),
@@ -53,12 +53,12 @@ def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
 
 
 def words_for(rules: OutcomeRules) -> tuple[str, ...]:
-    """What 1 and 0 are called: as the study says, else yes and no."""
+    """The words for 1 and 0: the study's, else yes and no."""
     return rules.answers or (gettext("yes"), gettext("no"))
 
 
 def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> float:
-    """What a person wrote for an outcome: a number, or one of the words for 1 and 0."""
+    """The value that a person wrote for an outcome: a number, or one of the words for 1 and 0."""
     if rules.values != YES_OR_NO:
         return number(text)
     meant = words_of_tables("yes", "no").get(text.lower())
@@ -74,7 +74,7 @@ def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> 
 
 
 def error_text(error: ParleyError, *, place: bool = True) -> str:
-    """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
+    """An error in the reader's words; for a table also its place, unless that is shown already."""
     if not isinstance(error, InvalidInput):
         return translated(error.args[0])
     found = translated(error.found) if isinstance(error.found, str) else str(error.found)
@@ -86,7 +86,7 @@ def error_text(error: ParleyError, *, place: bool = True) -> str:
 
 
 def typed_value(text: str) -> float:
-    """A number as the reader writes it."""
+    """A number in the reader's notation."""
     return typed_number(text, thousands="." if get_decimal_symbol(locale()) == "," else ",")
 
 
@@ -96,7 +96,7 @@ COLUMNS = (Translatable("draw"), Translatable("reward"))
 
 @cache
 def words_of_tables(*messages: str) -> dict[str, str]:
-    """Some messages as each audience says them in each language, in small letters -> the message.
+    """Some messages in every audience's words and language, in lower case -> the message.
 
     >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
     ('reward', 'yes')
@@ -110,7 +110,7 @@ def words_of_tables(*messages: str) -> dict[str, str]:
 
 
 class Change(NamedTuple):
-    """What a row of a table does to an outcome: in which line, of whom, what it says then, and what it said before."""
+    """What a table's row does to an outcome: line, person, new value and old value."""
 
     line: int
     key: str
@@ -121,29 +121,29 @@ class Change(NamedTuple):
 
 @dataclass(kw_only=True)
 class Taken:
-    """What became of the rows of a table, or would. If one is wrong, none is taken."""
+    """The result of a table's rows, or what it would be. If one is wrong, none is accepted."""
 
     text: str
     done: bool = False
     outcomes: int = 0
     missing: int = 0
-    same: int = 0  # that are known already
-    changes: list[Change] = field(default_factory=list)  # those first that replace something
-    ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
+    same: int = 0  # rows that are known already
+    changes: list[Change] = field(default_factory=list)  # replacements first
+    ignored: list[int] = field(default_factory=list)  # lines that are still empty
     refused: dict[tuple[int, str], None] = field(default_factory=dict)  # lines, and what is wrong in them
 
     @property
     def wrong(self) -> list[tuple[int, str]]:
-        """By line."""
+        """The errors, by line."""
         return sorted(self.refused)
 
     def refuse(self, line: int, words: str) -> None:
-        """Note what is wrong in a line, once: of a person it may be the same for every outcome."""
+        """Record an error in a line, once: it may be the same for every outcome of a person."""
         self.refused[line, words] = None
 
 
 def columns_in(rules: RulesSeen) -> dict[str, str]:
-    """What a column may be called, in small letters -> what it is."""
+    """Possible names of a column, in lower case -> what it is."""
     named = {one.name.lower(): one.name.lower() for one in rules.outcomes}
     return words_of_tables(*COLUMNS) | named
 
@@ -156,7 +156,7 @@ def uploaded_text(site: Site | Strata, data: bytes) -> str:
 
 
 def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: bool = True) -> Taken:
-    """Take the rows of a table, all or none; or only say what they would do."""
+    """Record a table's rows, all or none; or only say what they would do."""
     rules = site.rules
     named = {one.name.lower(): one for one in rules.outcomes}
     table = read_table(
@@ -205,7 +205,7 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: boo
 
 
 def exported(site: Site | Strata) -> str:
-    """Everybody of a site, a line each: what is noted, and of a site that is not masked also the arm."""
+    """A table of everybody at a site: what is recorded and, unless the site is masked, the arm."""
     rules = site.rules
     masked = rules.masked or rules.kits
     unmasked = [] if masked else [gettext("Arm")]
@@ -224,7 +224,7 @@ def exported(site: Site | Strata) -> str:
 
 
 def _exported(person: Person, rules: OutcomeRules) -> str | float:
-    """What is known of an outcome, as an upload has it."""
+    """The known value of an outcome, as in an upload."""
     if person.is_gone(rules.name):
         return GONE
     value = person.value(rules.name)
@@ -234,7 +234,7 @@ def _exported(person: Person, rules: OutcomeRules) -> str | float:
 
 
 def _everybody(site: Site | Strata) -> dict[str, Person]:
-    """By key, as they are now; others go on writing meanwhile."""
+    """All people by key, as they are now; others keep writing meanwhile."""
     return {person.key: person for one in _sites(site) for person in list(one.people.persons.values())}
 
 
@@ -260,14 +260,14 @@ def said_value(rules: OutcomeRules, value: float | None) -> str:
 
 
 def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
-    """What a cell says: a number, a word for one, or None where none will come."""
+    """The value of a cell: a number, a word for one, or None if none will come."""
     text = row.values[column]
     meant = (words_of_tables(GONE) | {"na": GONE, "n/a": GONE}).get(text.lower())
     return None if meant == GONE else value_of(text, rules, lambda _: number_in(table, row, column))
 
 
 def _about(rules: OutcomeRules, error: ParleyError) -> str:
-    """What is wrong in a row, after the name of a further outcome that it is about."""
+    """What is wrong in a row, after the name of the further outcome it is about."""
     words = error_text(error, place=False)
     about_value = isinstance(error, InvalidInput) and error.key != "participant"
     return f"{rules.name}: {words}" if rules.name and about_value else words

@@ -1,5 +1,4 @@
-"""A file that somebody uploads, as the text of a table: CSV and TSV as they are, and of an Excel workbook (.xlsx) the
-sheet that has the columns.
+"""An uploaded file as the text of a table: CSV and TSV as they are, and the right sheet of an Excel workbook (.xlsx).
 
 A workbook is a zip archive that somebody else made: its size is bounded before and after it is unpacked, and so are
 rows and columns. What a table cannot say (a formula, a date, merged cells) is refused by the cell, never guessed.
@@ -22,17 +21,17 @@ from parley.validation.tables import EXCEL, OLD_EXCEL, cell_text
 
 MOST_UNPACKED = 16 * 1024 * 1024
 MOST_PARTS, MOST_SHEETS, MOST_ROWS, MOST_COLUMNS = 1_000, 20, 20_000, 200
-FIRST_ROWS = 50  # among these is the line that names the columns
+FIRST_ROWS = 50  # the line that names the columns is among these
 KINDS = Translatable("a table: .xlsx, .csv or .tsv")
 FILE = Translatable("file")
 BOOK, SHEETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z0-9:]{1,40})"')
-Known = Callable[[str], bool]  # whether a column of this name is one that is asked for
+Known = Callable[[str], bool]  # whether a column of this name is known
 
 
 def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
-    """The text of an uploaded table; `columns` are named where a workbook has none that is `known`."""
+    """The text of an uploaded table; the error names `columns` if a workbook has none that is `known`."""
     if data.startswith(EXCEL):
         return _workbook(data, known, columns)
     if data.startswith(OLD_EXCEL):
@@ -45,7 +44,7 @@ def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")  # what Excel writes as CSV in Western Europe
+        return data.decode("cp1252", "replace")  # Excel's CSV in Western Europe
 
 
 def _wrong(found: str, allowed: str) -> InvalidInput:
@@ -66,12 +65,12 @@ def _workbook(data: bytes, known: Known, columns: Sequence[str]) -> str:
     except InvalidInput:
         raise
     except Exception as error:
-        # Whatever a broken archive makes of the reader: it is one that cannot be read.
+        # Whatever a broken archive does to the reader, it is one that cannot be read.
         raise _wrong(Translatable("a workbook that cannot be read"), KINDS) from error
 
 
 def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Bound what unpacking makes. An archive that states less than it has is refused when it is read."""
+    """Limit the size of the unpacked parts. An archive that understates it is refused when read."""
     parts = archive.infolist()
     if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_UNPACKED:
         found = Translatable("a workbook that becomes too large when it is unpacked")
@@ -82,13 +81,13 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
     for part in parts:
         with archive.open(part) as file:
             text = file.read()
-            # No program writes a document type, which can make a small file expand without end, or other encodings.
+            # No program writes a document type, which can make a small file expand without end, nor other encodings.
             if b"<!DOCTYPE" in text or text.startswith((b"\xff\xfe", b"\xfe\xff", b"\0<", b"<\0")):
                 raise _wrong(Translatable("a workbook that cannot be read"), KINDS)
 
 
 def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
-    """The sheet whose first line names what is asked for."""
+    """The sheet whose first line names known columns."""
     if len(book.sheetnames) > MOST_SHEETS:
         found_many = Translatable("{count} sheets", count=len(book.sheetnames))
         raise _wrong(found_many, Translatable("up to {most} sheets", most=MOST_SHEETS))
@@ -107,8 +106,8 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
 
 
 def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
-    """One at a time: a sheet with a single cell far down has as many."""
-    sheet.reset_dimensions()  # what a file states of its size need not be true
+    """Rows one at a time: a sheet with a single cell far down has very many."""
+    sheet.reset_dimensions()  # a file's stated size may be wrong
     return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 
 
@@ -117,7 +116,7 @@ def _said(row: Sequence[Any]) -> bool:
 
 
 def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
-    """Refuse merged cells: of each only the first has a value, and the rows of the others would say nothing."""
+    """Refuse merged cells: only the first of them has a value, and the rows of the others would be empty."""
     relations = {one.get("Id"): one.get("Target", "") for one in ElementTree.fromstring(archive.read(SHEETS))}
     for one in ElementTree.fromstring(archive.read(BOOK)).iter():
         if one.tag.endswith("}sheet") and one.get("name") == title:
@@ -130,7 +129,7 @@ def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
 
 
 def _text(sheet: Any, known: Known) -> str:
-    """The columns that are asked for; a line of the text for every line of the sheet."""
+    """The known columns; one line of text for every line of the sheet."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     kept: list[int] | None = None
@@ -145,7 +144,7 @@ def _text(sheet: Any, known: Known) -> str:
 
 
 def _value(cell: Any) -> str:
-    """A cell as a CSV file would have it; what such a file could not say is refused."""
+    """A cell as in a CSV file; what such a file cannot express is refused."""
     value = cell.value
     if value is None:
         return ""
