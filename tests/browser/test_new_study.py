@@ -86,41 +86,119 @@ def test_every_example_is_made_by_keyboard_alone(visit, server, example):
     for step, wanted in places(document).items():
         go_on(page, step)
         by_keyboard(page, wanted, leave=step != STEPS[-1].name)
+    assert made_by(page, document) == document
+    expect(page.locator("#problem")).to_be_empty()
+
+
+def on_a_phone(visit, server, **options):
+    size = {"width": 390, "height": 844}
+    return visit(server, server.token, viewport=size, has_touch=True, is_mobile=True, **options).page
+
+
+def by_touch(page, document, *, look=lambda step: None):
+    """Fill the steps of the form as a thumb does, up to the review; no step is wider than the phone."""
+    for step, wanted in places(document).items():
+        go_on(page, step)
+        kinds_first = sorted(wanted, key=lambda place: not place.endswith("kind"))
+        for place in kinds_first:
+            field = page.locator(f"[name='{place}']")
+            field.wait_for(state="attached")
+            if not field.is_visible():
+                page.locator("details.entry", has=field).locator("> summary").tap()
+            if field.evaluate("one => one.tagName") == "SELECT":
+                with page.expect_response(lambda answer: answer.url.endswith("/new")):
+                    field.select_option(wanted[place])
+            else:
+                field.tap()
+                page.keyboard.insert_text(wanted[place])
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, step
+        look(step)
+        if step != STEPS[-1].name:
+            page.locator("#inputs .actions button:not(.quiet)").tap()
+
+
+def made_by(page, document):
+    """The study file of the form, as soon as it is this document; or what it is after a while."""
     until = time.monotonic() + 60
     while (made := read_toml(page.locator("#file").inner_text())) != document and time.monotonic() < until:
         page.wait_for_timeout(100)
-    assert made == document
+    return made
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_made_on_a_phone(visit, server, example):
+    document, page = document_of(example), on_a_phone(visit, server)
+    page.goto("/new")
+    page.get_by_role("button", name="An empty form").tap()
+    by_touch(page, document)
+    assert made_by(page, document) == document
     expect(page.locator("#problem")).to_be_empty()
 
 
 def test_on_a_phone_by_touch_and_launched(visit, server):
-    window = visit(
-        server, server.token, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, bypass_csp=True
-    )
-    page, axe = window.page, Axe()
+    page, axe = on_a_phone(visit, server, bypass_csp=True), Axe()
+
+    def look(step):
+        assert _serious(axe, page) == [], step
+
     document = document_of(FOLDER / "models" / "population.toml")
     page.goto("/new")
-    assert _serious(axe, page) == []
+    look("begin")
     page.get_by_role("button", name="An empty form").tap()
-    for step, wanted in places(document).items():
-        go_on(page, step)
-        for place, text in wanted.items():
-            field = page.locator(f"[name='{place}']")
-            if not field.is_visible():
-                page.locator("details.entry summary").last.tap()
-            if field.evaluate("one => one.tagName") == "SELECT":
-                field.select_option(text)
-                page.wait_for_timeout(700)
-            else:
-                field.tap()
-                page.keyboard.type(text)
-        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390, step
-        assert _serious(axe, page) == [], step
-        page.locator("#inputs .actions button:not(.quiet)").tap()
+    by_touch(page, document, look=look)
+    page.locator("#inputs .actions button:not(.quiet)").tap()
     page.get_by_role("button", name="Launch the study").tap()
     expect(page.get_by_role("heading", name="one best arm for a population")).to_be_visible()
     page.goto("/new")
     expect(page.locator("#resume")).to_be_hidden()  # launched: no draft any more
+
+
+def test_a_refused_launch_keeps_the_draft(visit, server):
+    server.create(study_id="taken")
+    window = visit(server, server.token)
+    page = window.page
+    page.goto("/new")
+    page.get_by_role("button", name="Three centres").click()
+    for step in STEPS:
+        go_on(page, step.name)
+        page.locator("#inputs .actions button:not(.quiet)").click()
+    page.locator("[name=id]").evaluate_all("fields => fields.forEach((one) => { one.value = 'taken'; })")
+    page.get_by_role("button", name="Launch the study").click()
+    expect(page.locator(".note.bad")).to_contain_text("taken")
+    window.wrong.remove("console: Failed to load resource: the server responded with a status of 409 (Conflict)")
+    page.goto("/studies/taken")  # another study: the draft is not its business
+    page.goto("/new")
+    expect(page.locator("#draft-name")).to_have_text("three centres")
+
+
+def test_live_power_says_what_it_does_and_shows_only_what_is_still_asked_for(visit, server):
+    page = visit(server, server.token).page
+    asked = []
+
+    def slowly(route):
+        if "do=power" not in (route.request.post_data or ""):
+            route.continue_()
+            return
+        asked.append(route)
+
+    page.route("**/new", slowly)
+    page.goto("/new")
+    page.get_by_role("button", name="Three centres").click()
+    page.get_by_role("button", name="5.").click()
+    go_on(page, "precision")
+    state, power = page.locator("#power-state"), page.locator("#power")
+    expect(state).to_contain_text("Simulating this study")
+    page.locator("[name=delta]").fill("0.2")
+    expect(state).to_contain_text("latest change; that comes next")
+    assert len(asked) == 1
+    asked[0].continue_()
+    expect(state).to_contain_text("Simulating this study")
+    expect(power).to_be_empty()  # what came was of the study before
+    while len(asked) < 2:
+        page.wait_for_timeout(50)
+    asked[1].continue_()
+    expect(power).to_contain_text("What it is likely to cost")
+    expect(state).to_be_empty()
 
 
 def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):

@@ -4,6 +4,7 @@
 
 (() => {
   const KEPT = "parley-draft";
+  const LAUNCHING = "parley-launching"; // live.js drops the draft where it leads to a study
   const form = document.getElementById("steps");
   const resume = document.getElementById("resume");
 
@@ -17,9 +18,12 @@
     document.getElementById("kept").hidden = !draft.study;
   }
 
+  // Here again: the launch was refused, or never answered. The draft stays.
+  try { sessionStorage.removeItem(LAUNCHING); } catch { /* no storage: no draft either */ }
   for (const launch of document.querySelectorAll("[data-launch]")) {
     launch.form.addEventListener("submit", (event) => {
-      if (event.submitter === launch) localStorage.removeItem(KEPT);
+      if (event.submitter !== launch) return;
+      try { sessionStorage.setItem(LAUNCHING, "1"); } catch { /* as above */ }
     });
   }
 
@@ -96,18 +100,42 @@
     keep();
   }
 
+  // One at a time: the server cannot stop a simulation that has begun. Its result is shown only if it is still of this
+  // study, and meanwhile the page says what it waits for.
   const power = document.getElementById("power");
+  const state = document.getElementById("power-state");
   let busy = false;
   let due = false;
+  let simulated = null;
+  function wanted() {
+    const body = new URLSearchParams(new FormData(form));
+    body.delete("study"); // lags behind what is typed
+    return body.toString();
+  }
   async function estimate() {
-    if (busy) { due = true; return; } // one at a time: a simulation that has begun is not stopped
+    if (busy) {
+      due = true;
+      state.textContent = state.dataset.next;
+      return;
+    }
+    const mine = wanted();
+    due = false;
+    if (mine === simulated) { rest(""); return; }
     busy = true;
     power.setAttribute("aria-busy", "true");
+    state.textContent = state.dataset.busy;
     const fresh = await ask("power");
-    if (fresh) take(fresh, ["power"]);
-    power.removeAttribute("aria-busy");
     busy = false;
-    if (due) { due = false; estimate(); }
+    if (fresh && wanted() === mine) {
+      take(fresh, ["power"]);
+      simulated = mine;
+    }
+    if (due) estimate();
+    else rest(fresh ? "" : state.dataset.failed);
+  }
+  function rest(words) {
+    power.removeAttribute("aria-busy");
+    state.textContent = words;
   }
 
   let changes = 0;

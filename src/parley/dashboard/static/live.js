@@ -11,6 +11,15 @@
   let busy = false;
   let due = false;
 
+  // A launch of the form for a new study led here: now its draft has done its work.
+  try {
+    const [arrival] = performance.getEntriesByType("navigation");
+    if (sessionStorage.getItem("parley-launching") && location.pathname.startsWith("/studies/") && arrival.redirectCount) {
+      localStorage.removeItem("parley-draft");
+      sessionStorage.removeItem("parley-launching");
+    }
+  } catch { /* no storage, no draft */ }
+
   // The page has times in UTC: here they are shown in the reader's zone, as the language of the page writes them.
   const written = document.documentElement.lang || "en";
   const spoken = navigator.languages.find((tag) => tag.split("-")[0] === written) || written;
