@@ -97,7 +97,7 @@ def test_the_rounds_count_what_was_ruled_out_and_what_was_set_aside(here):
     with here.browser() as browser:
         page = browser.get("/studies/tie").text
     rounds = page[page.index('id="rounds"') :]
-    assert "Pairs ruled out" in rounds
+    assert "Arms ruled out" in rounds
     assert "Set aside" in rounds
 
 
