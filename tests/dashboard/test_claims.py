@@ -98,7 +98,7 @@ def test_the_rounds_count_what_was_ruled_out_and_what_was_set_aside(here):
         page = browser.get("/studies/tie").text
     rounds = page[page.index('id="rounds"') :]
     assert "Arms ruled out" in rounds
-    assert "Set aside" in rounds
+    assert "Arms set aside" in rounds
 
 
 @pytest.mark.usefixtures("tie")
