@@ -191,8 +191,8 @@ def test_an_outcome_of_them_is_corrected_in_the_report_of_their_phase(tmp_path):
         disclosure = Disclosure(site.people.rules)
         first = disclosure.report(asked, site(asked), None)
         assert site.correct([("p-7", 0.0)]) == 2
-        arms, rewards, _ = site.corrected_rewards(2)
-        again = disclosure.corrected(arms, first, rewards, None, between=site.corrected_between(2))
+        now = site.corrected(2)
+        again = disclosure.corrected(now.arms, first, now.rewards, None, between=now.between)
         assert sum(first.between.sums) - sum(again.between.sums) == 1.0
         assert (again.sums, again.ahead, again.between.counts) == (first.sums, first.ahead, first.between.counts)
 

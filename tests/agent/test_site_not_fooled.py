@@ -67,7 +67,16 @@ def test_rewards_whose_squares_are_not_numbers_are_refused(site, reward):
 def runtime(site):
     """A site that has not heard from its coordinator, unless a test says so."""
     filled(site)
-    return SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=None, held=None)
+    return SimpleNamespace(
+        site=site,
+        words="connected",
+        noted=lambda: None,
+        receipts=dict,
+        silence=None,
+        held=None,
+        unsent={},
+        correctable=lambda _: True,
+    )
 
 
 @pytest.fixture

@@ -289,8 +289,8 @@ def test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens
     assert sum(open_.site(ASKED).totals.sums) == 1.0
     page = open_.get()
     assert "Send now" not in page
-    assert "What is reported cannot be changed here. If something was wrong, ask the trial office." in page
-    assert "ask the trial office" in open_.post(422, do="outcome", participant="p-1", reward="0")
+    assert "If something was wrong, find the person by key and correct it; the trial office has to confirm it." in page
+    assert "the trial office has to confirm" in open_.post(422, do="outcome", participant="p-1", reward="0")
     assert listed(open_.post(do="find", sought="p-1")) == ["p-1"]
 
 

@@ -115,6 +115,8 @@ def test_the_page_the_api_and_a_command_void(desk):  # noqa: F811
     kept = open_.post(422, do="void", participant="p-1", reason="", who="nurse N.")
     assert 'value="nurse N."' in kept, "what was typed stays"
     assert open_.browser.post("/v1/voids", json={"participant": "p-1", **WHY}).json()["who"] == "nurse N."
+    again = open_.browser.post("/v1/voids", json={"participant": "p-1", "reason": "another", "who": "somebody"})
+    assert again.json() == {"participant": "p-1", **WHY}, "the first reason stands"
     said = CliRunner().invoke(
         site_command, ["--outbox", str(open_.folder), "void", "p-2", "--reason", "no consent", "--who", "N."]
     )

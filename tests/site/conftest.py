@@ -23,7 +23,16 @@ def site(tmp_path):
 
 def line_of(site):
     """To its application."""
-    runtime = SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=1.0, held=None)
+    runtime = SimpleNamespace(
+        site=site,
+        words="connected",
+        noted=lambda: None,
+        receipts=dict,
+        silence=1.0,
+        held=None,
+        unsent={},
+        correctable=lambda _: True,
+    )
     app = create_app(runtime, Access(host="127.0.0.1", code=CODE))
     return TestClient(app, base_url="http://127.0.0.1", headers=BEARER)
 

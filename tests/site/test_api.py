@@ -116,6 +116,7 @@ def test_the_document_names_every_operation_and_how_to_show_the_code(line):
     document = line.get("/v1/openapi.json").json()
     assert {path for path in document["paths"] if path.startswith(("/v1/", "/healthz"))} == {
         "/v1/assignments", "/v1/outcomes", "/v1/outcomes/bulk", "/v1/missing", "/v1/voids", "/v1/unmask", "/v1/status",
+        "/v1/corrections",
         "/healthz",
     }  # fmt: skip
     assert document["components"]["securitySchemes"]["code"]["scheme"] == "bearer"

@@ -52,7 +52,16 @@ def leeds(tmp_path):
 @pytest.fixture
 def line(leeds):
     runtimes = [
-        SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=1.0, held=None)
+        SimpleNamespace(
+            site=site,
+            words="connected",
+            noted=lambda: None,
+            receipts=dict,
+            silence=1.0,
+            held=None,
+            unsent={},
+            correctable=lambda _: True,
+        )
         for site in leeds.sites
     ]
     app = create_app(runtimes, Access(host="127.0.0.1", code=CODE))

@@ -84,11 +84,18 @@ def test_what_goes_out_comes_in_again_and_no_cell_is_a_formula(leeds):
     rows = {row["record_id"]: row for row in csv.DictReader(io.StringIO(text))}
     assert rows["p-1"]["redcap_data_access_group"] == "Leeds"
     assert (rows["p-1"]["stratum"], rows["p-1"]["wound_closed"], rows["p-1"]["pain"]) == ("old", "1.0", "4.0")
-    assert rows["p-1"]["allocation"] in ARMS
+    assert rows["p-1"]["allocation"] == "", "the site is masked"
     assert rows["p-4"]["voided"] == "1"
     assert "'=3" in rows
-    again = text.replace("'=3", "=3")
-    assert read(leeds, again) == 4, "the mark as missing is no value"
+    assert read(leeds, text) == 4, "the mark as missing is no value"
+
+
+def test_arms_go_out_where_the_site_is_not_masked_and_to_somebody_who_may_see_them(leeds):
+    assert not any(arm in allocations_out(leeds, {}) for arm in ARMS)
+    assert any(arm in allocations_out(leeds, {}, with_arms=True) for arm in ARMS)
+    for site in leeds.sites:
+        site.people.rules = replace(site.people.rules, masked=False)
+    assert any(arm in allocations_out(leeds, {}) for arm in ARMS)
 
 
 def test_a_masked_study_sends_out_kits_and_no_arm(masked):  # noqa: F811
@@ -112,6 +119,9 @@ def test_the_commands(tmp_path):
     named = ("--field", "reward", "wound_closed")
     assert "5 outcomes noted." in run("import", str(tmp_path / "export.csv"), *named, "--missing", "-999")
     run("export", str(tmp_path / "out.csv"), *named)
+    assert not any(arm in (tmp_path / "out.csv").read_text() for arm in ARMS)
+    run("export", str(tmp_path / "out.csv"), *named, "--with-arms")
+    assert any(arm in (tmp_path / "out.csv").read_text() for arm in ARMS)
     assert (tmp_path / "out.csv").read_text().startswith("record_id,redcap_data_access_group,stratum,allocation,")
     with pytest.raises(InvalidInput, match="--field: found 'cost'; allowed: reward, pain"):
         run("export", str(tmp_path / "out.csv"), "--field", "cost", "x")

@@ -10,7 +10,7 @@ from parley.agent.client import read_tokens
 from parley.agent.journal import RulesSeen
 from parley.agent.site import Entered, Site
 from parley.agent.strata import Strata
-from parley.errors import InvalidInput, NotNow, SimilarKey
+from parley.errors import InvalidInput, NoRoom, NotNow, SimilarKey
 from parley.site.access import Access
 from parley.site.app import create_app
 
@@ -39,7 +39,16 @@ def sites(tmp_path):
 @pytest.fixture
 def line(sites):
     runtimes = [
-        SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=1.0, held=None)
+        SimpleNamespace(
+            site=site,
+            words="connected",
+            noted=lambda: None,
+            receipts=dict,
+            silence=1.0,
+            held=None,
+            unsent={},
+            correctable=lambda _: True,
+        )
         for site in sites
     ]
     app = create_app(runtimes, Access(host="127.0.0.1", code=CODE))
@@ -172,3 +181,36 @@ def test_a_token_file_has_a_token_or_a_line_for_every_stratum(tmp_path):
         read_tokens(file)
     with pytest.raises(InvalidInput, match="token file"):
         read_tokens(tmp_path / "none")
+
+
+def test_rows_of_several_strata_on_a_full_disk_say_which_were_taken(line, sites, monkeypatch):
+    for name in NAMES:
+        assigned(line, participant=f"{name}-1", stratum=name)
+    rows = [{"participant": f"{name}-1", "reward": 1.0} for name in NAMES]
+
+    last = next(site for site in sites if f"{NAMES[-1]}-1" in site.people.persons)
+    record = last.record
+
+    def full(rows, **how):
+        if how["take"]:
+            raise NoRoom("nothing was taken")
+        return record(rows, **how)
+
+    monkeypatch.setattr(last, "record", full)
+    answer = line.post("/v1/outcomes/bulk", json={"outcomes": rows})
+    assert answer.status_code == 507
+    first = next(site for site in sites if site is not last)
+    said = f"the rows of {first.stratum} were taken, those of {last.stratum} were not"
+    assert said in answer.json()["detail"]
+    assert [site.status()["observed"] for site in (first, last)] == [1, 0]
+    monkeypatch.undo()
+    assert line.post("/v1/outcomes/bulk", json={"outcomes": rows}).json()["taken"] == 2
+
+
+def test_a_form_about_a_person_is_about_that_person_whoever_was_sought(line, sites):
+    for name in NAMES:
+        assigned(line, participant=f"{name}-1", stratum=name)
+    here, there = (f"{name}-1" for name in NAMES)
+    fields = {"do": "outcome", "participant": there, "reward": "1", "sought": here}
+    assert line.post("/", data=fields).status_code == 200
+    assert next(site for site in sites if there in site.people.persons).people[there].reward == 1.0

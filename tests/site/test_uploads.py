@@ -1,6 +1,7 @@
 """Tables that people upload: a preview before anything is written, workbooks, and what is refused in a sentence."""
 
 import io
+import re
 import tracemalloc
 import zipfile
 from datetime import date
@@ -53,7 +54,8 @@ def ward(desk):  # noqa: F811
 def confirmed(open_, page):
     """Send the form of the preview."""
     text = page.partition('name="table" hidden>')[2].partition("</textarea>")[0]
-    return open_.browser.post("/", data={"do": "take"}, files={"table": (None, text)}).text
+    seen = re.search('name="seen" value="([0-9a-f]{64})"', page)[1]
+    return open_.browser.post("/", data={"do": "take", "seen": seen}, files={"table": (None, text)}).text
 
 
 TABLES = {
@@ -78,6 +80,30 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     again = upload(ward, TABLES[name], name=name)
     assert "2 are known already." in again
     assert "Enter all of it" not in again
+
+
+def test_what_somebody_changed_after_the_preview_is_shown_again_and_not_overwritten(ward):
+    page = upload(ward, TABLES["outcomes.csv"])
+    ward.site.outcome("p-2", 1.0)
+    before = ward.site.status()
+    again = confirmed(ward, page)
+    assert "Somebody changed something since you checked the table." in again
+    assert '<th scope="row">p-2</th><td>no</td><td>yes</td>' in again
+    assert ward.site.status() == before
+    assert ward.site.people["p-2"].reward == 1.0
+    assert "2 outcomes entered." in confirmed(ward, again), "whoever has seen that can confirm it"
+    assert ward.site.people["p-2"].reward == 0.0
+
+
+def test_keys_that_an_export_escaped_come_in_again(desk):  # noqa: F811
+    open_ = desk(draws=(20, 20))
+    for key in ("-007", "=3", "'-008"):
+        open_.site.assign(key)
+        open_.site.outcome(key, 1.0)
+    text = open_.browser.get("/export.csv").content
+    assert b"'-007" in text
+    assert "3 are known already." in upload(open_, text), "a key with an apostrophe of its own too"
+    assert "1 to enter." in upload(open_, b"participant;outcome\n'-007;0\n")
 
 
 def test_rows_that_fail_are_named_in_the_readers_language_and_nothing_can_be_entered(ward):

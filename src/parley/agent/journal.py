@@ -207,6 +207,35 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     between: BetweenTotals | None = None  # people assigned for this phase before it
 
 
+class Corrected(Message, omit_defaults=False, tag="parley/site/corrected/1"):
+    """Outcomes of a person as they should have been reported, all in one line. The corrected report of the phase is
+    still to be sent.
+    """
+
+    participant: str
+    outcomes: tuple[tuple[str, float | None], ...]  # name, and the value; None: it will not come
+    reason: str = ""
+    who: str = ""
+
+
+class CorrectionSent(Message, omit_defaults=False, tag="parley/site/correction-sent/1"):
+    """The coordinator has the corrected report of a phase, and keeps it for an administrator."""
+
+    phase: int
+    report: str  # digest
+    number: int  # how many corrections of the phase came until then: those after it are still to be sent
+    same: bool = False  # as the phase was reported first: there is nothing to confirm
+
+
+class CorrectionAnswered(Message, omit_defaults=False, tag="parley/site/correction-answered/1"):
+    """An administrator accepted a corrected report, or refused it."""
+
+    phase: int
+    report: str  # digest
+    accepted: bool
+    reason: str = ""
+
+
 Entry: TypeAlias = (
     Opened
     | RulesSeen
@@ -222,6 +251,9 @@ Entry: TypeAlias = (
     | Voided
     | PartClosed
     | Reported
+    | Corrected
+    | CorrectionSent
+    | CorrectionAnswered
 )
 ENTRIES: dict[str, type[Entry]] = {kind.schema: kind for kind in get_args(Entry)}
 

@@ -64,6 +64,28 @@ class Person:
         return outcome in self.others and self.others[outcome] is None if outcome else self.missing
 
 
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """What became of the corrections of a reported phase: each of its corrected reports has all outcomes before it."""
+
+    number: int = 0  # corrections
+    sent: int = 0  # how many of them the last report had that the coordinator keeps
+    report: str = ""  # its digest
+    same: bool = False  # it is the first one of the phase again
+    accepted: bool | None = None  # what an administrator said of it
+    ever_accepted: bool = False
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        """Of the last correction: unsent, waiting, same, accepted or refused."""
+        if self.sent < self.number:
+            return "unsent"
+        if self.same or self.accepted is None:
+            return "same" if self.same else "waiting"
+        return "accepted" if self.accepted else "refused"
+
+
 @dataclass(kw_only=True)
 class PhaseBook:
     """What a phase asked of the site, and how far it is; counts are per arm."""
@@ -177,6 +199,7 @@ class People:
         self.closed_arms: frozenset[str] = frozenset()
         self.kits: dict[str, str] = {}  # number -> arm, of the lists in this journal
         self.kits_given: set[str] = set()
+        self.corrections: dict[int, Correction] = {}  # by reported phase
         self.unmasked: dict[str, journal.Unmasked] = {}  # key -> the first unmasking
 
     def __getitem__(self, key: str) -> Person:
@@ -340,15 +363,26 @@ class People:
                 self._note(entry)
             case journal.Voided():
                 self._void(entry, at)
-            case journal.PartClosed() | journal.Reported():
-                self._close(entry)
+            case _:
+                self._report(entry)
 
-    def _close(self, entry: journal.PartClosed | journal.Reported) -> None:
-        if isinstance(entry, journal.PartClosed):
-            self.phases[entry.phase].closed = entry.reason
-            return
-        for book in self.phases[entry.phase].strata:
-            book.reported = entry
+    def _report(
+        self,
+        entry: journal.PartClosed
+        | journal.Reported
+        | journal.Corrected
+        | journal.CorrectionSent
+        | journal.CorrectionAnswered,
+    ) -> None:
+        """A phase is closed here, reported, or corrected."""
+        match entry:
+            case journal.PartClosed():
+                self.phases[entry.phase].closed = entry.reason
+            case journal.Reported():
+                for book in self.phases[entry.phase].strata:
+                    book.reported = entry
+            case _:
+                self._correct(entry)
 
     def _mask(self, entry: journal.KitsListed | journal.Unmasked) -> None:
         if isinstance(entry, journal.Unmasked):
@@ -398,6 +432,25 @@ class People:
             self._settle(replace(person, reward=None, missing=True, marked_at=book.drawn))
         else:
             self._settle(replace(person, reward=value, missing=False))
+
+    def _correct(self, entry: journal.Corrected | journal.CorrectionSent | journal.CorrectionAnswered) -> None:
+        """The value alone: what the phase counted, and whom, stays as it was reported."""
+        if isinstance(entry, journal.Corrected):
+            person, values = self.persons[entry.participant], dict(entry.outcomes)
+            reward = values.pop(PRIMARY, person.reward)
+            self.persons[person.key] = replace(person, reward=reward, others={**person.others, **values})
+            phase = self.reported_in(person)
+            before = self.corrections.get(phase, Correction())
+            self.corrections[phase] = replace(before, number=before.number + 1)
+            return
+        before = self.corrections[entry.phase]
+        if isinstance(entry, journal.CorrectionSent):
+            known = {"sent": entry.number, "report": entry.report, "same": entry.same, "accepted": None, "reason": ""}
+            self.corrections[entry.phase] = replace(before, **known)
+        elif entry.report == before.report:
+            said = {"accepted": entry.accepted, "reason": entry.reason}
+            ever = before.ever_accepted or entry.accepted
+            self.corrections[entry.phase] = replace(before, **said, ever_accepted=ever)
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
         """Apply a voided assignment of a person about whom nothing has been noted yet.

@@ -232,6 +232,21 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
+        """`recounted`, refused if it is the report that was sent."""
+        report = self.recounted(arms, earlier, rewards, outbox, outcomes, between)
+        if report == earlier:
+            raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
+        return report
+
+    def recounted(
+        self,
+        arms: tuple[str, ...],
+        earlier: Report,
+        rewards: Sequence[Sequence[float]],
+        outbox: Outbox,
+        outcomes: tuple[DrawnOutcome, ...] = (),
+        between: BetweenTotals | None = None,
+    ) -> Report:
         """A corrected report for the administrator: the same people, with some rewards changed.
 
         With noise it is another release, drawn once for the same rewards like the first. Nothing in the outbox is
@@ -271,10 +286,7 @@ class Disclosure:
             ahead=earlier.ahead,
             between=between,
         )
-        report = self.report(plan, delivery, outbox)
-        if report == earlier:
-            raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
-        return report
+        return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
         """Raise if no rewards in the range have these sums, which noise would not hide. The error names no sum."""

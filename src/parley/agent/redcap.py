@@ -13,7 +13,7 @@ from parley.agent.outcomes import PRIMARY
 from parley.agent.site import YES_OR_NO, Entered
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput
-from parley.text.formatting import csv_rows
+from parley.text.formatting import csv_meant, csv_rows
 from parley.validation.tables import Row, Table, number_in, read_table, wrong_cell
 
 RECORD, GROUP = "record_id", "redcap_data_access_group"
@@ -56,6 +56,7 @@ def outcomes_in(
     seen: dict[tuple[str, str], int] = {}
     for row in table.rows:
         key = row.values[table.columns[0]]
+        key = key if strata.knows(key) else csv_meant(key)
         for outcome, field in shown.items():
             if not row.values.get(field):
                 continue
@@ -84,14 +85,18 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
     return len(rows)
 
 
-def allocations_out(strata: Strata, named: Mapping[str, str]) -> str:
-    """A table of everybody who came, by record: site, stratum, arm or kit, and what is known about them."""
+def allocations_out(strata: Strata, named: Mapping[str, str], *, with_arms: bool = False) -> str:
+    """A table of everybody who came, by record: site, stratum, arm or kit, and what is known about them.
+
+    The arms of a masked site only `with_arms`: for somebody who may see them.
+    """
     fields = fields_of(strata, named)
     rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]
     with strata.turn():
         for site in strata.sites:
             for person in site.people.persons.values():
-                arm = "" if person.arm is None else site.people.phases[person.phase].plan.arms[person.arm]
+                hidden = person.arm is None or (site.rules.masked and not with_arms)
+                arm = "" if hidden else site.people.phases[person.phase].plan.arms[person.arm or 0]
                 cells: list[object] = [
                     person.key,
                     strata.place,

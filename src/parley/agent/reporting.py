@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from parley.agent.client import Client
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox, release
 from parley.agent.outcomes import OutcomeRules
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, Withheld
 from parley.agent.privacy import Disclosure, SitePolicy
 from parley.agent.site import Site
 from parley.agent.worker import Coordinator, Worker
-from parley.errors import ParleyError
+from parley.errors import Conflict, CoordinatorError, NotNow, ParleyError, Unreachable
 from parley.outcomes import Outcome
 from parley.problem import Problem
 from parley.protocol import Receipt, Report, StudyMessage
+from parley.system.killpoints import reached
+from parley.text.translation import Translatable
 
 
 def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
@@ -147,9 +149,67 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
         worker = make_worker(site, client, outbox, warn=warn, sleep=lambda _: None, patience=0.0)
         for _ in range(3):
             worker.step()
+        for words in hand_over_corrections(site, client, outbox).values():
+            if warn is not None:
+                warn(words)
+
+
+SAME = Translatable("this is what is noted: there is nothing to correct")
+CONFLICT = "urn:parley:problem:report-conflict"
+
+
+def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[int, str]:
+    """Send the corrected report of every phase that has one, and note what an administrator said of it.
+
+    It is the same PUT as the first report's: the coordinator keeps a differing one beside it, once, and says when it is
+    sent again what became of it. So a kill anywhere only repeats it. Returns phase -> why its report was not sent.
+    """
+    acknowledged = {receipt.phase for receipt in outbox.receipts()}
+    problems: dict[int, str] = {}
+    for phase, known in sorted(site.people.corrections.items()):
+        if known.status not in ("unsent", "waiting") or phase not in acknowledged:
+            continue  # what was reported first must be there first
+        try:
+            _hand_over_correction(site, client, outbox, phase)
+        except Unreachable:
+            raise
+        except (Withheld, CoordinatorError, NotNow) as error:
+            problems[phase] = str(error)
+    return problems
+
+
+def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int) -> None:
+    earlier = outbox.report(phase)
+    assert earlier is not None, "a report was acknowledged, and is not in the outbox"
+    now = site.corrected(phase)
+    disclosure = Disclosure(site.people.rules, site.policy)
+    report = disclosure.recounted(now.arms, earlier, now.rewards, outbox, now.outcomes, now.between)
+    answer, reason, same = "waiting", "", report == earlier
+    if not same:
+        answer, reason = _sent(client, report, outbox)
+        reached("correction-taken")
+    known = site.people.corrections[phase]
+    if (known.sent, known.report) != (now.number, report.digest):
+        site.correction_sent(phase, report=report.digest, number=now.number, same=same)
+    if answer != "waiting":
+        site.correction_answered(phase, report=report.digest, accepted=answer == "accepted", reason=reason)
+
+
+def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
+    """Send a corrected report; returns what became of it, and why."""
+    try:
+        client.send(report, receipt=outbox.last_receipt())
+        return "accepted", ""  # its phase was in progress, and an administrator put it in the place of the first
+    except Conflict as error:
+        if error.problem.get("type") != CONFLICT:
+            raise
+        if not error.problem.get("quarantined"):
+            raise NotNow(f"{error}. Too many corrections of this phase wait: ask the administrator") from None
+        return str(error.problem.get("answer", "waiting")), str(error.problem.get("reason", ""))
 
 
 AGAIN = 15.0  # seconds to wait after a refusal by the coordinator
+LOOK_AGAIN = 15.0  # seconds between two questions about a correction
 LATE = 120.0  # seconds without an answer of the coordinator until somebody should know
 PATIENCE = 5.0  # seconds that one wait for a plan may last, and so stopping
 
@@ -165,6 +225,8 @@ class SiteRuntime:
         self._thread = threading.Thread(target=self._work, daemon=True, name="reporting")
         self.words, self._heard = "not connected yet", False
         self._contact: float | None = None  # when the coordinator last answered
+        self._looked = 0.0  # when the coordinator was last asked about corrections
+        self.unsent: dict[int, str] = {}  # phase -> why its corrected report cannot be sent
         self._warning = ""  # shown until a report of this site is acknowledged
 
     def start(self) -> None:
@@ -201,6 +263,30 @@ class SiteRuntime:
         self.site.send(phase)
         self._something.set()
 
+    def correct(self, outcomes: Sequence[tuple[str, float | None, str]], *, reason: str, who: str) -> int:
+        """Put outcomes of a reported phase right; the corrected report is sent at once. Returns the phase."""
+        before = dict(self.site.people.corrections)
+        if not outcomes:
+            raise NotNow(SAME)
+        known = self.site.people.persons.get(outcomes[0][0])
+        if (
+            known is not None
+            and self.site.people.book_of(known).reported
+            and not self.correctable(self.site.people.reported_in(known))
+        ):
+            raise NotNow(Translatable("the study moved on without this report: there is nothing to correct"))
+        phase = self.site.correct(outcomes, reason=reason, who=who)
+        if before.get(phase) == self.site.people.corrections.get(phase):
+            raise NotNow(SAME)
+        self._looked = 0.0
+        self._something.set()
+        return phase
+
+    def correctable(self, phase: int) -> bool:
+        """Whether the report of a phase was taken, or is on its way."""
+        book = self.site.people.phases[phase]
+        return book.reported is not None and (book is self.site.people.current or phase in self.receipts())
+
     def release(self, phase: int) -> None:
         release(self._folder, study=self.site.study, agent=self.site.agent, phase=phase)
         self._something.set()
@@ -220,11 +306,21 @@ class SiteRuntime:
             self._heard = False
             try:
                 plan = worker.step()
+                self._hand_over_corrections()
                 if plan is not None and plan.over:
                     self._wait(AGAIN)
             except Exception as error:  # whatever an answer or the machine did: this thread reports until it is stopped
                 self.words = str(error) if isinstance(error, ParleyError) else f"trying again: {type(error).__name__}"
                 self._wait(AGAIN)
+
+    def _hand_over_corrections(self) -> None:
+        if time.monotonic() - self._looked < LOOK_AGAIN:
+            return
+        try:
+            self.unsent = hand_over_corrections(self.site, self._client, self._outbox)
+            self._looked = time.monotonic()
+        except Unreachable:
+            return  # the next round says so, and tries again
 
     def _hear(self, plan: AgentPlan) -> None:
         self._contact = time.monotonic()

@@ -21,7 +21,7 @@ from parley.agent import journal
 from parley.agent.kits import Shelf
 from parley.agent.outbox import agent_folder
 from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, outcome_named
-from parley.agent.people import People, Person, PhaseBook, as_pattern, drawn_arm, fits
+from parley.agent.people import Correction, People, Person, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
 from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for, left_after
@@ -286,15 +286,18 @@ class Site:
             )
             raise NotNow(words)
 
-    def void(self, participant: str, *, reason: str, who: str) -> None:
-        """Void a mistaken assignment, before anything is noted about the person."""
+    def void(self, participant: str, *, reason: str, who: str) -> journal.Voided:
+        """Void a mistaken assignment, before anything is noted about the person.
+
+        Returns the entry that stands: the first one, if it was voided before.
+        """
         said = journal.Voided(
             participant=checked_key(participant), reason=checked_line("reason", reason), who=checked_line("who", who)
         )
         with self._journal.turn() as write:
             person = self._known(said.participant)
             if person.voided is not None:
-                return
+                return person.voided
             if not person.counted:
                 raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
             if self.people.was_counted(person):
@@ -308,6 +311,7 @@ class Site:
                     )
                 )
             write(said)
+            return said
 
     def _known(self, key: str) -> Person:
         person = self.people.persons.get(key)
@@ -382,46 +386,73 @@ class Site:
         except (InvalidInput, NotNow) as error:
             return error
 
-    def correct(self, outcomes: Sequence[tuple[str, float] | tuple[str, float, str]]) -> int:
-        """Correct outcomes of a reported phase, in the journal alone: its report stays as sent. Returns the phase."""
+    def correct(
+        self,
+        outcomes: Sequence[tuple[str, float | None] | tuple[str, float | None, str]],
+        *,
+        reason: str = "",
+        who: str = "",
+    ) -> int:
+        """Correct outcomes of one reported phase. Its report stays as sent; `reporting.hand_over_corrections` makes and
+        sends a corrected one. Returns the phase.
+
+        The report counts the same people, so a reward can get another value but not become missing.
+        """
+        rows = [Entered(*row) for row in outcomes]
         with self._journal.turn() as write:
-            rows = [Entered(*row) for row in outcomes]
-            checked = [
-                Entered(
-                    checked_key(row.participant), checked_reward(self._rules_of(row.outcome), row.value), row.outcome
-                )
-                for row in rows
-            ]
-            people = self.people.persons
-            for key, _, name in checked:
-                if key not in people or people[key].value(name) is None:
-                    raise InvalidInput("participant", found=repr(key), allowed="one whose outcome was reported")
-            found = {self.people.reported_in(people[row.participant]) for row in checked}
+            checked = [self._checked_correction(row) for row in rows]
+            found = {self.people.reported_in(self.people[row.participant]) for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
-                shown = ", ".join(f"phase {one}" for one in sorted(found))
-                hint = "Until a phase is reported, note the outcome again"
-                raise InvalidInput("participants", found=f"of {shown}", allowed="of one reported phase", hint=hint)
-            write(
-                *(
-                    journal.Observed(participant=key, reward=new, outcome=name)
-                    for key, new, name in checked
-                    if people[key].value(name) != new and new is not None
-                )
-            )
+                shown = Translatable("of phase {phases}", phases=", ".join(map(str, sorted(found))))
+                hint = Translatable("Until a phase is reported, note the outcome again")
+                allowed = Translatable("of one reported phase")
+                raise InvalidInput("participants", found=shown, allowed=allowed, hint=hint)
+            new: dict[str, list[tuple[str, float | None]]] = {}
+            for key, value, name in checked:
+                if self._said(self.people[key], name) != (value,):
+                    new.setdefault(key, []).append((name, value))
+            said = {"reason": reason, "who": who}
+            write(*(journal.Corrected(participant=key, outcomes=tuple(values), **said) for key, values in new.items()))
             return phase
 
-    def corrected_rewards(
-        self, phase: int
-    ) -> tuple[tuple[str, ...], Sequence[Sequence[float]], tuple[DrawnOutcome, ...]]:
-        """The arms of a reported phase, with their rewards as known now, and the further outcomes."""
+    def _checked_correction(self, row: Entered) -> Entered:
+        key, rules = checked_key(row.participant), self._rules_of(row.outcome)
+        person = self.people.persons.get(key)
+        allowed = Translatable("one whose outcome was reported")
+        if person is None or not person.counted:
+            raise InvalidInput("participant", found=repr(key), allowed=allowed)
+        said = self._said(person, row.outcome)
+        if not said or (not row.outcome and None in (row.value, *said)):
+            raise InvalidInput("participant", found=repr(key), allowed=allowed)
+        return Entered(key, None if row.value is None else checked_reward(rules, row.value), row.outcome)
+
+    def _said(self, person: Person, outcome: str) -> tuple[float | None, ...]:
+        """What is noted of an outcome, None for one that will not come; empty where nothing is."""
+        known = person.is_gone(outcome) or person.value(outcome) is not None
+        return (person.value(outcome),) if known else ()
+
+    def correction_sent(self, phase: int, *, report: str, number: int, same: bool) -> None:
+        """Note that the coordinator keeps the corrected report of a phase, with so many of its corrections."""
+        with self._journal.turn() as write:
+            write(journal.CorrectionSent(phase=phase, report=report, number=number, same=same))
+            reached("site-correction-sent")
+
+    def correction_answered(self, phase: int, *, report: str, accepted: bool, reason: str) -> None:
+        """Note what an administrator said of a corrected report."""
+        with self._journal.turn() as write:
+            write(journal.CorrectionAnswered(phase=phase, report=report, accepted=accepted, reason=reason))
+
+    def corrected(self, phase: int) -> Recounted:
+        """A reported phase as it is known now, adjusted as it was when it was reported."""
         with self._journal.turn():
             book = self.people.phases[phase]
-            return book.plan.arms, self._kept(book), self._others(book)
-
-    def corrected_between(self, phase: int) -> BetweenTotals | None:
-        """Totals of people assigned before a reported phase, as known now; None if there are none."""
-        with self._journal.turn():
-            return self._between(self.people.phases[phase])
+            return Recounted(
+                arms=book.plan.arms,
+                rewards=self._kept(book),
+                outcomes=self._others(book),
+                between=self._between(book),
+                number=self.people.corrections.get(phase, Correction()).number,
+            )
 
     def totals(self) -> Totals:
         """Totals of the outcomes so far in the current or last phase."""
@@ -710,8 +741,8 @@ class Site:
         if book.over:
             raise NotNow(
                 Translatable(
-                    "phase {phase}, in which {key!r} was assigned, is reported: nothing in it changes here any more. "
-                    "If it must be corrected, ask {contact}",
+                    "phase {phase}, in which {key!r} was assigned, is reported: find {key!r} on the page and correct "
+                    "it there. {contact} has to confirm it",
                     phase=phase,
                     key=key,
                     contact=self.contact,
@@ -738,6 +769,16 @@ class Site:
                 )
             )
         return [journal.Observed(participant=key, reward=value, outcome=outcome)]
+
+
+class Recounted(NamedTuple):
+    """The people of a reported phase with their outcomes as they are known now, as a report adds them up."""
+
+    arms: tuple[str, ...]
+    rewards: Sequence[Sequence[float]]
+    outcomes: tuple[DrawnOutcome, ...]
+    between: BetweenTotals | None
+    number: int  # of corrections
 
 
 class Entered(NamedTuple):

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from parley.agent.journal import RulesSeen
+from parley.agent.journal import RulesSeen, Voided
 from parley.agent.kits import Shelf
 from parley.agent.outcomes import PRIMARY
 from parley.agent.site import Assignment, Entered, Site, Unmasking, checked_key
-from parley.errors import InvalidInput, NotNow, SimilarKey
+from parley.errors import InvalidInput, NoRoom, NotNow, SimilarKey
 from parley.text.translation import Translatable
 
 
@@ -100,6 +100,13 @@ class Strata:
         key = checked_key(participant)
         return next((site for site in self.sites if key in site.people.persons), None)
 
+    def knows(self, participant: str) -> bool:
+        """Whether somebody came here with just this key."""
+        try:
+            return self.of(participant) is not None
+        except InvalidInput:
+            return False
+
     def known(self, participant: str) -> Site:
         """The same; for an unknown person, the stratum whose refusal names a similar key, if any."""
         key = checked_key(participant)
@@ -146,10 +153,10 @@ class Strata:
         with self.turn():
             self.known(participant).missing(participant, outcome)
 
-    def void(self, participant: str, *, reason: str, who: str) -> None:
+    def void(self, participant: str, *, reason: str, who: str) -> Voided:
         """`Site.void` in the person's stratum."""
         with self.turn():
-            self.known(participant).void(participant, reason=reason, who=who)
+            return self.known(participant).void(participant, reason=reason, who=who)
 
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
@@ -167,8 +174,11 @@ class Strata:
             for judged in (False, True):
                 if judged and not (take and (partly or not any(found))):
                     break
-                for site, numbers in parts.items():
-                    answers = site.record([rows[one] for one in numbers], take=judged, partly=partly)
+                for place, (site, numbers) in enumerate(parts.items()):
+                    try:
+                        answers = site.record([rows[one] for one in numbers], take=judged, partly=partly)
+                    except NoRoom as error:
+                        raise _partly_taken(error, list(parts), place) from None
                     for one, answer in zip(numbers, answers, strict=True):
                         found[one] = answer
         return found
@@ -187,3 +197,16 @@ def by_site(sites: Iterable[Site]) -> list[list[Site]]:
         alone = "" if site.rules.place else site.agent
         places.setdefault((site.study, site.rules.place, alone), []).append(site)
     return list(places.values())
+
+
+def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
+    """What is true of rows of several strata when there was no room for those of one: earlier ones are on the disk."""
+    if not taken:
+        return error
+    words = Translatable(
+        "no room on the disk: the rows of {taken} were taken, those of {left} were not. Make room, and send all of it "
+        "again",
+        taken=", ".join(site.stratum for site in sites[:taken]),
+        left=", ".join(site.stratum for site in sites[taken:]),
+    )
+    return NoRoom(words)

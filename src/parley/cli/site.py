@@ -336,8 +336,11 @@ def import_outcomes(
 @site_command.command("export")
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
 @_field_option
+@click.option(
+    "--with-arms", is_flag=True, help="The arms of a masked site too: for somebody who may see them, with a FILE."
+)
 @_with_site
-def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, str], ...]) -> None:
+def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, str], ...], with_arms: bool) -> None:
     """Print everybody here as CSV; without arms where the site is masked.
 
     With a FILE, write a CSV that REDCap imports instead: stratum, arm or kit, date, outcomes.
@@ -349,7 +352,7 @@ def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, 
         return
     from parley.agent.redcap import allocations_out
 
-    write_whole(Path(file), allocations_out(opened.strata, dict(fields)), mode=SECRET)
+    write_whole(Path(file), allocations_out(opened.strata, dict(fields), with_arms=with_arms), mode=SECRET)
     say(f"Written to {file}.")
 
 
@@ -465,9 +468,10 @@ def correct(
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
         disclosure = Disclosure(site.people.rules, site.policy)
-        arms, rewards, others = site.corrected_rewards(phase)
-        corrected = partial(disclosure.corrected, outcomes=others, between=site.corrected_between(phase))
-        _write_corrected(corrected, arms, rewards, phase, box, output)
+        now = site.corrected(phase)
+        corrected = partial(disclosure.corrected, outcomes=now.outcomes, between=now.between)
+        _write_corrected(corrected, now.arms, now.rewards, phase, box, output)
+        say("The site's service sends it too, when it runs; the administrator finds it among the quarantined reports.")
 
 
 def _write_corrected(

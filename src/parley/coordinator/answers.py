@@ -500,6 +500,7 @@ class Aside(Answer):
     why: str  # why it was held
     refused: str | None  # the reason if an administrator refused it
     held: bool  # whether it still waits for an administrator
+    beside: bool  # whether it waits beside the report that counts, as a site's correction does
     at: str
     sequence: int
 

@@ -100,7 +100,7 @@ class CorrectBody(ConfirmBody):
 
 
 class RefuseBody(ReasonBody):
-    """`report` is the digest of the held report, so that what was seen is what is refused."""
+    """`report` is the digest of the report that waits, so that what was seen is what is refused."""
 
     report: Digest
 
@@ -455,14 +455,14 @@ _ROWS = (
         path="phases/{phase}/reports/{agent}/refuse",
         kind="report-refused",
         words="Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for "
-        "another.",
+        "another. Or a corrected one that a site handed over: what was reported stands.",
         body=RefuseBody,
         event=lambda _, given: events.ReportRefused(
             phase=given.phase, agent=given.agent, report=given.report, reason=given.reason
         ),
         section="reports",
         button="Refuse it: {agent} reports again",
-        done="Refused: {agent} is asked for another report",
+        done="Refused: {agent} is told",
     ),
     Act(
         name="sign_study",

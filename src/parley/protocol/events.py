@@ -106,12 +106,14 @@ class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
 
 
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
-    """An administrator refused a held report; the agent has to send another."""
+    """An administrator refused a held report; the agent has to send another. Or one that came beside the report that
+    counts, such as a site's correction; nothing changes.
+    """
 
     template: ClassVar[str] = "{0.agent}, phase {0.phase}: {0.reason}"
     phase: Phase
     agent: str
-    report: Annotated[str, described("Digest of the report that was held.")]
+    report: Annotated[str, described("Digest of the report that was refused.")]
     reason: str
 
 

@@ -33,9 +33,9 @@ from parley.protocol.events import (
     StudyCreated,
     kind_of,
 )
-from parley.protocol.messages import Decision, Plan, StudyMessage
+from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.state_machine import Held, Stage, admit
-from parley.protocol.trial import Finding, Trial, make_plan
+from parley.protocol.trial import Aside, Finding, Trial, make_plan
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is another plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
@@ -66,14 +66,13 @@ def apply(trial: Trial, event: Event) -> Trial:
     after = admit(trial.before(event), event)
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report):
-            return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
-        case ReportQuarantined(report=report, stands="", why=why):
-            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
-        case ReportRefused(agent=agent, report=digest):
-            held = {name: found for name, found in trial.held.items() if name != agent}
-            return replace(trial, held=held, refused=trial.refused | {digest})
-        case ReportCorrected():
-            return replace(trial, corrections=(*trial.corrections, event))
+            reports = {**trial.reports, report.agent: report}
+            return replace(trial, stage=after.stage, reports=reports, asides=_without(trial.asides, report))
+        case ReportQuarantined() | ReportRefused():
+            return _kept_apart(trial, event)
+        case ReportCorrected(report=report):
+            asides = _without(trial.asides, report)
+            return replace(trial, corrections=(*trial.corrections, event), asides=asides)
         case AgentFrozen(agent=agent):
             return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
         case AgentThawed(agent=agent):
@@ -96,6 +95,26 @@ def apply(trial: Trial, event: Event) -> Trial:
             return trial.close(replace(step, plan=event.plan))
         case _:
             return replace(trial, stage=after.stage)
+
+
+def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial:
+    """A report is held, or waits beside the one that counts; or an administrator refused it."""
+    match event:
+        case ReportQuarantined(report=report, stands="", why=why):
+            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
+        case ReportQuarantined(report=report):
+            return replace(trial, asides=trial.asides | {Aside.of(report)})
+        case ReportRefused(phase=phase, agent=agent, report=digest):
+            named = Aside(phase, agent, digest)
+            if named in trial.asides:
+                return replace(trial, asides=trial.asides - {named})
+            held = {name: found for name, found in trial.held.items() if name != agent}
+            return replace(trial, held=held, refused=trial.refused | {digest})
+
+
+def _without(asides: frozenset[Aside], report: Report) -> frozenset[Aside]:
+    """What still waits once a report is taken; mostly nothing does, and no digest is needed."""
+    return asides - {Aside.of(report)} if asides else asides
 
 
 def replay(events: Iterable[Event]) -> Trial:

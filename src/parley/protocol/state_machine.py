@@ -95,7 +95,6 @@ ANEW = ("reweighed", "arm-opened", "arm-withdrawn")
 TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
     (R, "report-amended"): frozenset({R, C}),  # C: a held report is accepted, and nobody else is awaited
-    (R, "report-refused"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
     (R, "phase-closed-early"): frozenset({C}),
@@ -110,7 +109,6 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (C, "disputed"): frozenset({P}),
     (C, "cancelled"): frozenset({X}),
     (P, "report-amended"): frozenset({P}),
-    (P, "report-refused"): frozenset({P}),
     (P, "agent-frozen"): frozenset({P}),
     (P, "agent-thawed"): frozenset({P}),
     (P, "resumed"): frozenset({R, C}),
@@ -131,6 +129,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     # Kept for the record at any stage; changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
+    **{(stage, "report-refused"): frozenset({stage}) for stage in Stage},
     **{(stage, "signed"): frozenset({stage}) for stage in Stage},
     **{(stage, "results-read"): frozenset({stage}) for stage in (R, C, P, S)},
 }
@@ -234,6 +233,7 @@ class Situation:
     reported: int = field(default=0, compare=False)  # number of reports received; only an early close needs it
     place: Place | None = None
     counted: Counted | None = field(default=None, compare=False)  # only a correction needs it
+    aside: bool = field(default=False, compare=False)  # the report waits in quarantine; only a refusal needs it
     against: Past | None = field(default=None, compare=False)  # what reports are compared with, if anything
 
     @property
@@ -395,7 +395,8 @@ def _report_admitted(
                 raise illegal(here.stage, kind, "it is plausible: there is no reason to hold it")
             return here
         case ReportRefused(phase=phase, report=digest):
-            _check_held(here, phase, kind, digest)
+            if not here.aside:  # beside a report that counts it holds nothing up, wherever the study is
+                _check_held(here, phase, kind, digest)
             return here
         case ReportAmended(report=report, replaces="") if here.place is not None and here.place.held is not None:
             if report.study != here.id:

@@ -25,6 +25,7 @@ from parley.protocol.events import (
     Event,
     PhaseClosed,
     ReportCorrected,
+    ReportRefused,
 )
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage
@@ -62,6 +63,18 @@ class Finding(NamedTuple):
         """The reason of an alarm, as it is stored."""
         whose = f"the mix of {', '.join(self.agents)}" if self.agents else "the mean of all mixes"
         return f"the guardrail {self.guardrail} raised an alarm, in {whose}"
+
+
+class Aside(NamedTuple):
+    """A report in quarantine beside the one that counts, which no administrator has taken or refused."""
+
+    phase: int
+    agent: str
+    digest: str
+
+    @classmethod
+    def of(cls, report: Report) -> Aside:
+        return cls(report.phase, report.agent, report.digest)
 
 
 class Settled(NamedTuple):
@@ -103,6 +116,7 @@ class Trial:
     verdicts: frozenset[Finding] = frozenset()  # what the log says about guardrails
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator refused
+    asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # in quarantine; known by replaying only
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): totals of the last decided phase
     against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
 
@@ -254,6 +268,8 @@ class Trial:
     def before(self, event: Event) -> Situation:
         """What `admit` needs to know before an event."""
         here = self.situation(agent_of(event))
+        if isinstance(event, ReportRefused):
+            return replace(here, aside=Aside(event.phase, event.agent, event.report) in self.asides)
         return replace(here, counted=self._counted(event)) if isinstance(event, ReportCorrected) else here
 
     def _counted(self, event: ReportCorrected) -> Counted | None:

@@ -20,9 +20,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley import __version__
+from parley.agent.journal import Voided
 from parley.agent.outcomes import PRIMARY
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment, Entered, Unmasking
+from parley.agent.site import LONGEST_KEY, Assignment, Entered, Unmasking, checked_key, checked_line
 from parley.agent.strata import Strata
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
@@ -146,6 +147,23 @@ class Void(Participant):
 
     reason: str
     who: str
+
+
+class Correction(Model, omit_defaults=True):
+    """An outcome of a reported phase as it should have been, why, and who says so; these two stay at the site."""
+
+    participant: Key
+    reward: float
+    reason: str
+    who: str
+    outcome: Named = PRIMARY
+
+
+class Corrected(Model):
+    """A corrected report of the phase is on its way, for an administrator to confirm."""
+
+    participant: Key
+    phase: int
 
 
 class OutcomeRow(Model):
@@ -290,11 +308,25 @@ class Api:
     async def void_assignment(self, request: Request) -> Response:
         """Void a mistaken assignment, before anything is noted about the participant.
 
-        The place is filled again, nobody else's arm changes, and this participant is never assigned again.
+        The place is filled again, nobody else's arm changes, and this participant is never assigned again. If it was
+        voided before, the answer has the first reason.
         """
         body = await self._read(request, Void)
-        await self._done(partial(self._strata.void, reason=body.reason, who=body.who), body.participant)
-        return JSONResponse(body.to_json())
+        work = partial(self._strata.void, reason=body.reason, who=body.who)
+        stands: Voided = await self._done(work, body.participant)
+        answer = Void(participant=stands.participant, reason=stands.reason, who=stands.who)
+        return JSONResponse(answer.to_json())
+
+    async def correct_outcome(self, request: Request) -> Response:
+        """Correct an outcome of a reported phase. What was reported stands: a corrected report of the phase goes to the
+        coordinator, where an administrator confirms or refuses it.
+        """
+        body = await self._read(request, Correction)
+        key = checked_key(body.participant)
+        said = {name: checked_line(name, getattr(body, name)) for name in ("reason", "who")}
+        runtime = self._runtimes[self._strata.known(key).stratum]
+        phase: int = await self._done(partial(runtime.correct, **said), [(key, body.reward, body.outcome)])
+        return JSONResponse(Corrected(participant=key, phase=phase).to_json())
 
     async def unmask(self, request: Request) -> Response:
         """Show the arm of one participant of a masked study, in an emergency.
@@ -409,6 +441,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
         row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
         row("POST", "/v1/missing", api.note_missing, **people, body=Lost, answer=Gone),
         row("POST", "/v1/voids", api.void_assignment, **people, body=Void, answer=Void),
+        row("POST", "/v1/corrections", api.correct_outcome, **people, body=Correction, answer=Corrected),
         row("POST", "/v1/unmask", api.unmask, **people, body=Emergency, answer=Unmasking),
         row("GET", "/v1/status", api.get_status, tag="site", query=Chosen, answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),

@@ -17,7 +17,7 @@ from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key
+from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key, checked_line
 from parley.agent.strata import Strata
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
@@ -75,7 +75,8 @@ class Pages:
     def _asked(self, fields: Mapping[str, str]) -> Self:
         """The page that a form is about: the stratum of the person that it names or searches for, or its own."""
         with suppress(InvalidInput):
-            owner = self._strata.of(fields.get("sought") or fields.get("participant", ""))
+            # A form about a person may come from a page on which somebody else was sought.
+            owner = self._strata.of(fields.get("participant") or fields.get("sought", ""))
             if owner is not None:
                 return self._at(owner.stratum)
         return self._at(fields.get("stratum", "") or fields.get("here", ""))
@@ -182,6 +183,8 @@ class Pages:
                 self._site.gone(key)
                 line = self._line(self._site.people[checked_key(key)])
                 return {"noted": line, "field": None}
+            case "correct":
+                return {"done": self._correct(checked_key(key), fields)}
             case "unmask":
                 return {"unmasked": self._strata.unmask(key, by=PAGE, reason=EMERGENCY, emergency=True)}
             case "send" | "close" | "release":
@@ -192,7 +195,7 @@ class Pages:
                 text = fields.get("table", "")
                 if isinstance(fields, Form) and fields.file:
                     text = uploaded_text(self._strata, fields.file)
-                taken = take_table(self._strata, text, take=what == "take")
+                taken = take_table(self._strata, text, take=what == "take", seen=fields.get("seen"))
                 return {"taken": taken} | ({"at": "table", "typed": {"table": text}} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
@@ -218,6 +221,27 @@ class Pages:
             self._site.outcome(key, self._value(text, named), named)
         line = self._line(self._site.people[checked_key(key)])
         return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
+
+    def _correct(self, key: str, fields: Mapping[str, str]) -> str:
+        """Put outcomes of a person right whose phase is reported; returns what is to be said of it."""
+        said = {name: checked_line(name, fields.get(name, "")) for name in ("reason", "who")}
+        known = self._site.people.persons.get(key)
+        if known is None:
+            raise InvalidInput("participant", found=repr(key), allowed=Translatable("one whose outcome was reported"))
+        values = []
+        for number, one in enumerate(all_outcomes(self._site.people.rules)):
+            text, was = fields.get(f"value-{number}", "").strip(), known.value(one.name)
+            # What was left as the form had it is no correction; it may show fewer digits than there are.
+            if text and (was is None or text != figure(was)):
+                values.append((key, None if text == GONE else self._value(text, one.name), one.name))
+        phase = self._runtime.correct(values, **said)
+        return gettext(
+            "The correction of %(key)s is kept. The corrected report of phase %(phase)s goes to %(contact)s, who has "
+            "to confirm it.",
+            key=key,
+            phase=phase,
+            contact=self._site.people.rules.contact or gettext(ADMINISTRATOR),
+        )
 
     def _eligible(self, fields: Mapping[str, str]) -> bool:
         """Whether every eligibility question was answered yes."""
@@ -348,13 +372,21 @@ class Pages:
             "open": person.counted and not book.over,
             "voidable": person.counted and not people.was_counted(person) and person.pending and not person.others,
             "reported": book.reported is not None,
+            "reported_in": people.reported_in(person),
+            "correction": people.corrections.get(people.reported_in(person)),
+            "correctable": person.counted and book.reported is not None and self._correctable(person),
         }
+
+    def _correctable(self, person: Person) -> bool:
+        """Whether a corrected report can be made of a person's phase."""
+        return self._runtime.correctable(self._site.people.reported_in(person))
 
     def _field(self, person: Person, one: OutcomeRules, awaited: bool) -> dict[str, Any]:
         """One outcome of a person, as the page asks for it."""
         due = self._site.people.due(person, one.name)
         return {
             "outcome": one.name,
+            "number": [rules.name for rules in all_outcomes(self._site.people.rules)].index(one.name),
             "label": one.words,
             "rules": one,
             "yes_no": one.values == YES_OR_NO,
@@ -370,7 +402,14 @@ class Pages:
         """Reported phases; counts by arm are shown only for phases that are over."""
         receipts = self._runtime.receipts()
         return [
-            {"phase": phase, "arms": book.plan.arms, "reported": book.reported, "receipt": receipts.get(phase)}
+            {
+                "phase": phase,
+                "arms": book.plan.arms,
+                "reported": book.reported,
+                "receipt": receipts.get(phase),
+                "correction": self._site.people.corrections.get(phase),
+                "unsent": self._runtime.unsent.get(phase, ""),
+            }
             for phase, book in sorted(self._site.people.phases.items(), reverse=True)
             if book.over
         ]

@@ -5,6 +5,7 @@ not come, and an empty cell says nothing yet. Where values are 0 or 1, they may 
 outcomes each has a column of its name, and a table has at least one of all of them.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +20,7 @@ from parley.agent.site import YES_OR_NO, Entered, Site, checked_key
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput, ParleyError
 from parley.site.workbooks import text_of
-from parley.text.formatting import csv_rows
+from parley.text.formatting import csv_meant, csv_rows
 from parley.text.translation import (
     AUDIENCES,
     LANGUAGES,
@@ -125,17 +126,24 @@ class Taken:
 
     text: str
     done: bool = False
+    stale: bool = False  # somebody changed what it is about since it was shown: nothing was taken
     outcomes: int = 0
     missing: int = 0
     same: int = 0  # rows that are known already
     changes: list[Change] = field(default_factory=list)  # replacements first
     ignored: list[int] = field(default_factory=list)  # lines that are still empty
+    rows: list[Entered] = field(default_factory=list, repr=False)
     refused: dict[tuple[int, str], None] = field(default_factory=dict)  # lines, and what is wrong in them
 
     @property
     def wrong(self) -> list[tuple[int, str]]:
         """The errors, by line."""
         return sorted(self.refused)
+
+    @property
+    def seen(self) -> str:
+        """What identifies all that it would do: whoever confirms it has seen just that."""
+        return hashlib.sha256(repr((self.changes, self.same)).encode()).hexdigest()
 
     def refuse(self, line: int, words: str) -> None:
         """Record an error in a line, once: it may be the same for every outcome of a person."""
@@ -155,8 +163,23 @@ def uploaded_text(site: Site | Strata, data: bytes) -> str:
     return text_of(data, lambda name: name.lower() in columns, names)
 
 
-def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: bool = True) -> Taken:
-    """Record a table's rows, all or none; or only say what they would do."""
+def take_table(
+    site: Site | Strata, text: str, source: str = TABLE, *, take: bool = True, seen: str | None = None
+) -> Taken:
+    """Record a table's rows, all or none; or only say what they would do. With `seen`, the digest of a preview, they
+    are recorded only if they would still do the same.
+    """
+    with site.turn():
+        found = _judged(site, text, source)
+        found.stale = take and not found.refused and seen is not None and seen != found.seen
+        if take and not found.refused and not found.stale:
+            site.record(found.rows)
+            found.done = True
+    return found
+
+
+def _judged(site: Site | Strata, text: str, source: str) -> Taken:
+    """What a table's rows would do."""
     rules = site.rules
     named = {one.name.lower(): one for one in rules.outcomes}
     table = read_table(
@@ -168,10 +191,11 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: boo
     columns = {str(COLUMNS[1]): all_outcomes(rules)[0]} | named
     shown = [name for name in columns if name in table.columns]
     table.require_one_of([COLUMNS[1], *(one.name for one in rules.outcomes)])
-    taken, seen = Taken(text=text), dict[str, int]()
+    taken, seen, before = Taken(text=text), dict[str, int](), _everybody(site)
     rows: list[tuple[int, OutcomeRules, Entered]] = []
     for row in table.rows:
         key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
+        key = key if key in before else csv_meant(key)
         if not said:
             taken.ignored.append(row.line)
         elif key in seen:
@@ -188,14 +212,12 @@ def take_table(site: Site | Strata, text: str, source: str = TABLE, *, take: boo
                     rows.append((row.line, columns[name], Entered(key, value, columns[name].name)))
                 except InvalidInput as error:
                     taken.refuse(row.line, _about(columns[name], error))
-    before = _everybody(site)
-    answers = site.record([entered for *_, entered in rows], take=take and not taken.refused)
+    taken.rows = [entered for *_, entered in rows]
+    answers = site.record(taken.rows, take=False)
     for (line, one, _), refused in zip(rows, answers, strict=True):
         if refused is not None:
             taken.refuse(line, _about(one, refused))
     if not taken.refused:
-        taken.done = take
-        before = _everybody(site) | before  # somebody may have come since
         for line, one, entered in rows:
             taken.missing += entered.value is None
             _note_change(taken, line, one, entered, before[checked_key(entered.participant)])

@@ -265,6 +265,9 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return written.getvalue()
 
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\n")  # how text begins that a spreadsheet may compute
+
+
 def csv_safe(value: object) -> object:
     """A value with text escaped so that spreadsheets do not take it for a formula, nor terminals for a command.
 
@@ -274,4 +277,13 @@ def csv_safe(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\n") else text
+    return f"'{text}" if text[:1] in FORMULAS else text
+
+
+def csv_meant(text: str) -> str:
+    """What a cell said before `csv_safe` escaped it: an apostrophe before what begins a formula is the escape.
+
+    >>> csv_meant("'-007"), csv_meant("-007"), csv_meant("'tis")
+    ('-007', '-007', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and text[1:2] in FORMULAS else text

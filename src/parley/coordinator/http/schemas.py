@@ -101,9 +101,10 @@ class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
 
 
 class QuarantineQuery(PageQuery, frozen=True, kw_only=True):
-    """`held`: only reports that wait for an administrator."""
+    """`held`: only reports that the phase waits for; `beside`: only those that wait beside a report that counts."""
 
     held: bool = False
+    beside: bool = False
 
 
 class TokensQuery(Query, frozen=True, kw_only=True):

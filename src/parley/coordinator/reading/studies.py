@@ -259,15 +259,21 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
     return answers.Signatures(study=row.id, signatures=found)
 
 
-def quarantined(transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; `held`: only those that wait."""
+def quarantined(
+    transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool, beside: bool
+) -> answers.Quarantine:
+    """Quarantined reports, and those that are or were held; with `held` or `beside`: only those that wait."""
     waits = {one.digest for one in held_now(transaction, row).values()}
-    only = waits if held else None
+    asides = {one.digest for one in phases.asides(transaction, row.id)}
+    only = (waits if held else set()) | (asides if beside else set()) if held or beside else None
     found, following = phases.quarantined(transaction, row.id, after=after, limit=limit, size=PAGE, only=only)
     kept = ("digest", "stands", "why", "refused", "at", "sequence")
     shown = [
         answers.Aside(
-            report=Report.read(one.body), held=one.digest in waits, **{name: getattr(one, name) for name in kept}
+            report=Report.read(one.body),
+            held=one.digest in waits,
+            beside=one.digest in asides,
+            **{name: getattr(one, name) for name in kept},
         )
         for one in found
     ]

@@ -19,7 +19,7 @@ from parley.protocol.codec import read_json
 from parley.protocol.events import ArmStopped, GuardrailNoted, ReportCorrected
 from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 from parley.protocol.state_machine import Counted
-from parley.protocol.trial import Finding
+from parley.protocol.trial import Aside, Finding
 from parley.rewards import Past
 from parley.totals import Totals
 
@@ -300,10 +300,20 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
     return {row.agent: row.at for row in transaction.execute(select(reports.c.agent, reports.c.at).where(here))}
 
 
-def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> set[str]:
-    """The digests of the quarantined reports for one place."""
+def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> dict[str, str | None]:
+    """The quarantined reports for one place: digest -> why an administrator refused it, if one did."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
-    return set(transaction.execute(select(quarantine.c.digest).where(here)).scalars())
+    rows = transaction.execute(select(quarantine.c.digest, quarantine.c.refused).where(here))
+    return {row.digest: row.refused for row in rows}
+
+
+def asides(transaction: Transaction, study: str) -> frozenset[Aside]:
+    """What waits in quarantine beside a report that counts: neither taken nor refused."""
+    beside = and_(quarantine.c.study == study, quarantine.c.stands != "", quarantine.c.refused.is_(None))
+    taken = select(reports.c.digest).where(reports.c.study == study)
+    query = select(quarantine.c.phase, quarantine.c.agent, quarantine.c.digest).where(beside)
+    found = {Aside(*row) for row in transaction.execute(query.where(quarantine.c.digest.not_in(taken)))}
+    return frozenset(found - {Aside.of(one.event.report) for one in corrections(transaction, study)} if found else ())
 
 
 def quarantined(

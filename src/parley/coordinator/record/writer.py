@@ -32,6 +32,7 @@ from parley.protocol import (
 )
 from parley.protocol.codec import canonical
 from parley.protocol.state_machine import OVER, agent_of
+from parley.protocol.trial import Aside
 from parley.system.killpoints import reached
 
 # Built once: building a statement costs more than running it.
@@ -215,13 +216,16 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
     """The situation with what only some events need.
 
     For a report: what it is compared with, and the refused reports in its place. For an early close: the number of
-    reports. For a correction: what it replaces.
+    reports. For a correction: what it replaces. For a refusal: whether the report waits beside another.
     """
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
     if isinstance(event, events.ReportCorrected):
         found = phases.counted(transaction, row, event.report.phase, event.report.agent)
         return replace(here, counted=found)
+    if isinstance(event, events.ReportRefused):
+        named = Aside(event.phase, event.agent, event.report)
+        return replace(here, aside=named in phases.asides(transaction, row.id))
     if row.stage is not Stage.RUNNING or not isinstance(event, events.ReportAccepted | events.ReportQuarantined):
         return here
     place = here.place

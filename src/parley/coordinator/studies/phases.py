@@ -7,7 +7,7 @@ strands nothing: the closer of the next process finds it.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -122,6 +122,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)
     known, full = report.digest in aside, len(aside) >= MOST_ASIDE
+    answer, reason = _answered(transaction, report, aside) if known else ("waiting", "")
     if not known and not full:
         enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
@@ -129,7 +130,18 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         f"phase {report.phase} has a report of {report.agent!r} with other numbers; it stands",
         stands=standing.digest,
         quarantined=known or not full,
+        answer=answer,
+        reason=reason,
     )
+
+
+def _answered(transaction: Transaction, report: Report, aside: Mapping[str, str | None]) -> tuple[str, str]:
+    """What an administrator said of a report in quarantine, and why. A site sends a correction again to hear."""
+    for one in phases.corrections(transaction, report.study):
+        if one.event.report.digest == report.digest:
+            return "accepted", one.event.reason
+    refused = aside[report.digest]
+    return ("waiting", "") if refused is None else ("refused", refused)
 
 
 def dispute(

@@ -26,9 +26,11 @@ from parley.protocol.acts import ACTS, Act, is_flag
 from parley.protocol.codec import Message
 from parley.protocol.corrections import with_cells
 from parley.protocol.report_checks import REASONS
+from parley.protocol.state_machine import CONCLUDED, OVER
 from parley.text.translation import Translatable
 
 A_PAGE = 10  # of reports in quarantine
+MOST_BESIDE = 100  # that wait beside a report
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows
 MOST_PAIRS = 30  # of a freeze that are listed one by one
 MOST_COLUMNS = 12  # of a re-weighing
@@ -63,8 +65,11 @@ async def administration_page(
     except (InvalidInput, BadColumns) as error:
         problem = problem or str(error)
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
-    waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine  # stands first
-    others = [entry for entry in aside.quarantine if not entry.held]
+    # What waits stands first; of what came beside a report, the newest.
+    waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine
+    beside = (await shown.call(admin.list_quarantine, {"beside": True, "limit": MOST_BESIDE})).quarantine
+    waiting = [*waiting, *reversed(beside)]
+    others = [entry for entry in aside.quarantine if not entry.held and not entry.beside]
     possible = {name: row for name, row in ACTS.items() if (status.stage, row.kind) in TRANSITIONS}
     return await shown.show(
         "administration.html",
@@ -73,7 +78,7 @@ async def administration_page(
         **head,
         acts=ACTS,
         possible=possible,
-        quarantine=[await _beside(shown, entry, status.phase) for entry in (*waiting, *others)],
+        quarantine=[await _beside(shown, entry, status) for entry in (*waiting, *others)],
         next=aside.next,
         reasons=REASONS,
         considered=considered,
@@ -113,10 +118,14 @@ def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]
     return {**considered.given, **of_report}
 
 
-async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
-    """A report that was put aside, with the one that stands; it can be used while its phase is in progress."""
+async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, Any]:
+    """A report that was put aside, with the one that counts. It can be used while its phase is in progress; after
+    that, what counts can be corrected by it, and what a correction replaced can be restored.
+    """
     report = entry.report
-    alone = msgspec.structs.asdict(entry) | {"stands": None, "open": False, "used": False}
+    alone = msgspec.structs.asdict(entry) | dict.fromkeys(
+        ("stands", "open", "decided", "used", "corrected", "restores")
+    )
     if entry.held or entry.refused is not None:
         return alone
     try:
@@ -126,7 +135,17 @@ async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
             raise
         return alone  # held as its phase was closed without it
     used = any(taken.report == report for taken in (stands, *stands.earlier))
-    return alone | {"stands": stands.report, "open": report.phase == phase and not used, "used": used}
+    counts = stands.corrections[-1].report if stands.corrections else stands.report
+    corrected = any(one.report == report for one in stands.corrections)
+    decided = report.phase < status.phase or status.stage in CONCLUDED
+    return alone | {
+        "stands": counts if not corrected else stands.report,
+        "open": not used and not decided and status.stage not in OVER,
+        "decided": decided,
+        "used": used,
+        "corrected": corrected,
+        "restores": stands.report if corrected and counts == report else None,
+    }
 
 
 async def act(shown: Page, row: Act) -> Response:
@@ -247,7 +266,7 @@ def _place_of(given: Mapping[str, str]) -> dict[str, str]:
     return {key: given.get(key, "") for key in ("correct", "phase", "counts-reason")}
 
 
-QUARANTINE = {"amend": (ACTS["amend"], False), "take": (ACTS["amend"], True), "refuse": (ACTS["refuse"], True)}
+QUARANTINE = {"amend": (ACTS["amend"], False), "take": (ACTS["amend"], True), "refuse": (ACTS["refuse"], False)}
 HANDLERS = {name: partial(act, row=row) for name, row in ACTS.items() if row.section not in ("reports", "answer")} | {
     name: partial(aside, row=row, held=held) for name, (row, held) in QUARANTINE.items()
 }

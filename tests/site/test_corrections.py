@@ -1,0 +1,302 @@
+"""Corrections after the report: the page makes a corrected report, an administrator confirms it, the page says so."""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+from tests.agent.test_not_fooled import house  # noqa: F401
+from tests.coordinator.support import study_message
+
+from parley.agent import journal, reporting
+from parley.agent import site as site_module
+from parley.agent.outbox import Outbox
+from parley.agent.reporting import SiteRuntime, hand_over, hand_over_corrections, site_of
+from parley.coordinator.record.audit import verify_stored
+from parley.covariates import adjusted_rewards
+from parley.errors import NotNow, Unreachable
+from parley.site.access import Access
+from parley.site.app import create_app
+from parley.totals import Totals
+
+HARM = {"name": "harm", "role": "secondary", "better": "lower", "kind": "binary"}
+PAIN = {"name": "pain", "role": "secondary", "better": "lower", "kind": "bounded", "low": 0.0, "high": 10.0}
+STUDY = {
+    "agents": 1,
+    "arms": 2,
+    "policy": "evidence",
+    "noise": {"kind": "bounded", "low": 0.0, "high": 1.0},
+    "largest_gap": 4.0,
+    "outcomes": (HARM, PAIN),
+    "covariate": "age",
+    "covariate_range": (20.0, 80.0),
+    "contact": "the office",
+    "grace_hours": 0.0,
+}
+SAID = {"reason": "the wrong line", "who": "Nurse Kim"}
+WRONG = {"do": "correct", "participant": "p-1", "value-0": "0", "value-1": "0", "value-2": "7.5", **SAID}
+
+
+class Bed:
+    """A site of a study with a covariate and two further outcomes, whose first phase was reported."""
+
+    def __init__(self, house, folder):  # noqa: F811
+        self.house, self.folder = house, folder
+        (self.client,) = house.create(study_message(**STUDY))
+        self.site = site_of(folder, self.client, study="trial", agent="agent 1")
+        self.phase()
+
+    def phase(self):
+        """Everybody whom the phase in progress needs, with all outcomes; it is reported."""
+        hand_over(self.site, self.client, self.folder)
+        while self.site.status()["to_assign"]:
+            number = len(self.site.people.persons) + 1
+            self.site.assign(f"p-{number}", covariate=20.0 + number % 60)
+            for value, name in ((1.0, ""), (1.0, "harm"), (2.5, "pain")):
+                self.site.outcome(f"p-{number}", value, name)
+        hand_over(self.site, self.client, self.folder)
+
+    def open(self):
+        """The same journal again, as after a restart."""
+        self.site = site_of(self.folder, self.client, study="trial", agent="agent 1")
+
+    @contextmanager
+    def page(self, language="en"):
+        runtime = SiteRuntime(self.site, self.client, self.folder)
+        headers = {"Sec-Fetch-Site": "same-origin", "Accept-Language": language}
+        app = create_app(runtime, Access(host="127.0.0.1"))
+        try:
+            yield TestClient(app, base_url="http://127.0.0.1", headers=headers)
+        finally:
+            runtime._outbox.close()
+
+    def post(self, fields, language="en", status=200):
+        with self.page(language) as browser:
+            answer = browser.post("/", data=fields)
+        assert answer.status_code == status, answer.text
+        return answer.text
+
+    def sent(self):
+        with Outbox(self.folder, study="trial", agent="agent 1") as box:
+            return hand_over_corrections(self.site, self.client, box)
+
+    def waiting(self):
+        asked = {"beside": True}
+        return self.house.admin.request("GET", "studies", "trial", "quarantine", params=asked)["quarantine"]
+
+    def confirm(self, report):
+        where = ("studies", "trial", "phases", report["phase"], "reports", "agent 1", "correct")
+        digest = self.house.admin.request("POST", *where, "preview", json={"report": report})["digest"]
+        self.house.admin.request("POST", *where, json={"report": report, "preview": digest, "reason": "seen"})
+
+    def refuse(self, entry, reason="look again"):
+        where = ("studies", "trial", "phases", entry["report"]["phase"], "reports", "agent 1", "refuse")
+        self.house.admin.request("POST", *where, json={"report": entry["digest"], "reason": reason})
+
+    @property
+    def status(self):
+        return self.site.people.corrections[1].status
+
+
+@pytest.fixture
+def bed(house, tmp_path):  # noqa: F811
+    made = Bed(house, tmp_path / "box")
+    yield made
+    made.site.close()
+
+
+def test_a_correction_goes_from_the_page_to_an_administrator_and_back(bed):
+    first, theta = bed.house.admin.report("trial", 1, "agent 1"), bed.site.people.phases[1].plan.theta
+    arm = bed.site.people["p-1"].arm
+    bed.phase()  # its phase was decided
+    found = bed.post({"do": "find", "sought": "p-1"})
+    assert 'name="value-0"' in found
+    assert "Send the correction of p-1" in found
+    done = bed.post(WRONG)
+    assert "The correction of p-1 is kept. The corrected report of phase 1 goes to the office" in done
+    assert (bed.status, bed.waiting()) == ("unsent", [])
+    assert bed.sent() == {}
+    (entry,) = bed.waiting()
+    assert bed.status == "waiting"
+    assert "The correction waits until the office confirms it." in bed.post({"do": "find", "sought": "p-1"})
+    report = entry["report"]
+    rewards, xs = bed.site.people.pairs(bed.site.people.phases[1])
+    again = Totals.of(adjusted_rewards(rewards, xs, theta, bed.site.people.phases[1].plan.x0))
+    assert (report["theta"], tuple(report["counts"])) == (first.theta, first.counts), "the slope was fixed before"
+    assert report["sums"] == pytest.approx(again.sums.tolist())
+    assert report["sums"][arm] == pytest.approx(first.sums[arm] - 1.0)
+    moved = [now["sums"][arm] - was.sums[arm] for now, was in zip(report["outcomes"], first.outcomes, strict=True)]
+    assert moved == [-1.0, 5.0]
+    bed.confirm(report)
+    assert bed.sent() == {}
+    assert bed.status == "accepted"
+    assert bed.waiting() == []
+    page = bed.post({"do": "find", "sought": "p-1"}, "de")
+    assert "Die Berichtigung wurde angenommen. Grund: seen" in page
+    with bed.page() as browser:
+        assert "The correction was accepted. Reason: seen" in browser.get("/").text
+    assert bed.house.admin.report("trial", 1, "agent 1") == first, "what was decided on stands"
+    assert verify_stored(bed.house.storage, "trial").sound
+
+
+def test_a_refused_correction_says_why_and_another_one_can_follow(bed):
+    bed.phase()
+    bed.post(WRONG)
+    bed.sent()
+    bed.refuse(bed.waiting()[0])
+    bed.sent()
+    assert bed.status == "refused"
+    assert "what was reported stands. Reason: look again" in bed.post({"do": "find", "sought": "p-1"})
+    with pytest.raises(Exception, match=r"no such report is held|waits for no agent"):
+        bed.refuse({"report": {"phase": 1}, "digest": "0" * 64})
+    assert "nothing to correct" in bed.post(WRONG, status=422)
+    bed.post(WRONG | {"value-2": "1"})
+    bed.sent()
+    (entry,) = bed.waiting()
+    bed.confirm(entry["report"])
+    with pytest.raises(Exception, match=r"no such report is held|waits for no agent"):
+        bed.refuse(entry)
+    bed.sent()
+    assert bed.status == "accepted"
+    assert verify_stored(bed.house.storage, "trial").sound
+
+
+def test_a_correction_that_is_taken_back_has_nothing_to_confirm(bed):
+    bed.post(WRONG)
+    bed.post(WRONG | {"value-0": "1", "value-1": "1", "value-2": "2.5"})
+    assert bed.sent() == {}
+    assert (bed.status, bed.waiting()) == ("same", [])
+    assert "there is nothing to confirm" in bed.post({"do": "find", "sought": "p-1"})
+
+
+def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(house, tmp_path):  # noqa: F811
+    house.create(study_message(**STUDY | {"agents": 2}))
+    client = house.issue("agent", study="trial", agent="agent 1")
+    bed = Bed.__new__(Bed)
+    bed.house, bed.folder, bed.client = house, tmp_path / "box", client
+    bed.open()
+    bed.phase()
+    bed.post(WRONG)
+    bed.sent()
+    (entry,) = bed.waiting()
+    where = ("studies", "trial", "phases", 1, "reports", "agent 1", "amend")
+    house.admin.request("POST", *where, json={"report": entry["report"], "reason": "right"})
+    bed.sent()
+    assert (bed.status, bed.waiting()) == ("accepted", [])
+    bed.site.close()
+
+
+def test_what_the_form_left_alone_is_no_correction_and_what_is_wrong_is_said(bed):
+    left = {"value-0": "1", "value-1": "1", "value-2": "2.5"}
+    assert "this is what is noted" in bed.post(WRONG | left, status=422)
+    for wrong in ({"value-2": "77"}, {"reason": ""}, {"who": " "}, {"participant": "p-999"}, {"value-0": "missing"}):
+        bed.post(WRONG | wrong, status=422)
+    assert not bed.site.people.corrections
+    typed = bed.post(WRONG | {"value-2": "77", "sought": "p-1"}, status=422)
+    assert 'value="77"' in typed, "what was typed is still there"
+    assert 'value="Nurse Kim"' in typed
+    bed.post(WRONG | left | {"value-1": "missing"})
+    assert bed.site.people["p-1"].is_gone("harm")
+    bed.sent()
+    assert sum(bed.waiting()[0]["report"]["outcomes"][0]["missing"]) == 1
+
+
+def test_the_api_corrects_an_outcome_of_a_reported_phase(bed):
+    body = {"participant": "p-1", "reward": 0.0, **SAID}
+    with bed.page() as line:
+        assert line.post("/v1/corrections", json=body).json() == {"participant": "p-1", "phase": 1}
+        assert line.post("/v1/corrections", json=body).status_code == 409
+        assert line.post("/v1/corrections", json=body | {"reason": ""}).status_code == 422
+    bed.sent()
+    assert len(bed.waiting()) == 1
+
+
+def test_too_many_corrections_of_a_phase_are_told(bed):
+    for number in range(21):
+        bed.post(WRONG | {"value-2": str(number % 10 + number // 10 / 4)})
+        problems = bed.sent()
+    assert "Too many corrections" in problems[1]
+    assert bed.status == "unsent"
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+POINTS = ("before-write", "half-written", "written", "synced")
+
+
+@pytest.mark.parametrize("visit", range(1, 4))
+@pytest.mark.parametrize("point", [*(f"journal-{one}" for one in POINTS), "correction-taken", "site-correction-sent"])
+def test_killed_anywhere_the_correction_arrives_once_and_nobodys_arm_changes(bed, monkeypatch, point, visit):
+    """From the tap on the page until the answer of the administrator is noted, at each visit of each point."""
+    arms = {key: (person.arm, person.x) for key, person in bed.site.people.persons.items()}
+    first, left = bed.house.admin.report("trial", 1, "agent 1"), [visit]
+
+    def reached(here):
+        left[0] -= here == point
+        if here == point and not left[0]:
+            raise Killed
+
+    for module in (journal, reporting, site_module):
+        monkeypatch.setattr(module, "reached", reached)
+
+    def surviving(work):
+        while True:
+            try:
+                return work()
+            except Killed:
+                bed.site.close()
+                bed.open()
+
+    surviving(lambda: bed.status if bed.site.people.corrections else bed.post(WRONG))
+    surviving(bed.sent)
+    (entry,) = bed.waiting()
+    bed.confirm(entry["report"])
+    surviving(bed.sent)
+    assert bed.status == "accepted"
+    assert {key: (person.arm, person.x) for key, person in bed.site.people.persons.items()} == arms
+    person = bed.site.people["p-1"]
+    assert (person.reward, person.value("harm"), person.value("pain")) == (0.0, 0.0, 7.5)
+    everything = bed.house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
+    sums = [sum(one["report"]["sums"]) for one in everything]
+    assert sums[-1] == pytest.approx(sum(first.sums) - 1.0)
+    assert len(bed.house.admin.request("GET", "studies", "trial", "corrections")["corrections"]) == 1
+
+
+def test_without_the_coordinator_it_is_kept_and_sent_later(bed, monkeypatch):
+    bed.post(WRONG)
+
+    def unreachable(*_, **__):
+        raise Unreachable("no answer")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(bed.client, "send", unreachable)
+        with pytest.raises(Unreachable):
+            bed.sent()
+    assert "The correction is on its way." in bed.post({"do": "find", "sought": "p-1"})
+    bed.site.close()
+    bed.open()
+    bed.sent()
+    assert len(bed.waiting()) == 1
+
+
+def test_a_report_that_the_study_moved_on_without_is_not_corrected(bed, monkeypatch):
+    bed.phase()
+    monkeypatch.setattr(SiteRuntime, "receipts", lambda _: {})
+    assert "moved on without" in bed.post(WRONG, status=422)
+    assert "Send the correction" not in bed.post({"do": "find", "sought": "p-1"})
+
+
+def test_a_slip_in_two_phases_at_once_is_refused(bed):
+    bed.phase()
+    second = next(key for key, person in bed.site.people.persons.items() if person.phase == 2)
+    with pytest.raises(ValueError, match="of phase 1, 2"):
+        bed.site.correct([("p-1", 0.0), (second, 0.0)])
+    assert re.search("phase 1, in which", str(_refused(bed.site)))
+
+
+def _refused(site):
+    with pytest.raises(NotNow) as found:
+        site.outcome("p-1", 0.25)
+    return found.value
