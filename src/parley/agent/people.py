@@ -445,12 +445,14 @@ class People:
             return
         before = self.corrections[entry.phase]
         if isinstance(entry, journal.CorrectionSent):
-            known = {"sent": entry.number, "report": entry.report, "same": entry.same, "accepted": None, "reason": ""}
-            self.corrections[entry.phase] = replace(before, **known)
+            self.corrections[entry.phase] = replace(
+                before, sent=entry.number, report=entry.report, same=entry.same, accepted=None, reason=""
+            )
         elif entry.report == before.report:
-            said = {"accepted": entry.accepted, "reason": entry.reason}
             ever = before.ever_accepted or entry.accepted
-            self.corrections[entry.phase] = replace(before, **said, ever_accepted=ever)
+            self.corrections[entry.phase] = replace(
+                before, accepted=entry.accepted, reason=entry.reason, ever_accepted=ever
+            )
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
         """Apply a voided assignment of a person about whom nothing has been noted yet.

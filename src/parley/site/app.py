@@ -323,9 +323,10 @@ class Api:
         """
         body = await self._read(request, Correction)
         key = checked_key(body.participant)
-        said = {name: checked_line(name, getattr(body, name)) for name in ("reason", "who")}
+        reason, who = checked_line("reason", body.reason), checked_line("who", body.who)
         runtime = self._runtimes[self._strata.known(key).stratum]
-        phase: int = await self._done(partial(runtime.correct, **said), [(key, body.reward, body.outcome)])
+        work = partial(runtime.correct, reason=reason, who=who)
+        phase: int = await self._done(work, [(key, body.reward, body.outcome)])
         return JSONResponse(Corrected(participant=key, phase=phase).to_json())
 
     async def unmask(self, request: Request) -> Response:
