@@ -4,7 +4,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 
 from babel.dates import format_timedelta, get_month_names
@@ -69,6 +69,12 @@ TRIED = (
     {"do": "find", "which": "due"},
     {"do": "find", "which": "week"},
     {"do": "outcome", "participant": "Kq-1", "reward": "kq"},
+    {"do": "correct", "participant": "Kq-1", "value-0": "0", "reason": "Vwq", "who": "Kq", "sought": "Kq-1"},
+    {"do": "correct", "participant": "Kq-1", "value-0": "0", "reason": "Vwq", "who": "Kq", "sought": "Kq-1"},
+    {"do": "correct", "participant": "Kq-2", "value-0": "7", "reason": "Vwq", "who": "Kq", "sought": "Kq-2"},
+    {"do": "correct", "participant": "Kq-3", "value-0": "missing", "reason": "Vwq", "who": "Kq"},
+    {"do": "correct", "participant": "Kq-999", "value-0": "1", "reason": "Vwq", "who": "Kq"},
+    {"do": "correct", "participant": "Kq-2", "value-0": "0", "reason": "", "who": "Kq"},
     {"do": "unmask", "participant": "Kq-1"},
     {"do": "unmask", "participant": "Kq-999"},
     {"do": "send", "phase": "7"},
@@ -131,6 +137,27 @@ def reported(desk, receipt=True):
     if receipt:
         given = {"study": "s", "phase": 1, "agent": "a", "report": report.digest, "sequence": 2, "head": "a" * 64}
         desk.runtime._outbox.acknowledge(Receipt(**given))
+
+
+def corrected(desk, *, sent=True, same=False, answer=None, stage=""):
+    """Two outcomes of a reported phase were corrected; `answer` is what an administrator said, and why."""
+    reported(desk)
+    desk.site.correct([("Kq-1", 0.0)], reason="Vwq", who="Kq")
+    if sent:
+        desk.site.correction_sent(1, report="c" * 64, number=1, same=same)
+    if answer:
+        desk.site.correction_answered(1, report="c" * 64, accepted=answer[0], reason=answer[1])
+    if not sent:
+        desk.runtime.unsent[1] = "too many"
+    if stage:
+        desk.site.seen(stage)
+
+
+def restored(desk):
+    """A correction was accepted, and taken back after that."""
+    corrected(desk, answer=(True, "Vwq"))
+    desk.site.correct([("Kq-1", 1.0)])
+    desk.site.correction_sent(1, report="d" * 64, number=2, same=True)
 
 
 def several(desk):
@@ -258,6 +285,12 @@ STATES = {
     "finished with the answer": seen("finished", answer=("x",)),
     "arm withdrawn": State(reach=withdrawn),
     "coordinator unreachable": State(reach=silent),
+    "correction on its way": State(reach=partial(corrected, sent=False)),
+    "correction waits": State(reach=corrected),
+    "correction accepted": State(reach=partial(corrected, answer=(True, "Vwq"))),
+    "correction refused": State(reach=partial(corrected, answer=(False, "Vwq"), stage="finished")),
+    "correction taken back": State(reach=partial(corrected, same=True)),
+    "correction taken back after it was accepted": State(reach=restored, options={"rules": MEASURED}),
     **{f"closed: {reason}": closed(reason) for reason in CLOSING_REASONS},
 }  # fmt: skip
 

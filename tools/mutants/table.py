@@ -35,6 +35,8 @@ SITE = "tests/agent/test_site.py::"
 KNOWN = "tests/agent/test_covariates.py::"
 ADJUSTED = "tests/test_covariates.py::"
 PAGE = "tests/agent/test_site_page.py::"
+VOIDS = "tests/agent/test_site_voids.py::"
+MENDED = "tests/site/test_corrections.py::"
 FLAGS = "tests/edges/flags/test_flags.py::"
 WAREHOUSE = "tests/agent/test_warehouse.py::"
 NETWORK = "tests/agent/test_network.py::"
@@ -439,8 +441,8 @@ MUTANTS = [
     ),
     *_of(
         "corrections",
-        ("a correction changes what is decided later", "protocol/replaying.py", "return replace(trial, corrections=(*trial.corrections, event))",
-         "return replace(trial, corrections=(*trial.corrections, event), state=folded(trial.policy, [trial.past[0]])[-1], reports={**trial.reports, event.report.agent: event.report})",
+        ("a correction changes what is decided later", "protocol/replaying.py", "return replace(trial, corrections=(*trial.corrections, event), asides=asides)",
+         "return replace(trial, corrections=(*trial.corrections, event), asides=asides, state=folded(trial.policy, [trial.past[0]])[-1], reports={**trial.reports, event.report.agent: event.report})",
          CORRECTED + "test_a_correction_changes_nothing_that_is_decided_later"),
         ("a certificate does not tell corrections", "protocol/certificate.py", "with_corrections=reread,", "with_corrections=None,",
          CORRECTED + "test_past_decisions_stand_and_the_certificate_tells_how_it_would_read"),
@@ -642,7 +644,7 @@ MUTANTS = [
          CLAIMS + "test_the_error_probability_is_that_of_the_guarantee"),
         ("a guarantee that is withdrawn has an error probability", "dashboard/render.py", "if says(guarantee, WITHDRAWN):", "if False:",
          CLAIMS + "test_an_answer_whose_reports_left_out_too_much_has_no_guarantee"),
-        ("the true best is said to be a candidate, also with a tolerance", "text/formatting.py", "if tolerance:  # the true best may be gone", "if False:  # the true best may be gone",
+        ("the true best is said to be a candidate, also with a tolerance", "text/formatting.py", "if tolerance:", "if False:",
          "tests/dashboard/test_estimates.py::test_what_is_said_of_the_candidates_is_what_is_proven_of_them"),
         ("everybody reads the researcher's words", "dashboard/session.py", 'with reading(values.get("audience", "bandit"), known.get("language", "en")):', 'with reading("bandit", known.get("language", "en")):',
          AUDIENCES + "test_nor_one_of_an_experiment"),
@@ -697,5 +699,29 @@ MUTANTS = [
          "tests/site/test_strata.py::test_to_ask_again_gives_the_same_whoever_names_the_stratum_and_nobody_changes_it"),
         ("the API of a masked study tells the arm", "agent/site.py", "arm=None if self.rules.kits else arm_name", "arm=arm_name",
          "tests/site/test_kits.py::test_the_page_and_the_api_show_no_arm_until_an_emergency_is_one_click"),
+        ("a void puts the place back for the next one", "agent/people.py", "        book.assigned[person.arm] -= 1", "        book.assigned[person.arm] -= 1; book.taken[person.arm] -= 1",
+         VOIDS + "test_the_next_arm_is_not_that_of_the_voided_one"),
+        ("a voided person is enrolled again", "agent/site.py", "if person is not None and person.voided is not None:", "if False:",
+         VOIDS + "test_a_voided_person_is_never_enrolled_again_and_nothing_is_noted_of_them"),
+        ("an assignment is voided because of its outcome", "agent/site.py", "if person.reward is not None or person.missing or person.others:", "if False:",
+         VOIDS + "test_nothing_is_voided_after_an_outcome_was_noted_or_without_a_reason_and_a_name"),
+        ("a report does not count voids", "agent/site.py", "                    voided=book.voided + book.ahead.voided,", "                    voided=0,",
+         VOIDS + "test_report_certificate_and_pages_count_voids_and_many_are_a_warning[5-True]"),
+        ("a correction that was killed on its way is not sent", "agent/reporting.py", 'if known.status not in ("unsent", "waiting")', 'if known.status != "waiting"',
+         MENDED + "test_without_the_coordinator_it_is_kept_and_sent_later"),
+        ("a correction after the first one is not sent", "agent/people.py", "if self.sent < self.number:", "if not self.sent:",
+         MENDED + "test_a_refused_correction_says_why_and_another_one_can_follow"),
+        ("a corrected report is adjusted by no slope", "agent/privacy.py", "            theta=earlier.theta,", "            theta=0.0,",
+         MENDED + "test_a_correction_goes_from_the_page_to_an_administrator_and_back"),
+        ("a corrected report leaves out further outcomes", "agent/reporting.py", "now.rewards, outbox, now.outcomes, now.between)", "now.rewards, outbox, tuple(one.without_small_cells(10**9) for one in now.outcomes), now.between)",
+         MENDED + "test_a_correction_goes_from_the_page_to_an_administrator_and_back"),
+        ("a report that was never sent is refused", "protocol/state_machine.py", "if not here.aside:", "if False:",
+         MENDED + "test_a_refused_correction_says_why_and_another_one_can_follow"),
+        ("a correction that was refused waits on", "coordinator/studies/phases.py", 'return ("waiting", "") if refused is None else', 'return ("waiting", "") if True else',
+         MENDED + "test_a_refused_correction_says_why_and_another_one_can_follow"),
+        ("a table overwrites what was changed after its preview", "site/tables.py", "seen is not None and seen != found.seen", "False",
+         "tests/site/test_uploads.py::test_what_somebody_changed_after_the_preview_is_shown_again_and_not_overwritten"),
+        ("a masked site's file for REDCap has the arms", "agent/redcap.py", "(site.rules.masked and not with_arms)", "False",
+         "tests/site/test_redcap.py::test_arms_go_out_where_the_site_is_not_masked_and_to_somebody_who_may_see_them"),
     ),
 ]  # fmt: skip
