@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.live import Agents
 
+from parley.experiments.report_kit.forest import Harm, forest_chart
+from parley.text.translation import reading
 from parley.totals import Totals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -87,3 +89,51 @@ def test_no_label_of_a_forest_lies_on_a_bar_or_on_another(visit, server, hospita
         page.evaluate("document.fonts.ready")
         expect(page.locator("svg.forest").first).to_be_visible()
         assert page.evaluate(OVERLAPS) == [], study
+
+
+LONG = ["usual care with daily visits", "silver dressing, twice a week", "honey dressing and compression", "none"]
+OUTSIDE = """() => [...document.querySelectorAll("svg.forest")].flatMap((figure) =>
+  [...figure.querySelectorAll("text")].filter((one) => {
+    const [box, room] = [one.getBBox(), figure.viewBox.baseVal];
+    return box.x < -1 || box.x + box.width > room.width + 1 || box.y + box.height > room.height + 3;
+  }).map((one) => one.textContent))"""
+
+
+def arms_of(size):
+    """Four arms with long names, their estimates about so large."""
+    kinds = ("mean", "to_leader", "to_control")
+    return [
+        {
+            "arm": name,
+            "status": "chosen" if place == 1 else "open",
+            "dropped_in": 0,
+            **{
+                kind: {"estimate": 0.3 * size * (place - 1.5)}
+                | {end: size * ((place - 1.5) * 0.3 + far) for end, far in ENDS.items()}
+                for kind in kinds
+            },
+        }
+        for place, name in enumerate(LONG)
+    ]
+
+
+ENDS = {"low": -0.42, "high": 0.42, "fixed_low": -0.2, "fixed_high": 0.2}
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+@pytest.mark.parametrize("audience", ["trial", "experiment", "bandit"])
+def test_long_names_and_numbers_of_a_forest_find_room_in_every_language(visit, server, audience, language):
+    page = visit(server).page
+    page.goto("/sign-in")  # for the type and the style of our pages
+    with reading(audience, language):
+        pictures = [
+            forest_chart(arms_of(size), kind, "x", to=to, rates=rates, tolerance=0.05 * size, harm=harm)
+            for size, rates in ((0.5, True), (1.0, False), (54_321.0, False))
+            for kind, to in (("mean", None), ("to_leader", LONG[1]), ("to_control", LONG[0]))
+            for harm in (None, Harm(bound=0.2 * size, above=True, words="worse"))
+        ]
+    page.evaluate("html => { document.querySelector('main').innerHTML = html; }", "".join(map(str, pictures)))
+    page.evaluate("document.fonts.ready")
+    assert page.locator("svg.forest").count() == len(pictures)
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(OUTSIDE) == []

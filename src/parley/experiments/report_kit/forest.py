@@ -6,7 +6,19 @@ from typing import Any
 
 from markupsafe import Markup
 
-from parley.experiments.report_kit.svg import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
+from parley.experiments.report_kit.svg import (
+    LETTER,
+    Scale,
+    breadth,
+    clipped,
+    element,
+    line,
+    mark,
+    svg,
+    text,
+    tick_words,
+    ticks,
+)
 from parley.text.formatting import estimate_text, number, real, unit_of
 from parley.text.status import ArmStatus
 from parley.text.translation import gettext
@@ -18,6 +30,7 @@ WORDS_ROOM, BAND, EDGE = (
     20.0,
     28.0,
 )  # of a row: for its words, for its interval; near either end a number would be cut off
+LINE = 18.0  # of words below the axis
 FOREST, ROW, TOP = 420.0, 48.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
 Found = Mapping[str, Any]
 
@@ -64,7 +77,8 @@ def forest_chart(
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.5
     x, bottom = Scale(low - margin, high + margin, 0.0, FOREST), TOP + ROW * len(shown)
-    height = bottom + (44.0 if len(shown) == len(arms) else 62.0)
+    captions = _captions(to, within, rates=rates, harm=harm is not None)
+    height = bottom + 26.0 + LINE * (len(captions) + (len(shown) < len(arms)))
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
     lines += [(x(harm.bound), "margin")] if harm else []
@@ -79,13 +93,9 @@ def forest_chart(
         drawn += [harm.shade(x, begin, BAND)] if harm else []
         drawn += [line(across, begin, across, begin + BAND, class_) for across, class_ in lines]
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
-    what = gettext("mixed mean") if to is None else gettext("difference to %(arm)s", arm=clipped(to, 24))
-    what += gettext(", in points") if points else ""
-    if within:
-        room = gettext("%(points)s points", points=f"{100 * within:g}") if rates else real(within)
-        what += gettext("; shaded: within %(tolerance)s", tolerance=room)
-    what += gettext("; shaded: harm") if harm else ""
-    drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
+    drawn += [
+        text(FOREST / 2, bottom + 37 + LINE * place, words, "soft", "middle") for place, words in enumerate(captions)
+    ]
     if len(shown) < len(arms):
         drawn.append(
             text(
@@ -93,6 +103,18 @@ def forest_chart(
             )
         )
     return svg(FOREST, height, label, *drawn, kind="figure forest")
+
+
+def _captions(to: str | None, within: float, *, rates: bool, harm: bool) -> list[str]:
+    """What the axis is, and what is shaded: in a line, or in two where that is wider than the picture."""
+    what = gettext("mixed mean") if to is None else gettext("difference to %(arm)s", arm=clipped(to, 24))
+    what += gettext(", in points") if rates and to is not None else ""
+    shaded = ""
+    if within:
+        room = gettext("%(points)s points", points=f"{100 * within:g}") if rates else real(within)
+        shaded += gettext("; shaded: within %(tolerance)s", tolerance=room)
+    shaded += gettext("; shaded: harm") if harm else ""
+    return [what + shaded] if breadth(what + shaded) <= FOREST else [what, *filter(None, [shaded.lstrip("; ")])]
 
 
 def _tick(across: float, y: float, words: str) -> Markup:
@@ -121,8 +143,10 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
     known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
     if not known:
         words = gettext("0, by definition") if arm["arm"] == to else gettext("no data")
+    beside = (" ★" if chosen else "") + arm.get("beside", "")
+    room = int((FOREST - breadth(words + beside)) / LETTER) - 1  # between the name and its numbers
     drawn = [
-        text(0, top + 15, clipped(arm["arm"], 20) + (" ★" if chosen else "") + arm.get("beside", ""), soft),
+        text(0, top + 15, clipped(arm["arm"], min(20, max(room, 3))) + beside, soft),
         text(FOREST, top + 15, words, soft, "end"),
     ]
     if known:
