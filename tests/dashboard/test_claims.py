@@ -204,6 +204,7 @@ def test_of_exact_studies_every_arm_that_is_out_is_worse(here):
     assert all((bound == "–") == ("chosen" in decision) for _, decision, bound in rows_of(page))
 
 
+@pytest.mark.simulations
 def test_looks_and_the_largest_size_stand_on_page_answer_report_and_certificate(here):
     text = TOLERANT.replace("tolerance = 0.4", "tolerance = 0.4\nmax_samples = 9000")
     found = played(here, text, "sized", TIED)

@@ -171,6 +171,7 @@ def test_a_study_whose_weights_are_in_no_doubt_has_no_map(here, whole, monkeypat
     assert "map" not in json.loads(said(here, monkeypatch, capsys, whole, "--json"))
 
 
+@pytest.mark.simulations
 def test_finer_steps_are_on_the_map_where_the_answer_changes_and_in_no_list_of_answers(here):
     here.create(FINER, "finer")
     here.run("finer", np.array([[1.5, 0.2], [0.1, 0.8], [0.4, 0.1]]))  # for South a is best up to 0.38, then b

@@ -20,6 +20,7 @@ def chances(stated=None, **outcome):
     return harm_chances(planner, problem, gap_scenario(problem, 0.1), {"harm": stated} if stated is not None else {})
 
 
+@pytest.mark.simulations
 def test_more_harm_is_found_more_often_and_none_is_cleared_more_often():
     found = chances()
     assert [one.margins for one in found] == list(MARGINS)
@@ -34,6 +35,7 @@ def test_harm_beyond_the_range_is_left_out():
     assert [one.margins for one in chances(margin=0.4)] == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.simulations
 def test_the_harm_of_the_control_is_what_is_stated_of_it():
     """Rare harm is found sooner than harm that half of the people have anyway."""
     rare, common = (chances(np.full((2, 2), rate))[2] for rate in (0.01, 0.5))

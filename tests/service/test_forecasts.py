@@ -77,6 +77,7 @@ def test_where_no_budget_has_the_power_the_reason_is_said(changes, asked, words)
     assert words in found["reason"]
 
 
+@pytest.mark.simulations
 def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
     text = "arms = 2\nagents = 2\n"
     with site(tmp_path) as here, here.browser() as browser:

@@ -129,6 +129,7 @@ def test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else(told):
     assert not receiver.forged, "the other webhook has another secret, and would be noticed"
 
 
+@pytest.mark.simulations
 def test_a_stopped_arm_is_told_and_a_proposed_stop_to_whoever_asked_but_no_clearing(sqlite_house):
     walk = Walk(sqlite_house, message("guarded", "trial"), seed=1)
     assert walk.run()
