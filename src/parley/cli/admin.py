@@ -1,4 +1,4 @@
-"""`parley admin`: what an administrator does.
+"""`parley admin`: commands for administrators.
 
 `init`, `backup` and `restore` work on the database itself. Everything else goes through the API and into its log.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
     from parley.problem import Problem
 
-MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
+MOST_LINES = 60  # of estimates on a screen; --csv and --json have all
 
 
 @click.group(cls=EdgeGroup)
@@ -91,7 +91,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
                 issued = []
                 for agent in agents:
                     body = {"role": "agent", "study": made["id"], "agent": agent}
-                    # There may be more agents than the coordinator lets one token ask for at once.
+                    # There may be more agents than the coordinator lets one token request at once.
                     issued.append(paced(partial(client.request, "POST", "tokens", json=body))["token"])
                     files[agent] = file
                     advance(1)
@@ -308,7 +308,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
 
 
 def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str, Any]:
-    """What is known of every agent, asked for in parts where a study is large; of changes over time, the clearest."""
+    """What is known about every agent, requested in parts if a study is large."""
     agents: list[dict[str, Any]] = []
     changes = []
     while True:
@@ -321,7 +321,7 @@ def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str
 
 
 def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
-    """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
+    """Per agent: its end, its answer or remaining arms, its leader, and its estimates."""
     agents = []
     for entry in found["agents"]:
         if entry["end"] == OutcomeStatus.UNASKED:
@@ -371,7 +371,7 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict
 
 
 def _show_guardrails(found: dict[str, Any]) -> None:
-    """Where every arm stands; the estimates of all outcomes are in --json."""
+    """Show the status of every arm; --json has the estimates of all outcomes."""
     guardrails = [one for one in found["outcomes"] if one["arms"]]
     rows = [
         (one["name"], arm["arm"], arm["status"], ", ".join(arm["agents"])) for one in guardrails for arm in one["arms"]

@@ -1,4 +1,4 @@
-"""The part of `parley admin` that changes a running study: a command for every row of `parley.protocol.acts`.
+"""The commands of `parley admin` that change a running study, one for every row of `parley.protocol.acts`.
 
 An act with a preview shows it and asks, unless `--yes` is given. A row gives arguments, options and sentences; only
 reports and weights are collected in ways of their own (`COLLECTED`).
@@ -31,7 +31,7 @@ CELL = ("count", "sum", "squares")  # columns of a table of corrected arms
 AGENT = click.argument("agent")
 
 Part = Callable[[Callable[..., Any]], Callable[..., Any]]
-Collect = Callable[..., dict[str, Any]]  # of the client, the study and what was typed: parts of address and body
+Collect = Callable[..., dict[str, Any]]  # (client, study, what was typed) -> parts of address and body
 
 
 def _command(act: Act, parts: Sequence[Part], collect: Collect) -> click.Command:
@@ -60,7 +60,7 @@ def _command(act: Act, parts: Sequence[Part], collect: Collect) -> click.Command
 
 
 def _agreed(client: Client, act: Act, where: Sequence[Any], given: dict[str, Any], *, yes: bool) -> str:
-    """Show what an act would do; the digest that confirms it, if the user does."""
+    """Show the preview of an act; returns its digest if the user confirms."""
     preview = act.preview
     assert preview is not None
     if preview.body is None:
@@ -81,7 +81,7 @@ def _agreed(client: Client, act: Act, where: Sequence[Any], given: dict[str, Any
 
 
 def _details(shown: Message) -> list[str]:
-    """What a preview has beside its sentences: cells, pairs, weights, and what is to come."""
+    """What a preview shows besides its sentences: cells, pairs, weights, and the projection."""
     match shown:
         case CorrectionPreview():
             return _cells(shown)
@@ -131,7 +131,7 @@ def _freeze(shown: FreezePreview) -> list[str]:
 
 
 def _weights(shown: ReweighPreview) -> list[str]:
-    """A re-weighing: who gets an answer, and every column that becomes another."""
+    """A re-weighing: who gets an answer, and every column that changes."""
     columns = []
     for column in shown.columns:
         before, after = (", ".join(f"{weight:.3g}" for weight in some) for some in (column.before, column.after))
@@ -163,7 +163,7 @@ def _projection(shown: Projection) -> str:
 
 
 def _amended(_: Client, study: str, *, agent: str, report: str) -> dict[str, Any]:
-    """A report from a file, in the place of the one that was accepted."""
+    """A report from a file, to replace the accepted one."""
     message = Report.read(Path(report).read_text(encoding="utf-8"))
     if (message.study, message.agent) != (study, agent):
         raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
@@ -183,7 +183,7 @@ def _corrected(
     squares: float | None,
     counts_reason: str,
 ) -> dict[str, Any]:
-    """The report as it should have been: from a file, or what counts now with some other cells."""
+    """The corrected report: from a file, or the one that counts now with some cells changed."""
     whose = {"agent": agent, "phase": phase}
     from parley.agent.tables import arm_in
     from parley.protocol.corrections import with_cells
@@ -225,7 +225,7 @@ def _corrected(
 
 
 def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """The held report of an agent; shows why it is held."""
+    """An agent's held report; shows why it is held."""
     held = client.request("GET", "studies", study, "quarantine", params={"held": True, "limit": 1000})["quarantine"]
     found = next((entry for entry in held if entry["report"]["agent"] == agent), None)
     if found is None:
@@ -239,7 +239,7 @@ def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
 
 
 def _refused(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """The held report of an agent, by its digest: what was seen is what is refused."""
+    """An agent's held report, by its digest, so that what was seen is what is refused."""
     found = _held(client, study, agent=agent)
     return found | {"report": found["digest"]}
 
@@ -279,7 +279,7 @@ CORRECTION = (
     click.option("--counts-reason", default="", help="Why counts are not the plan's, as in missing-outcomes."),
 )
 FILE = click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
-# The rows whose body is not typed field by field: what is typed instead, and what makes the body of it.
+# Rows whose body is not typed field by field: what is typed instead, and the function that builds the body.
 COLLECTED: dict[str, tuple[tuple[Part, ...], Collect]] = {
     "amend": ((AGENT, FILE), _amended),
     "correct": (CORRECTION, _corrected),
@@ -289,7 +289,7 @@ COLLECTED: dict[str, tuple[tuple[Part, ...], Collect]] = {
 
 
 def _typed(act: Act) -> tuple[tuple[Part, ...], Collect]:
-    """An argument for whom or what it is about, an option for every field of the body, and a prompt for a secret."""
+    """An argument for what the act is about, an option for every field of the body, and a prompt for a secret."""
     parts: list[Part] = [click.argument(act.subject)] if act.subject else []
     for name, one in act.fields.items():
         described = [note.description for note in get_args(one.type)[1:] if getattr(note, "description", None)]
@@ -312,5 +312,5 @@ TAKE = replace(
 )
 CHANGES = (
     *(_command(act, *COLLECTED.get(name, _typed(act))) for name, act in ACTS.items()),
-    _command(TAKE, (AGENT,), _held),  # an amendment by the held report itself
+    _command(TAKE, (AGENT,), _held),  # amends with the held report itself
 )

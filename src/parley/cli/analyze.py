@@ -1,4 +1,4 @@
-"""`parley analyze`: a finished table of fixed size, analysed at once."""
+"""`parley analyze`: the analysis of a finished table of fixed size."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -32,14 +32,14 @@ from parley.validation.checks import FloatArray
 from parley.validation.tables import AGENT, ARM, COVARIATE, NO_COLUMN, OUTCOME, Draws, columns_of, draws_of, load_table
 from parley.weights import from_file, identity, personalized, population
 
-MOST_DRAWS = 60_000_000  # of all simulated studies: fewer are simulated of a large table
+MOST_DRAWS = 60_000_000  # draws over all simulated studies: of a large table, fewer studies are simulated
 LEAST_STUDIES = 20
 USUAL_DELTA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of the table: names, weights, delta, and the policy of a sequential study."""
+    """What is asked about the table: names, weights, delta, and the policy of a sequential study."""
 
     problem: Problem
     weights: str  # where they come from, in a sentence
@@ -119,7 +119,7 @@ def analyze_command(
     chosen = {"delta": delta, "control": control, "tolerance": tolerance}
     changes = {key: value for key, value in chosen.items() if value is not None}
     if study is not None:
-        # The table is adjusted here, at once: what is left is a study without a covariate.
+        # The table is adjusted here, at once; what is left is a study without a covariate.
         plain = {name: row.default_value for name, row in SETTINGS.items() if row.section == "covariate"}
         plain |= {"noise": study.problem.noise.outcome or study.problem.noise}
         problem, weights = study.problem.with_(**plain | changes), f"Weights are those of {file}."
@@ -150,7 +150,7 @@ def analyze_command(
 
 
 def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: str) -> list[Path]:
-    """Every figure as a file; matplotlib is loaded only for this."""
+    """Write every figure to a file; matplotlib is loaded only for this."""
     from parley.experiments.analysis.analysis_figures import analysis_figures
     from parley.experiments.report_kit.charts import save_figure
 
@@ -159,7 +159,7 @@ def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: st
 
 
 def _typed(options: Mapping[str, Any]) -> Iterator[str]:
-    """Options as they are typed, without those that were not."""
+    """Options as typed, without those that were not."""
     for name, value in options.items():
         if value is not None:
             option = name if name.startswith("--") else f"--{name}"
@@ -169,7 +169,7 @@ def _typed(options: Mapping[str, Any]) -> Iterator[str]:
 def _question(
     draws: Draws, alpha: float | None, matrix: str | None, pooled: bool, changes: Mapping[str, Any]
 ) -> Question:
-    """What a table asks by itself: its own arms and agents, and weights by the options."""
+    """A question from the table itself: its own arms and agents, with weights from the options."""
     if len(draws.arms) < 2:
         raise InvalidInput(draws.source, found=f"one arm, {draws.arms[0]}", allowed="at least 2 arms")
     agents = len(draws.agents)
@@ -191,7 +191,7 @@ def _question(
 
 
 def _simulated(asked: Question, found: Analysis, replications: int, seed: int, *, quiet: bool) -> Sequential | None:
-    """Sequential studies on the rows as analysed; None where none are wanted, or the study plays to a horizon."""
+    """Sequential studies on the rows as analysed; None if not wanted, or if the study plays a horizon."""
     problem, own = found.problem, found.adjustment is None and asked.policy != "oracle"
     if not replications or problem.horizon is not None:
         return None

@@ -28,7 +28,7 @@ TITLES = {
     "regret_and_money": "regret and money",
 }
 UNPRICED = list(TITLES)[:4]  # the others need prices or rates
-REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a yardstick
+REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a reference value
 
 
 @click.command()
@@ -61,7 +61,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     stated = problem.horizon
     asked = horizons or ((stated,) if isinstance(stated, int) else ())
     played = [RegretUntil.of(instance, horizon, accuracy=max(accuracy, REGRET_ACCURACY)) for horizon in asked]
-    # What the study is, and null for every bound: where arms tie they are infinite.
+    # The study with null for every bound: if arms tie, they are infinite.
     document: dict[str, Any] = {"study": loaded.name, "arms": problem.arms, "agents": problem.agents}
     document |= {"top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
     document |= dict.fromkeys((*UNPRICED, "lower_bound", "wcpe_guarantee"))
@@ -119,7 +119,7 @@ def _show_allocation(problem: Problem, bound: Bound) -> None:
 
 
 def _exact(instance: Instance) -> Instance:
-    """Weights in doubt need a tolerance, which no bound knows: theirs are those of the exact question."""
+    """The exact question for a study with weights in doubt: those need a tolerance, for which there are no bounds."""
     if not instance.problem.weight_steps:
         return instance
     return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))
@@ -139,14 +139,14 @@ def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[
 
 
 def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:
-    """T* at the middle weights alone; None where no weights are in doubt."""
+    """T* at the middle weights alone; None if no weights are in doubt."""
     if not instance.problem.weight_steps:
         return None
     return bai(replace(instance, problem=stated_alone(instance.problem)), accuracy=accuracy)
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
-    """What is proven for W-CPE; None where it has no intervals, for nobody stated a scale."""
+    """W-CPE's guarantee; None if it has no intervals, because no scale is stated."""
     try:
         instance.problem.noise.require_scale("W-CPE")
     except InvalidInput:

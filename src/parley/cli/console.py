@@ -1,4 +1,4 @@
-"""What commands share: consoles, tables, progress bars, confirmations, options, and how they reach a coordinator."""
+"""Shared by commands: consoles, tables, progress bars, confirmations, options, and access to a coordinator."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class SafeConsole(Console):
-    """A console on which text drives nothing: names and answers come from others, a coordinator among them."""
+    """A console on which text cannot send control codes: names and answers come from others."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-# Names of studies, arms and agents are text that users typed: square brackets in them are no markup.
+# Names of studies, arms and agents are users' text: square brackets in them are not markup.
 screen = SafeConsole(markup=False, emoji=False)
 errors = SafeConsole(stderr=True, markup=False, emoji=False)
 
@@ -63,14 +63,14 @@ policy_option = click.option(
 
 
 def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--output`, the file of a page."""
+    """The option `--output`, for the file of a page."""
     return click.option(
         "--output", default=default, show_default=True, type=click.Path(dir_okay=False), help="Where the page goes."
     )
 
 
 class EdgeGroup(click.Group):
-    """A group of commands to which edges may add theirs."""
+    """A command group that edges can extend."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *commands_of_edges(self._group)})
@@ -86,7 +86,7 @@ class EdgeGroup(click.Group):
 
 
 def edge_options(name: str) -> Callable[[C], C]:
-    """Add the options that edges have for a command; its function gets their values as the dictionary `edges`."""
+    """Add edges' options to a command; its function gets their values as the dictionary `edges`."""
 
     def add(command: C) -> C:
         options = [option for edge in edges() for option in edge.options(name)]
@@ -106,7 +106,7 @@ def edge_options(name: str) -> Callable[[C], C]:
 
 
 def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--outbox`, the folder in which a site keeps what it did."""
+    """The option `--outbox`, for the folder in which a site stores its work."""
     return click.option(
         "--outbox",
         default="parley-outbox",
@@ -118,12 +118,12 @@ def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def say(text: str) -> None:
-    """A line of text as it is: nothing in it is coloured, and a long line can be copied whole."""
+    """Print a line of text as it is: without colours, and unwrapped so that it can be copied."""
     screen.print(text, highlight=False, soft_wrap=True)
 
 
 def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table of text on the screen."""
+    """Print a table of text."""
     screen.print(Table.of_text(title, head, rows))
 
 
@@ -135,13 +135,13 @@ def confirm(question: str) -> None:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One object on standard output, and nothing else."""
+    """Print one JSON object on standard output, and nothing else."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 @dataclass(frozen=True)
 class Advance:
-    """Called with how many more are done; `announce` says what is at work."""
+    """Called with the number of newly finished items; `announce` names the current work."""
 
     progress: Progress
     task: TaskID
@@ -156,7 +156,7 @@ class Advance:
 
 @contextmanager
 def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Advance]:
-    """A bar with the time that is left, on standard error."""
+    """A progress bar with the remaining time, on standard error."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -172,12 +172,12 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ad
 
 
 class Terminated(BaseException):
-    """The process was asked to end while a command was at work: it says so, and cleans up as after any error."""
+    """The process was asked to end while a command was running; it says so and cleans up, as after any error."""
 
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """Raise `Terminated` at SIGTERM, which by default ends a process without a word."""
+    """Raise `Terminated` at SIGTERM, which by default ends a process silently."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -193,14 +193,14 @@ def _terminated() -> Iterator[None]:
 
 
 def checked_output(output: str, option: str = "--output") -> None:
-    """Refuse a page that cannot be written before the work is done, not after."""
+    """Raise if a page cannot be written, before the work is done."""
     folder = Path(output).resolve().parent
     if not folder.is_dir() or Path(output).is_dir():
         raise InvalidInput(option, found=output, allowed="a file in a folder that exists")
 
 
 def write_page(output: str, text: str, option: str = "--output") -> Path:
-    """Write a page where the user wants it, or say why that cannot be."""
+    """Write a page to the user's file, or say why that is impossible."""
     path = Path(output)
     try:
         path.write_text(text, encoding="utf-8")
@@ -210,17 +210,17 @@ def write_page(output: str, text: str, option: str = "--output") -> Path:
 
 
 def warn(text: str) -> None:
-    """On standard error, so that it is seen whatever is done with the output."""
+    """Print a warning on standard error, visible whatever is done with the output."""
     errors.print(Text(f"Warning: {text}", style="bold yellow"), soft_wrap=True)
 
 
 def attention(agent: str, words: str) -> None:
-    """On standard error and hard to overlook: a person must act."""
+    """Print a prominent message on standard error: a person must act."""
     errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)
 
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
-NETWORK = "parley.network"  # where the options of `network_options` wait in the context
+NETWORK = "parley.network"  # key of the network options in the context
 TOO_FAST = "urn:parley:problem:too-fast"
 PAUSE = 1.0  # seconds; the least that a coordinator asks for
 
@@ -232,7 +232,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--server`, `--token-file`, proxy and certificates. No --token: everybody can read a command line."""
+    """The options `--server`, `--token-file`, proxy and certificates. No --token: anybody can read a command line."""
     server = click.option(
         "--server", default=DEFAULT_SERVER, show_default=True, envvar="PARLEY_SERVER", help="The coordinator's address."
     )
@@ -246,12 +246,12 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Proxy and certificates. They go to `connect` through the context: no command deals with them itself."""
+    """Options for proxy and certificates, which `connect` takes from the context."""
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         chosen, name = ctx.meta.setdefault(NETWORK, {}), option.name or ""
         typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if value is not None and (typed or name not in chosen):  # a group's own option counts more than a variable
+        if value is not None and (typed or name not in chosen):  # a group's own option takes precedence over a variable
             chosen[name] = value
 
     for name, description in (
@@ -271,7 +271,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
-    """The remote options, and a client for the function in their place."""
+    """Add the remote options, and pass a client to the function instead."""
 
     @functools.wraps(function)
     def run(*, server: str, token_file: str | None, **values: Any) -> None:
@@ -282,14 +282,14 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect(server: str, token_file: str | None) -> Client:
-    """A client with the token of the file or of the environment, and the way out that the options say."""
+    """A client with the token from the file or the environment, and the network options."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_token
     return Client(server, read_token(token_file), network=chosen_network())
 
 
 def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
-    """Agent -> its client, for every token of a site's file; the name is empty where the file says none."""
+    """A client for every token of a site's file, by agent; the name is empty if the file has none."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_tokens
     network = chosen_network()
@@ -297,7 +297,7 @@ def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
 
 
 def chosen_network() -> Network:
-    """What `network_options` of the command in progress say."""
+    """The network options of the current command."""
     from parley.agent.network import Network
 
     ctx = click.get_current_context(silent=True)
@@ -305,9 +305,9 @@ def chosen_network() -> Network:
 
 
 def paced(call: Callable[[], Answer]) -> Answer:
-    """What `call` returns, made again for as long as the coordinator answers that requests come too fast.
+    """The result of `call`, repeated while the coordinator says that requests come too fast.
 
-    The coordinator refuses such a request before it does anything, so repeating it is safe. After any other failure
+    The coordinator refuses such a request before doing anything, so repeating it is safe. After any other failure
     nobody knows what was done, and the error is raised.
     """
     while True:
@@ -320,7 +320,7 @@ def paced(call: Callable[[], Answer]) -> Answer:
 
 
 def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str = ", kept nowhere") -> None:
-    """Write a token, or another secret, to the file, or show it once where none is named."""
+    """Write a token or another secret to the file, or show it once if no file is named."""
     if file is None:
         say(f"{what} (shown once{kept}): {secret}")
         return
@@ -329,9 +329,9 @@ def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str =
 
 
 def write_secret(file: str, token: str) -> None:
-    """Write a token to a file that only its owner can read, in a line of its own.
+    """Write a token to a file that only its owner can read, on a line of its own.
 
-    Never through a link: whoever may write in the folder would choose the file that is replaced.
+    Links are not followed: whoever may write in the folder could choose the file that is replaced.
     """
     if Path(file).is_symlink():
         raise InvalidInput("--token-file", found=f"{file}, a link", allowed="a file, or a name that is free")

@@ -1,6 +1,6 @@
-"""`parley demo`: one study followed phase by phase, then the policies side by side, then a page to look at.
+"""`parley demo`: one study followed phase by phase, then the policies side by side, then a page.
 
-With `--live` the study runs on this machine: a coordinator, an agent process for every agent, a verified log.
+With `--live` the study runs on this machine: a coordinator, a process per agent, a verified log.
 """
 
 import os
@@ -192,7 +192,7 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
 
 
 def _show_regret(study: Study, replications: int, seed: int, output: str, command: str, *, as_json: bool) -> None:
-    """Follow one run to its horizon, compare the policies that minimise regret, and write the page."""
+    """Follow one run to its horizon, compare the policies that minimize regret, and write the page."""
     instance = study.require_truth()
     instance.require_distinct()
     policy = make_policy(study.policy, study.problem, study.options, instance)
@@ -242,13 +242,13 @@ def _compare(
     *,
     quiet: bool,
 ) -> list[dict[str, Any]]:
-    """The figures of every one of these policies that the problem is for, on the same seed."""
+    """The figures of those policies that suit the problem, with the same seed."""
     made: list[Policy] = []
     for name in names:
         try:
             made.append(make_policy(name, study.problem, study.options if name == study.policy else {}, instance))
         except InvalidInput:
-            continue  # this problem is not for it: PF-UCB beyond personalized weights
+            continue  # the policy does not suit this problem: PF-UCB without personalized weights
     results = []
     with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
         for policy in made:
@@ -261,11 +261,11 @@ def _compare(
 def parley_process(
     arguments: list[str], log: Path, *, heard: bool, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A `parley` process that does not outlive the block; what it says goes to a file, unless its output is `heard`."""
+    """A `parley` process that ends with the block; its output goes to a file, unless it is `heard`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (
         log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(  # as a context manager it closes its pipe, and waits for the process
+        subprocess.Popen(  # as a context manager, closes its pipe and waits for the process
             [sys.executable, "-m", "parley", *arguments],
             stdout=subprocess.PIPE if heard else errors,
             stderr=errors,
@@ -285,7 +285,7 @@ def parley_process(
 
 @contextmanager
 def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
-    """A coordinator on this database, at any port that is free; yields its address."""
+    """A coordinator on this database, on any free port; yields its address."""
     with parley_process(["serve", "--db", database, "--port", "0"], log, heard=True, **variables) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
@@ -296,7 +296,7 @@ def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
 
 
 def administrator(database: str, name: str) -> str:
-    """A new token of an administrator; the database is made if there is none."""
+    """A new administrator's token; creates the database if there is none."""
     with needs("server", "a live study"):
         from parley.coordinator.access.tokens import prepare
     token = prepare(database, name=name, new_token=True)[2]
@@ -312,7 +312,7 @@ def run_live(
     notify: Callable[[str], None] = lambda _: None,
     afterwards: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run a study live, with simulated arms, until its answer; returns the certificate, the board and the verification.
+    """Run a study live, with simulated arms, to its answer; returns the certificate, the board and the verification.
 
     `study_file` needs a [truth]; left out, it is the paper's instance. `db` may be a PostgreSQL address; left out, an
     SQLite file that is removed afterwards with everything else. `afterwards` gets the result while the server still
@@ -355,7 +355,7 @@ def run_live(
 
 
 def _patiently(call: Callable[[], Any]) -> Any:
-    """Try again while the server starts."""
+    """Retry while the server starts."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -408,7 +408,7 @@ def _result(client: Any, study: str, last: dict[str, Any], file: Study) -> dict[
 
 
 def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool, keep_open: bool) -> None:
-    """Run a study live and show the phases as they come, the answers, the verified log."""
+    """Run a study live and show its phases, its answers and the verified log."""
 
     def show(result: dict[str, Any]) -> None:
         print_json(result) if as_json else _tell_live(result)

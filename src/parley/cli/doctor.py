@@ -1,4 +1,4 @@
-"""`parley doctor`, `parley completion` and `parley schema`: this machine, its shell and its editor."""
+"""`parley doctor`, `parley completion` and `parley schema`: for this machine, its shell and its editor."""
 
 import platform
 import sys
@@ -19,8 +19,8 @@ from parley.hooks import edges, own_edges
 from parley.study import json_schema
 from parley.text.formatting import plural
 
-# What a user may add, and what for; edges add theirs. Those for developers (test, lint, docs, judge) are the
-# Makefile's business.
+# Extras that a user may install, and what for; edges add theirs. The developers' extras (test, lint, docs, judge)
+# belong to the Makefile.
 EXTRAS = {
     "": "bounds, simulate, plan, analyze, demo, audit-policy, verify FILE",
     "server": "serve, demo --live, admin init, backup and restore, verify --db",
@@ -35,7 +35,7 @@ DEFAULT_DB = "parley.db"
 
 
 def unmet(package: str, extra: str) -> Iterator[str]:
-    """What an extra asks for and this environment lacks, in words; nothing when it is complete.
+    """An extra's requirements that this environment lacks, in words; empty if complete.
 
     >>> list(unmet("parley", ""))
     []
@@ -60,7 +60,7 @@ def unmet(package: str, extra: str) -> Iterator[str]:
 
 
 def _database(address: str) -> dict[str, Any]:
-    """Whether a database answers, and whether it is one of this Parley; the password is never shown."""
+    """Whether a database answers, and whether it belongs to this Parley; never shows the password."""
     with needs("server", "a check of the database"):
         from sqlalchemy import text
 
@@ -71,14 +71,14 @@ def _database(address: str) -> dict[str, Any]:
     try:
         with closing(open_for_reading(address)) as storage:
             count = storage.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
-    except ParleyError as error:  # of a schema that is not ours we know, because the database answered
+    except ParleyError as error:  # the database answered, with a schema that is not ours
         answers = isinstance(error, InvalidInput) and error.key == SCHEMA
         return answer | {"answers": answers, "problem": str(error)}
     return answer | {"answers": True, "schema": newest(), "studies": count}
 
 
 def _coordinator(server: str) -> dict[str, Any]:
-    """Whether a coordinator answers, and the way there. No token is needed: that it is refused is an answer."""
+    """Whether a coordinator answers, and the way there. Needs no token: a refusal is an answer too."""
     answer: dict[str, Any] = {"address": server, "answers": False, "problem": ""}
     try:
         with needs("agent", "a check of the coordinator"):
@@ -94,12 +94,12 @@ def _coordinator(server: str) -> dict[str, Any]:
 
 
 def extras() -> dict[str, str]:
-    """Every extra of Parley that a user may add, and what for."""
+    """All extras that a user may install, and what for."""
     return EXTRAS | {extra: words for edge in own_edges() for extra, words in edge.extras}
 
 
 def _edges() -> tuple[list[dict[str, Any]], str]:
-    """Every edge, whether its packages are there, and the problem that keeps edges from being loaded."""
+    """Every edge, whether its packages are installed, and the error if edges cannot be loaded."""
     try:
         found = edges()
     except InvalidInput as error:
@@ -120,7 +120,7 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
     if db is not None:
         try:
             database = _database(db)
-        except ParleyError as error:  # an address that cannot be read, or no package to read it with
+        except ParleyError as error:  # an address that cannot be parsed, or no package to read it with
             database = {"address": None, "answers": False, "schema": None, "studies": None, "problem": str(error)}
     coordinator = None if server is None else _coordinator(server)
     return {

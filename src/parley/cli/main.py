@@ -19,7 +19,7 @@ from parley.cli.console import Terminated, errors
 from parley.errors import InvalidInput, ParleyError
 from parley.hooks import commands_of_edges, edges
 
-# What `parley --help` lists, in the order in which a user meets them. A command's module is imported when it is called.
+# What `parley --help` lists, in the order in which users meet them. A command's module is imported when it is called.
 PARTS = {
     "See and plan": {
         "demo": "Watch one study being decided, then compare the policies.",
@@ -47,7 +47,7 @@ PARTS = {
         "schema": "Print the JSON Schema of the study file, for editors.",
     },
 }
-# Modules of `parley.cli` that do not have the name of their command.
+# Modules of `parley.cli` that are not named after their command.
 MODULES = {
     "agent": "site",
     "audit-policy": "simulate",
@@ -61,7 +61,7 @@ COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.valu
 
 
 class Commands(click.Group):
-    """Loads commands by name: `parley demo` is the function `demo_command` of its module; edges name theirs."""
+    """Loads commands by name: `parley demo` is the function `demo_command` in its module; edges name theirs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted({*COMMANDS, *commands_of_edges()})
@@ -88,7 +88,7 @@ class Commands(click.Group):
 
 
 def _bringing() -> str:
-    """The edges that bring commands: whoever misses one sees what is not there."""
+    """The edges that add commands, shown to users who miss one."""
     return ", ".join(edge.name for edge in edges() if edge.commands) or "none"
 
 
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """The console script: like `main`, but no traceback ever reaches a user (PARLEY_DEBUG=1 asks for it)."""
+    """The console script: like `main`, but no traceback reaches a user (unless PARLEY_DEBUG=1)."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a Windows console, or LANG=C, cannot show every name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -124,7 +124,7 @@ def run() -> None:
         _tell("Failed", str(error), 1)
     except MemoryError:
         _tell("Failed", "out of memory: the problem or the number of replications is too large for this machine", 1)
-    except Exception as error:  # a fault of ours: say so in one line
+    except Exception as error:  # a bug of ours: report it in one line
         if os.environ.get("PARLEY_DEBUG"):
             raise
         _tell("Failed", f"{type(error).__name__}: {error}. This is a fault in Parley; PARLEY_DEBUG=1 shows where", 1)

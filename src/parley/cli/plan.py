@@ -1,4 +1,4 @@
-"""`parley plan`: before launch, what a study will cost."""
+"""`parley plan`: what a study will cost, before it is launched."""
 
 import math
 import shlex
@@ -56,20 +56,20 @@ from parley.problem import Problem
 from parley.study import Study, load_study
 
 USUAL = 20  # simulated studies per truth
-CONTROL = "control"  # of the study: what `--versus` takes beside the names of arms
-ABOUT = 0.05  # to what accuracy a warning names a budget
+CONTROL = "control"  # means the study's own control, besides names of arms, for `--versus`
+ABOUT = 0.05  # accuracy to which a warning names a budget
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """What `parley plan` was asked for, for an edge that makes something else of it."""
+    """What `parley plan` was asked for, for an edge that handles it in another way."""
 
     planner: Planner
     study: Study  # with the settings that options changed
     file: str
     gaps: tuple[float, ...]
-    changed: Mapping[str, float]  # option -> value, of what is not as in the file
-    replications: int | None  # None: not said
+    changed: Mapping[str, float]  # option -> value, where it differs from the file
+    replications: int | None  # None if not given
     as_json: bool
 
 
@@ -200,7 +200,7 @@ def plan_command(
         + (f" --versus {shlex.quote(versus)}" if versus else "")
     )
     truth = loaded.instance
-    # In a study of usual length: the first gaps are so large that it ends before anything is known of harm.
+    # In a study of usual length: with the largest gaps it would end before anything is known about harm.
     usual = gap_scenario(problem, sorted(wanted)[len(wanted) // 2]).shaped(truth)
     harms = harm_chances(planner, problem, usual, truth.outcomes if truth else {})
     page = plan_page.plan_page(
@@ -237,7 +237,7 @@ def plan_command(
 
 
 def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
-    """The truth of a study that has a table of past draws, with its smallest gap; nothing where it would never end."""
+    """The truth of a study with a table of past draws, and its smallest gap; empty if it would never end."""
     truth = study.instance
     if truth is None or truth.history is None or (truth.tied and problem.asks_exactly):
         return []
@@ -246,7 +246,7 @@ def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
 
 
 def _history_document(study: Study) -> dict[str, Any]:
-    """The shapes of the rows that were drawn again; nothing without a table."""
+    """The shapes of the resampled rows; empty without a table."""
     if study.instance is None or study.instance.history is None:
         return {}
     history, problem = study.instance.history, study.problem
@@ -259,7 +259,7 @@ def _history_document(study: Study) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """All that was simulated of a plan."""
+    """All simulations of a plan."""
 
     plan: CostPlan
     timed: Logistics | None
@@ -269,7 +269,7 @@ class Simulated:
 
 
 def _show(made: Simulated, heading: str, policy: Policy) -> None:
-    """The tables on the screen."""
+    """Print the tables."""
     screen.print(plan_page.cost_table(heading, made.plan))
     if made.known:
         screen.print(plan_page.operating_table("Operating characteristics", made.known))
@@ -320,7 +320,7 @@ def _run(
     few: bool,
     quiet: bool,
 ) -> Simulated:
-    """All that is simulated, under one progress bar; `few`: no more studies than were asked for."""
+    """Run all simulations under one progress bar; `few`: no more studies than were requested."""
     named = [truth.name for truth in truths.values()]
     studies = plan_studies(planner, problem, scenarios, named) + operating_studies(planner, truths)
     studies += trade_off_studies(planner, problem, scenarios[-1])
@@ -350,7 +350,7 @@ POWER_STUDIES = 1000  # of every truth and budget, at least: the Monte Carlo err
 
 
 def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power: float, *, as_json: bool) -> None:
-    """The smallest budget that has the power under each truth that is named, and so the largest of these."""
+    """The smallest budget with this power under each truth, and the largest of these."""
     problem = study.problem
     if problem.horizon is not None:
         raise InvalidInput("--power", found="a horizon", allowed="a study that ends with answers")
@@ -381,7 +381,7 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
 
 
 def _require_better(problem: Problem, truths: Sequence[Scenario]) -> None:
-    """Refuse truths in which nobody has an arm that is better than the control."""
+    """Raise if no agent has an arm that is better than the control in some truth."""
     for truth in truths:
         control = [problem.arms.index(str(problem.control))]
         if all(instance.best[control].all() for instance in truth.instances(problem)):
@@ -417,6 +417,6 @@ def _document(made: Simulated) -> dict[str, Any]:
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
     costs = estimate.summary()
-    money = costs.pop("money", None)  # a study costs money where prices are stated, and samples where not
+    money = costs.pop("money", None)  # a cost is in money if prices are stated, else in samples
     beside = costs if money else {name: costs[name] for name in ("days", "regret") if name in costs}
     return beside | estimate.figures() | {"cost": money or costs["samples"]}

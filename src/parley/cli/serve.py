@@ -13,7 +13,7 @@ with needs("server", "parley serve"):
 
 
 def _options(function: Any) -> Any:
-    """An option for every setting, from the one table."""
+    """Add an option for every setting, from the one table."""
     for entry in reversed(ServerSettings.describe()):
         name, default = f"--{entry['name'].replace('_', '-')}", entry["default"]
         flag = {"is_flag": True} if isinstance(default, bool) else {"type": type(default)}

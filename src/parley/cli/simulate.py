@@ -92,7 +92,7 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    # Where means move, only what holds if they do may be claimed.
+    # If means move, only what then still holds may be claimed.
     if instance.drift and not chosen.allows_drift:
         screen.print(f"Guarantee: {chosen.drift}. If they stayed: {chosen.guarantee}.")
     else:
@@ -114,7 +114,7 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     if "days" in document:
         yield from _spread_rows(document["days"], "days", about)
     if lost is not None:
-        # C* log T bounds regret for ever longer horizons; at this one, what pays is the yardstick (docs/regret.md).
+        # C* log T bounds regret as horizons grow; for this one, the reference is what exploring the right arms costs.
         yield from _spread_rows(lost | {"ratio": None}, "regret", ", for ever longer horizons (C* log T)")
         if lost["reference"]:
             yield "reference: what exploring costs where it pays until this horizon", f"{lost['reference']:,.0f}"
@@ -148,9 +148,9 @@ def _spread_rows(figures: Mapping[str, Any], unit: str, about: str) -> Iterator[
 
 
 def least_of(instance: Instance) -> dict[str, float]:
-    """What no algorithm can expect to stay below, in samples and, where they are stated, in money and days."""
+    """Lower bounds on any algorithm's expected samples and, if stated, money and days, by name."""
     horizon = instance.problem.horizon
-    if isinstance(horizon, int):  # every draw is made: what counts is what it costs
+    if isinstance(horizon, int):  # every draw is made: what counts is its cost
         known = {"reference": RegretUntil.of(instance, horizon).value}
         return (
             known if instance.tied else known | {"regret": regret(instance, accuracy=1e-6).proven * math.log(horizon)}
@@ -166,7 +166,7 @@ def least_of(instance: Instance) -> dict[str, float]:
 def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
     """The figures of an outcome under the keys of `parley simulate --json`.
 
-    `cost` is in money where prices are stated, and then `samples` has the draws; `days` is there with rates.
+    `cost` is in money if prices are stated, and then `samples` has the draws; `days` exists with rates.
     """
     rounds, samples = outcome.rounds, spread(outcome.costs, least.get("samples"))
     cost = spread(outcome.money, least.get("cost")) if outcome.priced else samples
@@ -194,9 +194,9 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _regret_figures(found: Regret, lower_bound: float | None, reference: float | None) -> dict[str, Any]:
-    """Regret of all agents together, of each, as realised, and over time with the band of 80 % of the runs.
+    """Regret of all agents together and of each, as realised, and over time with the band of 80 % of the runs.
 
-    The `reference` is that of the horizon, a yardstick and no bound; `ratio` is to the bound for ever longer ones.
+    `reference` is for this horizon and not a bound; `ratio` is to the bound for ever longer ones.
     """
     low, high = np.quantile(found.curves, (0.1, 0.9), axis=0)
     return spread(found.totals, lower_bound) | {
@@ -214,7 +214,7 @@ def _regret_figures(found: Regret, lower_bound: float | None, reference: float |
 
 
 def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str, Any]:
-    """The mean of one figure over the replications, how far it scatters, and the bound on its expectation."""
+    """A figure's mean over the replications, its spread, and the bound on its expectation."""
     mean, deviation = float(values.mean()), float(values.std())
     low, high = (float(value) for value in np.quantile(values, (0.1, 0.9)))
     return {
@@ -254,7 +254,7 @@ def audit_policy_command(
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
     if only is not None and only not in problem.agents:
         raise InvalidInput("--agent", found=repr(only), allowed=f"one of {', '.join(problem.agents)}")
-    # One agent of every distinct column of weights: the others err alike.
+    # One agent per distinct column of weights: the others make the same errors.
     distinct = np.sort(np.unique(problem.weights, axis=1, return_index=True)[1]).tolist()
     agents = distinct if only is None else [problem.agents.index(only)]
     ties = hardest_ties(problem)

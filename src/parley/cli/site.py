@@ -1,4 +1,4 @@
-"""What a site runs: `parley agent`, which draws and reports, and `parley site`, for people who come one by one."""
+"""Commands for sites: `parley agent`, which draws and reports, and `parley site`, for people who come one by one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _corrected_option = click.option(
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which site it is; what is left out comes from the journal, if the outbox holds only one."""
+    """Options that identify the site; those left out come from the journal, if the outbox holds only one."""
     for option in (
         outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
@@ -66,25 +66,25 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _OpenSite:
-    """A site's journals, one for each stratum, and the clients that go with them if there are tokens."""
+    """A site's journals, one per stratum, and their clients if there are tokens."""
 
     strata: Strata
     clients: Mapping[str, Client | None]  # by agent
     outbox: str
-    chosen: str = ""  # the stratum that the options name
+    chosen: str = ""  # the stratum named by the options
 
     @property
     def site(self) -> Site:
-        """The stratum that the options name, or the only one."""
+        """The stratum named by the options, or the only one."""
         return self.strata.named(self.chosen)
 
     @property
     def ready(self) -> bool:
-        """Whether every stratum has a plan, and needs people."""
+        """Whether every stratum has a plan and needs people."""
         return all(site.people.current and site.status()["to_assign"] for site in self.strata.sites)
 
     def settle(self) -> None:
-        """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
+        """Report what is ready and fetch the plan, if the coordinator answers; local work is never undone."""
         for site in self.strata.sites:
             self._settle(site, self.clients[site.agent])
 
@@ -113,7 +113,7 @@ class _OpenSite:
 
 
 def _strata_of(sites: Sequence[Site], outbox: str, name: str | None) -> Strata:
-    """The journals of one site: the one of the agent `name` with all strata beside it, or the only one there is."""
+    """The journals of one site: the agent `name` with all its strata, or the only one there is."""
     from parley.agent.strata import Strata, by_site
 
     fitting = [there for there in by_site(sites) if name is None or name in {site.agent for site in there}]
@@ -154,7 +154,7 @@ def _open_site(
             stack.enter_context(client)
         known = journals_in(outbox, study)
         sites: list[Site] = []
-        # The named one first: its journal knows whether others are strata of the same site.
+        # The named one first: its journal knows which others are strata of the same site.
         for one in sorted(known, key=lambda one: one.agent != name):
             if name != one.agent and name is not None and not any(site.rules.place for site in sites):
                 continue
@@ -214,7 +214,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
 
 
 def _with_site(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of the group for one of its commands too, and the open site for the function in their place.
+    """Accept the group's options on one of its commands too, and pass the open site to the function instead.
 
     `parley site --study S assign KEY` and `parley site assign KEY --study S` mean the same.
     """
@@ -359,7 +359,7 @@ def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, 
 _outcome_option = click.option("--of", "named", default="", help="A further outcome of the study; default: the reward.")
 
 
-@site_command.command(context_settings={"ignore_unknown_options": True})  # a reward below 0 looks like an option
+@site_command.command(context_settings={"ignore_unknown_options": True})  # a negative reward looks like an option
 @click.argument("key")
 @click.argument("reward", type=float)
 @_outcome_option
@@ -463,7 +463,7 @@ def correct(
 
     if not outcomes and not further:
         raise click.UsageError("Missing option '--outcome', or '--further'.")
-    # They are of one phase, and so of one stratum.
+    # They are all of one phase, and so of one stratum.
     site = opened.strata.known(next(iter((*outcomes, *(row[1:] for row in further))))[0])
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
@@ -482,7 +482,7 @@ def _write_corrected(
     box: Outbox,
     output: str,
 ) -> None:
-    """Make the corrected report of a phase, and say who should get it."""
+    """Write the corrected report of a phase, and say who should get it."""
     earlier = box.report(phase)
     if earlier is None:
         raise InvalidInput("phase", found=phase, allowed="a phase whose report was sent from this outbox")
@@ -666,7 +666,7 @@ def agent_command(
 
             @cache
             def taken(phase: int) -> Report | None:
-                """What an earlier phase drew; a new outbox does not know, the coordinator does."""
+                """An earlier phase's report; a new outbox does not know it, but the coordinator does."""
                 return box.report(phase) or client.report(study, phase, agent)
 
             drawn_by = make_source(

@@ -1,4 +1,4 @@
-"""`parley sweep`: thousands of cells, interrupted and resumed at will; what they found: `parley report`, `figures`."""
+"""`parley sweep`: thousands of cells, interrupted and resumed at will; their results: `parley report`, `figures`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload
 
 MOST_LINES = 40  # of the summary on a screen
-LEVEL = 0.95  # of the intervals of a report, unless another is asked for
+LEVEL = 0.95  # of a report's intervals, unless given
 
 
 @click.command()
@@ -115,7 +115,7 @@ def _dry_run(name: str, guess: Workload, engine: Engine, as_json: bool) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """A time that people can picture.
+    """A duration that people can picture.
 
     >>> _duration(4.2), _duration(200), _duration(9000)
     ('4 s', '3.3 min', '2.5 h')

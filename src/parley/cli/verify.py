@@ -1,4 +1,4 @@
-"""`parley verify`: believe nothing, replay everything."""
+"""`parley verify`: trust nothing, replay everything."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -107,12 +107,12 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Write it in one line: text that a user wrote must not break the line and look like ours."""
+    """Print on one line: text by users must not break the line and look like ours."""
     say(" ".join(text.split()))
 
 
 def _say_people(result: Verification) -> None:
-    """Who signed, and who saw results while the study went on."""
+    """Print who signed, and who saw results while the study was running."""
     if result.signatures:
         _line(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
     for signature in result.signatures:
@@ -127,7 +127,7 @@ def _say_people(result: Verification) -> None:
 
 
 class _Authority:
-    """What those who check stamps say of each, by its id. Without any, all stamps are compared with the log."""
+    """Each stamp's judgement by the given authorities. Without any, stamps are only compared with the log."""
 
     def __init__(self, judges: Sequence[Callable[[Stamp], datetime]], given: Collection[int]) -> None:
         self._judges, self._given = judges, given
@@ -135,7 +135,7 @@ class _Authority:
         self._flaws: dict[int, str] = {}
 
     def believes(self, stamp: Stamp) -> bool:
-        """Whether the stamp is of the authority that is asked for."""
+        """Whether a stamp is from the requested authority."""
         for judge in self._judges:
             try:
                 self.times[id(stamp)] = judge(stamp)
@@ -145,7 +145,7 @@ class _Authority:
         return True
 
     def problem(self, result: Verification) -> str:
-        """Why a stamp that was given does not hold, or why none of those beside the log does."""
+        """Why a given stamp is invalid, or why none of those beside the log is valid."""
         given = [one for one in result.doubted if id(one) in self._given]
         flawed = given or (list(result.doubted) if not result.stamps else [])
         return self._flaws[id(flawed[0])] if flawed else ""
@@ -188,20 +188,20 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _study_of(study: str) -> str | None:
-    """The id of the study: what a file's first record says, whatever the file is called; None if it says nothing."""
+    """The id of the study in a file's first record, whatever the file is called; None if it has none."""
     path = Path(study)
     if not path.is_file():
         return study
     with path.open("rb") as file:
         try:
             first = next(read_log(_lines(file)), None)
-        except BrokenChain:  # the verification says so
+        except BrokenChain:  # the verification reports it
             return None
     return None if first is None else first.stream
 
 
 def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) -> None:
-    """What the time stamps show, and what was not checked of them."""
+    """Print what the time stamps show, and what was not checked about them."""
     if result.doubted:
         _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they show nothing here.")
     if not result.stamps:
@@ -222,7 +222,7 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
 
 
 def _stamps(path: Path, study: str) -> list[Stamp]:
-    """The time stamps of this study in a file, which may have records too."""
+    """The time stamps of this study in a file, which may contain records too."""
     found: list[Proof] = []
     allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
     with path.open("rb") as file:
@@ -237,7 +237,7 @@ def _stamps(path: Path, study: str) -> list[Stamp]:
 
 
 def _receipts(path: Path, study: str) -> list[Receipt]:
-    """From a file of lines, or from every receipt below an outbox folder, those that are about this study."""
+    """Receipts of this study, from a file of lines or from all receipts below an outbox folder."""
     if path.is_file():
         texts = [line for line in path.read_bytes().splitlines() if line.strip()]
     else:

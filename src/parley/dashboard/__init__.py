@@ -1,1 +1,1 @@
-"""The web pages of the coordinator, on the operations of its API alone: a page shows what its reader may read."""
+"""The coordinator's web pages, built only on its API: a page shows what its reader may read."""

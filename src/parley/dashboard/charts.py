@@ -27,15 +27,15 @@ from parley.text.formatting import number, real
 from parley.text.status import ArmStatus
 from parley.text.translation import gettext
 
-LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
+LOUD = 8  # arms with a colour, a shape and a label; further ones stay in the background
 WIDTH = 480.0
-MANY = 10  # phases beyond which intervals are drawn as bands: bars would lie on those of the next phase
-NOTCHES = 5  # of the phases before, the latest: more would hide the bar
+MANY = 10  # phases beyond which intervals are drawn as bands: bars would overlap those of the next phase
+NOTCHES = 5  # latest earlier phases that are marked: more would hide the bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """An arm of one agent over the decided phases: one entry a phase."""
+    """An arm of one agent over the decided phases, with one entry per phase."""
 
     name: str
     means: Sequence[float | None]
@@ -43,7 +43,7 @@ class Arm:
     highs: Sequence[float | None]
     scores: Sequence[float | None]
     status: ArmStatus = ArmStatus.OPEN
-    dropped_in: int = 0  # the phase that ruled it out or set it aside, else 0
+    dropped_in: int = 0  # the phase that ruled it out or set it aside; 0 if none
     first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
 
     @property
@@ -53,7 +53,7 @@ class Arm:
 
 
 def _loud(arms: Sequence[Arm]) -> list[int]:
-    """The arms to tell apart: those that stayed longest, and of these the best."""
+    """The arms to highlight: those that stayed longest, and the best of these."""
 
     def rank(place: int) -> tuple[float, float]:
         arm = arms[place]
@@ -66,7 +66,7 @@ Point = tuple[int, float, float, float]  # phase, mean, and the ends of its inte
 
 
 def _points(arm: Arm) -> list[Point]:
-    """The phases with data in which the arm was a candidate; without an interval the mean stands alone."""
+    """The phases with data in which the arm was a candidate; a mean without an interval stands alone."""
     last = arm.dropped_in or arm.first + len(arm.means)
     return [
         (phase, mean, mean if low is None else low, mean if high is None else high)
@@ -80,7 +80,7 @@ def timeline_chart(
 ) -> Markup:
     """Mixed means with their intervals over the phases; a line ends where its arm was dropped.
 
-    `within` is the range of a reward, where there is one: no axis goes beyond what can be. Rates are in per cent.
+    `within` is the range of a reward, if it has one: no axis goes beyond it. Rates are in per cent.
     """
     first, phases = arms[0].first, len(arms[0].means)
     every, loud = [_points(arm) for arm in arms], _loud(arms)
@@ -96,7 +96,7 @@ def timeline_chart(
     height, left, top, bottom = 300.0, 12 + max(map(breadth, words), default=0.0), 12.0, 258.0
     right = WIDTH - 30 - max(map(breadth, names))
     y, last = Scale(low, high, bottom, top), float(first + phases - 1)
-    aside = 8 + 2.5 * len(loud)  # of the first and of the last phase, room for the marks beside each other
+    aside = 8 + 2.5 * len(loud)  # beside the first and last phase, room for the marks
     x = Scale(float(first), last, left + aside, right - aside) if phases > 1 else Scale(last - 1, last + 1, left, right)
     drawn = [
         line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, label, "soft", "end")
@@ -139,7 +139,7 @@ def _timeline(points: Sequence[Point], order: int, count: int, x: Scale, y: Scal
 
 
 def _band(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
-    """As `_timeline`, for many phases: the intervals as a band behind the line."""
+    """Like `_timeline`, for many phases: the intervals as a band behind the line."""
     if not points:
         return Markup("")
     class_, shape = f"s{order}", list(SHAPES)[order]
@@ -160,7 +160,7 @@ def _labels(named: Sequence[tuple[str, int, int, Sequence[Point]]], y: Scale, ri
 
 
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
-    """How far the case against every arm has come, and the line at which it is out; notches are earlier phases."""
+    """The evidence against every arm, and the line at which it is out; notches are earlier phases."""
     loud = _loud(arms)
     names, states = [clipped(arms[place].name) for place in loud], [_state(arms[place]) for place in loud]
     row, top = 30.0, 30.0
@@ -185,7 +185,7 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 
 
 def _state(arm: Arm) -> str:
-    """What stands beside the bar; evidence that is not above 0 is none."""
+    """The text beside the bar; evidence of 0 or less counts as none."""
     if arm.chosen or arm.dropped_in:
         word = gettext(arm.status)
         return f"{word} ★" if arm.chosen else gettext("%(status)s in %(phase)s", status=word, phase=arm.dropped_in)
@@ -198,7 +198,7 @@ def _state(arm: Arm) -> str:
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:
     last = max(arm.dropped_in - arm.first + 1, 0) if arm.dropped_in else len(arm.scores)
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
-    known = known or [limit] if arm.dropped_in else known  # out before the phases that are drawn
+    known = known or [limit] if arm.dropped_in else known  # out before the phases drawn here
     known = [] if arm.status is ArmStatus.CLOSED else known  # withdrawn or dormant: nothing was proven against it
     score = known[-1] if known else 0.0
     middle = top + row / 2
@@ -226,7 +226,7 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
 
 
 def meter(share: float) -> Markup:
-    """A thin bar: how far the evidence has come, from 0 to 1. The number stands beside it."""
+    """A thin bar for the share of evidence, from 0 to 1. The number is beside it."""
     width = 100 * min(max(share, 0.0), 1.0)
     return element(
         "svg",
@@ -264,14 +264,14 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
 
 
-SMALLEST_PART = 0.004  # of a bar: less than a line is wide
+SMALLEST_PART = 0.004  # of a bar: narrower than a line
 MAP_ROW = 40.0  # the height of a site's row in a map of answers
 BAND = 26.0  # the height of an agent's row, and of the parts of it that a standing fills
 STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
 
 
 def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
-    """A row an agent: how much other weights leave of its answer, the taller the more; a line is where the study is."""
+    """A row per agent: how robust its answer is to other weights, the taller the more; a line marks the study's own."""
     agents, values = found["agents"], [step["value"] for step in found["agents"][0]["steps"]]
     names = [clipped(f"{agent['agent']}: {', '.join(agent['arms'])}", 22) for agent in agents]
     left, top, bottom = 14 + max(map(breadth, names)), 6.0, 6.0 + BAND * len(agents)
@@ -295,7 +295,7 @@ def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
 
 
 def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
-    """A row a site, a dot a step: a bar joins steps with the same answer; where it changes nothing is drawn between.
+    """A row per site, a dot per step: a bar joins steps with the same answer; there is a gap where it changes.
 
     A finer step has a column if it matters to any site.
     """
@@ -327,7 +327,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
 
 
 def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str) -> Markup:
-    """A bar a question, divided by whose results are in it: the parts have the names where there is room."""
+    """A bar per question, divided by whose results are in it, labelled where there is room."""
     shown = [clipped(name, 18) for name, _ in rows]
     left, top, height = 14 + max(map(breadth, shown)), 6.0, 28.0
     width = max(WIDTH, left + 260.0)
@@ -347,16 +347,16 @@ def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]],
     return svg(width, top + height * len(rows), label, *drawn)
 
 
-WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, around and between boxes, a line of words
+WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, the space around boxes, the height of a line
 BESIDE = 4  # boxes in a row
 
 
 def flow_chart(
     trunk: Sequence[tuple[Sequence[str], Sequence[str]]], leaves: Sequence[Sequence[str]], label: str
 ) -> Markup:
-    """Boxes from the plan to the answer, each with what left on its way beside it, and then one for every arm.
+    """Boxes from the plan to the answer, with what was lost on the way beside each, then one for every arm.
 
-    A box is its lines of words. It is drawn like the flow of participants of the CONSORT statement.
+    A box contains lines of text. The chart follows CONSORT's flow of participants.
     """
     drawn, top, middle, width = list[Markup](), 1.0, 151.0, 300.0
     for place, (box, aside) in enumerate(trunk):
@@ -378,7 +378,7 @@ def flow_chart(
 
 
 def _box(lines: Sequence[str], left: float, top: float, width: float, height: float) -> Markup:
-    """The first of its lines stands out; a name that is too long ends in dots, and is whole in the table."""
+    """A box whose first line stands out; names that are too long end in dots, and are whole in the table."""
     words = [
         text(left + 8, top + 18 + LINE * place, clipped(one, int(width / 7.2)), "soft" if place else "ink")
         for place, one in enumerate(lines)

@@ -1,4 +1,4 @@
-"""Further outcomes as pages, report and file show them: where every guardrail stands, and estimates of each outcome.
+"""Further outcomes on pages, in the report and in files: the status of every guardrail, and estimates.
 
 They are read as the coordinator's findings and the certificate have them, outcome by outcome.
 """
@@ -16,7 +16,7 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, gettext, translated
 
 Found = Mapping[str, Any]
-# What a guardrail says of an arm, or of an arm in one agent's mix -> the sign beside the word, never colour alone.
+# The sign shown beside a guardrail's word for an arm, so that colour is never the only cue.
 SIGNS = {"stopped": "■", "proposed": "▲", "alarm": "▲", "cleared": "✓", "not cleared yet": "●"}
 WORDS = {
     "stopped": Translatable("stopped"),
@@ -34,7 +34,7 @@ HEAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedCell:
-    """An arm in the mix of an agent, of one guardrail."""
+    """An arm in an agent's mix, for one guardrail."""
 
     status: str
     interval: str
@@ -42,17 +42,17 @@ class GuardedCell:
 
     @property
     def words(self) -> str:
-        """The status as it is read."""
+        """The status in words."""
         return translated(WORDS[self.status])
 
     @property
     def sign(self) -> str:
-        """Beside the words."""
+        """The sign beside the words."""
         return SIGNS[self.status]
 
 
 def harm_of(one: Found) -> Harm | None:
-    """From where on an outcome is harm, if it is a guardrail."""
+    """Where harm begins for an outcome, if it is a guardrail."""
     if one["role"] != "guardrail":
         return None
     above = one["better"] == "lower"
@@ -74,12 +74,12 @@ def _amount(one: Found, value: float, kind: str) -> str:
 
 
 def _kind(one: Found) -> str:
-    """What a guardrail is about: the mean itself, or its difference to the control's."""
+    """What a guardrail limits: the mean itself, or its difference to the control's."""
     return "mean" if one["limit"] is not None else "to_control"
 
 
 def asked_outcomes(findings: Found | None) -> list[dict[str, Any]]:
-    """The further outcomes of a study's findings, for those agents that ask something; nothing before there are any."""
+    """The further outcomes in a study's findings, for agents that ask something; empty before there are any."""
     if findings is None:
         return []
     unasked = {agent["agent"] for agent in findings["agents"] if agent["end"] == OutcomeStatus.UNASKED}
@@ -90,7 +90,7 @@ def asked_outcomes(findings: Found | None) -> list[dict[str, Any]]:
 
 
 def guardrail_boards(findings: Found | None) -> list[dict[str, Any]]:
-    """Of every guardrail: agents down, arms across, as the board of the study has them."""
+    """A board for every guardrail: agents down, arms across, like the study's board."""
     return [_board(one) for one in asked_outcomes(findings) if one["role"] == "guardrail"]
 
 
@@ -102,7 +102,7 @@ def _board(one: Found) -> dict[str, Any]:
     stands, standing = {row["arm"]: row for row in one["arms"]}, [_standing(row) for row in one["arms"]]
 
     def cell(arm: Found) -> GuardedCell | None:
-        """None of the control, with which the others are compared."""
+        """The cell of an arm; None for the control, with which the others are compared."""
         if arm["arm"] not in stands:
             return None
         overall = stands[arm["arm"]]["status"]
@@ -122,7 +122,7 @@ def _board(one: Found) -> dict[str, Any]:
 
 
 def _standing(row: Found) -> dict[str, Any]:
-    """Of an arm, for everybody together."""
+    """The status of an arm for all agents together."""
     status = row["status"]
     return {
         "arm": row["arm"],
@@ -134,7 +134,7 @@ def _standing(row: Found) -> dict[str, Any]:
 
 
 def outcome_panels(findings: Found | None) -> list[dict[str, Any]]:
-    """Of every further outcome: what it is, where its arms stand, and estimates with pictures agent by agent."""
+    """For every further outcome: its description, the status of its arms, and estimates with charts per agent."""
     return [_panel(one, findings["control"]) for one in asked_outcomes(findings)] if findings else []
 
 
@@ -187,7 +187,7 @@ def _agent(one: Found, agent: Found, control: str | None, harm: Harm | None, gon
 
 
 def _arm_status(arm: Found, one: Found, gone: set[str]) -> str:
-    """Of an arm in the mix of an agent; nothing of the control, and of outcomes that decide nothing."""
+    """The status of an arm in an agent's mix; empty for the control, and for outcomes that decide nothing."""
     if arm["arm"] not in {row["arm"] for row in one["arms"]}:
         return ""
     status = "stopped" if arm["arm"] in gone else arm["status"]
@@ -210,7 +210,7 @@ def _label(one: Found, agent: Found, to: str | None) -> str:
 
 
 def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
-    """The numbers of an outcome, a table an agent."""
+    """The numbers of an outcome, one table per agent."""
     control = [gettext("Difference to %(arm)s", arm=panel["control"])] if panel["control"] else []
     head = [
         words["arm"],
@@ -242,7 +242,7 @@ def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Ta
 
 
 def standing_words(stands: Sequence[Found]) -> str:
-    """Where the arms stand, in a sentence.
+    """The status of all arms as a sentence.
 
     >>> rows = [{"arm": arm, "status": "cleared", "words": "cleared", "mixes": []} for arm in ("A", "B")]
     >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": ["Lyon"]}, *rows])
@@ -261,7 +261,7 @@ def standing_words(stands: Sequence[Found]) -> str:
 
 
 def outcomes_csv(outcomes: Sequence[Found]) -> str:
-    """One line per outcome, agent and arm, in full precision."""
+    """The outcomes as CSV, one line per outcome, agent and arm, in full precision."""
 
     def lines() -> Any:
         for one in outcomes:

@@ -1,4 +1,4 @@
-"""Templates, escaped by default, and what they may use."""
+"""Templates, escaped by default, and the functions they use."""
 
 import json
 import re
@@ -66,14 +66,14 @@ TOO_LARGE = "This record is too large for a page. The export of the log has it w
 
 
 def _time(text: str | None) -> Markup:
-    """A time of which a reader sees how long ago it was, and on hovering when."""
+    """A time shown as "how long ago", with the exact time on hovering."""
     if not text:
         return Markup(DASH)
     return Markup('<time datetime="{}" data-show="ago" title="{}">{}</time>').format(text, clock(text), ago(text))
 
 
 def _moment(show: str, words: Callable[[str], str]) -> Callable[[str], Markup]:
-    """A filter for times: the page has them in UTC, and its script shows them in the reader's zone and language."""
+    """A filter for times: in UTC in the page, which its script shows in the reader's zone and language."""
     return lambda text: Markup('<time datetime="{}" data-show="{}">{}</time>').format(text, show, words(text))
 
 
@@ -91,7 +91,7 @@ def _pretty(value: Any) -> str:
 
 
 def _size(value: Any) -> int:
-    """About how many numbers, texts and the like: of a list the first one speaks for all."""
+    """Rough number of values in a document; the first entry of a list stands for all."""
     if isinstance(value, dict):
         return 1 + sum(map(_size, value.values()))
     return 1 + len(value) * _size(value[0]) if isinstance(value, list | tuple) and value else 1
@@ -102,7 +102,7 @@ def _query(**values: Any) -> str:
 
 
 def _gettext(message: str, **values: Any) -> Markup:
-    """`gettext` of a page: the message may have markup, its values are escaped."""
+    """`gettext` for a page: the message may contain markup, its values are escaped."""
     return Markup(translation.gettext(message, **_escaped(values)))
 
 
@@ -115,8 +115,11 @@ def _escaped(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Forgetful(Context):
-    """What a page was made of. Jinja's macros and their context hold on to each other, and so to all they were given,
-    until garbage is looked for: after a large page a hundred megabytes."""
+    """A context that drops its values after rendering.
+
+    Jinja's macros and their context refer to each other, and so keep everything alive until garbage collection: a
+    hundred megabytes after a large page.
+    """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -131,7 +134,7 @@ _made: ContextVar[list[_Forgetful]] = ContextVar("_made")
 
 @cache
 def environment(*folders: Path) -> Environment:
-    """Templates from some folders and then from here, with the words they may use."""
+    """A Jinja environment with templates from some folders, then from here."""
     made = Environment(
         loader=FileSystemLoader([*folders, HERE / "templates"]),
         autoescape=True,
@@ -186,12 +189,12 @@ def environment(*folders: Path) -> Environment:
 
 @cache
 def _edge_templates() -> tuple[Path, ...]:
-    """The folders of templates that edges have."""
+    """The template folders of edges."""
     return tuple(pages.templates for edge in edges() if (pages := edge.pages()) is not None and pages.templates)
 
 
 def render(template: str, **values: Any) -> str:
-    """A page; whatever a name contains, it comes out as text.
+    """Render a page; names are always escaped.
 
     >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
     True
@@ -201,7 +204,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup:
-    """What one macro of a template makes of what it is given; `values` are what else its page would know."""
+    """Render one macro of a template with what it is `given`; `values` are the page's other variables."""
     with _forgotten():
         return Markup(
             getattr(environment(*_edge_templates()).get_template(template).make_module(values), macro)(*given)
@@ -209,7 +212,7 @@ def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup
 
 
 def render_text(template: str, **values: Any) -> str:
-    """A template in Markdown: nothing is escaped, so what users wrote goes through the filter `as_text`."""
+    """Render a Markdown template without escaping, so text by users goes through the filter `as_text`."""
     with _forgotten():
         made = environment(*_edge_templates()).overlay(autoescape=False)
         made.globals = made.globals | {"gettext": translation.gettext, "ngettext": translation.ngettext}
@@ -227,7 +230,7 @@ def _forgotten() -> Iterator[None]:
             context.forget()
 
 
-# stage -> sign, word, what it means; the sign stands beside the colour, never colour alone
+# stage -> sign, word, meaning; the sign is shown beside the colour, which is never the only cue
 STAGES: dict[str, tuple[str, str, str]] = {
     "running": ("●", Translatable("Running"), Translatable("Reports come in.")),
     "closing": ("◐", Translatable("Deciding"), Translatable("Every report is in; the decision is being computed.")),
@@ -252,7 +255,7 @@ def percent(share: float | None) -> str:
 
 
 def error_bound(guarantee: str, delta: float) -> str:
-    """What a guarantee says of the chance of any error: no policy without a guarantee has a bound.
+    """The bound on the probability of an error in a guarantee; none without a guarantee.
 
     >>> error_bound("all answers right with probability at least 0.9", 0.1)
     'at most 10 %'
@@ -270,7 +273,7 @@ def error_bound(guarantee: str, delta: float) -> str:
 
 
 def word(text: str) -> str:
-    """A word of `WORDS` as the reader says it; any other text stays.
+    """A word of `WORDS` in the reader's words; other text is unchanged.
 
     >>> word("ruled out"), word("a name")
     ('ruled out', 'a name')
@@ -279,7 +282,7 @@ def word(text: str) -> str:
 
 
 def problem_text(text: str) -> Markup:
-    """Why something was refused. What the API says is English, and in other languages is marked as such."""
+    """Why something was refused. The API's texts are English, and are marked as such in other languages."""
     if isinstance(text, Translatable) and re.fullmatch(r"({\d+})+", text.message):
         return Markup("").join(problem_text(part) for part in text.values.values())
     if isinstance(text, Translatable) or translation.language() == "en" or not re.search("[A-Za-z]", text):
@@ -288,12 +291,12 @@ def problem_text(text: str) -> Markup:
 
 
 def says(text: str, message: str) -> bool:
-    """Whether a text was made from a message, in whole or in part."""
+    """Whether a text was made from a message, entirely or in part."""
     return isinstance(text, Translatable) and text.contains(message)
 
 
 def duration(seconds: float) -> str:
-    """About how long, in one unit.
+    """An approximate duration, in one unit.
 
     >>> duration(5), duration(150), duration(7300), duration(200000)
     ('5 seconds', '2 minutes', '2 hours', '2 days')
@@ -305,7 +308,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(text: str, now: datetime | None = None) -> str:
-    """How long ago something was, in no unit below a minute: a viewer gets times to the minute only.
+    """How long ago something was, at least in minutes: viewers get times only to the minute.
 
     >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 3, tzinfo=UTC))
     '2 days ago'
@@ -324,7 +327,7 @@ def ago(text: str, now: datetime | None = None) -> str:
 
 
 def clock(text: str) -> str:
-    """A time as it stands on a page, in UTC.
+    """A time on a page, in UTC.
 
     >>> clock("2026-01-03T08:09:10.123Z")
     '3 January 2026, 08:09 UTC'
@@ -352,7 +355,7 @@ def stamp(text: str) -> str:
 
 
 def principal(name: str, role: str) -> str:
-    """The name of who is signed in, without the role that stands beside it.
+    """The name of the reader, without the role shown beside it.
 
     >>> principal("analyst:statistics", "analyst")
     'statistics'

@@ -1,7 +1,7 @@
-"""Every page passes here: who is it, may this form be trusted, which headers go out; and refusals become pages.
+"""Sessions, form checks and headers of all pages; refusals become pages.
 
-The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS), and a form is taken only if the browser says
-that a page of ours sent it (`web.guard`).
+The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS), and a form is accepted only if the browser
+says that one of our pages sent it (`web.guard`).
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ from parley.text.translation import LANGUAGES, Translatable, language_of, readin
 from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere, shielded
 
 T = TypeVar("T")
-FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
-FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
-CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
+FORM_LIMIT = 64 * 1024  # bytes of a form, except an administrator's study file
+FILE_LIMIT = 4 * 1024 * 1024  # bytes of that: a form is parsed at once, and larger studies can be sent to the API
+CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser's
 A_YEAR = 365 * 86_400
 LANGUAGE_NAMES = {code: (Locale(code).get_display_name(code) or code).capitalize() for code in LANGUAGES}
-STUDY_FIELDS = 200  # of the form for a new study, which asks for every key of the file
-STUDY = "/studies/{study}"  # the address of a study's first page, below which its others are
+STUDY_FIELDS = 200  # fields of the form for a new study, which has every key of the file
+STUDY = "/studies/{study}"  # address of a study's first page; its others are below
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
@@ -43,7 +43,7 @@ NOT_OURS = "the browser does not say that a page of this server sent it: load th
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A request for a page by somebody; `who` is what `whoami` says, None before signing in."""
+    """A request for a page; `who` is what `whoami` returns, None before signing in."""
 
     request: Request
     credential: str
@@ -52,7 +52,7 @@ class Page:
 
     @property
     def context(self) -> Context:
-        """The coordinator whose page it is."""
+        """The coordinator that serves the page."""
         return context_of(self.request)
 
     async def call(
@@ -62,9 +62,9 @@ class Page:
         body: Mapping[str, Any] | Model | None = None,
         **place: Any,
     ) -> T:
-        """What an operation answers to the reader, who passes its guard as with a request; raises what it refuses.
+        """Call an operation of the API on behalf of the reader and return its answer; raises its refusal.
 
-        `handler` may be the operation's id, where a higher room has it. Empty values of the query are left out.
+        `handler` may be the operation's id, if it belongs to a higher room. Empty query values are left out.
         """
         name = handler if isinstance(handler, str) else handler.__name__
         operation: Operation = self.request.app.state.operations[name]
@@ -83,9 +83,9 @@ class Page:
     async def show(
         self, template: str, *, code: int = 200, made: Callable[[], Mapping[str, Any]] = dict, **values: Any
     ) -> Response:
-        """A rendered page, drawn off the event loop; what takes time or has messages is `made` there too.
+        """Render a page off the event loop; what is slow or has messages is `made` there too.
 
-        The pages of a study have the words of its `audience`.
+        The pages of a study use the words of its `audience`.
         """
         known: dict[str, Any] = {"who": self.who, "path": self.request.url.path}
         known["docs"] = self.context.settings.docs
@@ -99,19 +99,19 @@ class Page:
             with reading(values.get("audience", "bandit"), known.get("language", "en")):
                 return render(template, **known, tabs=tabs, **values, **made()).encode()
 
-        if self.who is None:  # nothing of a study
+        if self.who is None:  # nothing about a study
             return HTMLResponse(drawn(), status_code=code)
         return HTMLResponse(await self.draw(drawn), status_code=code)
 
     async def draw(self, drawn: Callable[[], bytes]) -> bytes:
-        """What somebody who is signed in takes away, drawn off the event loop; large ones cost more."""
+        """Render a download for somebody who is signed in, off the event loop; large ones cost more."""
         assert self.who is not None
         content = await anyio.to_thread.run_sync(drawn)
         self.context.pace.charge(self.who.kid, len(content) / LARGE_ANSWER)
         return content
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What takes its time, when it is its turn, off the event loop."""
+        """Run slow work off the event loop, when it is the reader's turn."""
         assert self.who is not None
         return await self.context.heavy.run(self.who.kid, work)
 
@@ -121,16 +121,16 @@ class Page:
         return str(self.request.path_params["study"])
 
     def asked(self, name: str, default: str = "") -> str:
-        """A value of the query."""
+        """A value of the query string."""
         return self.request.query_params.get(name, default)
 
     def place(self, name: str) -> int:
-        """A whole number of the query, 0 where there is none."""
+        """A whole number of the query string, 0 if there is none."""
         value = self.asked(name)
         return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
 
     def may(self, *roles: str) -> bool:
-        """Whether the reader has one of some roles; only to leave out what would be refused anyway."""
+        """Whether the reader has one of some roles; only used to hide what would be refused anyway."""
         return self.who is not None and self.who.role in roles
 
 
@@ -138,13 +138,13 @@ Handler = Callable[[Page], Awaitable[Response]]
 
 
 def spoken_language(request: Request) -> str:
-    """The language that the reader chose in this browser, or that the browser asks for."""
+    """The language chosen in this browser, or the browser's preference."""
     chosen = request.cookies.get(CHOSEN, "")
     return chosen if chosen in LANGUAGES else language_of(request.headers.get("accept-language", ""))
 
 
 def _choose_language(request: Request) -> Response:
-    """The same page in another language, from now on."""
+    """The same page in another language, which is remembered."""
     response = RedirectResponse(request.url.path, status_code=303)
     if (chosen := request.query_params["language"]) in LANGUAGES:
         response.set_cookie(CHOSEN, chosen, max_age=A_YEAR, httponly=True, samesite="strict", secure=_secure(request))
@@ -157,33 +157,33 @@ def _secure(request: Request) -> bool:
 
 
 def session_cookie(request: Request) -> dict[str, Any]:
-    """Name and attributes of the session's cookie; under TLS no other host can set it."""
+    """Name and attributes of the session cookie; under TLS no other host can set it."""
     secure = _secure(request)
     key = "__Host-parley-session" if secure else "parley-session"
     return {"key": key, "httponly": True, "samesite": "strict", "secure": secure, "path": "/"}
 
 
 def sign_in_address(request: Request) -> str:
-    """Where to sign in, and come back from."""
+    """The sign-in address, which leads back here."""
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
 
 
 class PageRoute(Route):
-    """A route of the pages, and how the tabs of a study name it, if it is one of them."""
+    """A route of the pages, with its name among a study's tabs, if it is one."""
 
     tab: str
     tab_for: frozenset[str]
 
     @property
     def below(self) -> str:
-        """The end of its address, after that of the study."""
+        """The end of its address, after the study's."""
         return self.path.removeprefix(STUDY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A link of the navigation, which is on every page."""
+    """A navigation link, shown on every page."""
 
     path: str
     title: str
@@ -195,7 +195,7 @@ class EdgePages:
     """The pages of an edge."""
 
     routes: Sequence[PageRoute]
-    templates: Path | None = None  # a folder; its names must not be those of other templates
+    templates: Path | None = None  # a folder; its template names must be unique
     links: Sequence[Link] = ()
 
 
@@ -209,7 +209,7 @@ def page(
     tab: str = "",
     tab_for: frozenset[str] = EVERY_READER,
 ) -> PageRoute:
-    """A route of the pages; POST needs a form of ours, and all but the open ones a session.
+    """A route of the pages; POST needs a form of ours, and all but the open ones need a session.
 
     A form is small, unless the page `uploads` a study and an administrator sends it. Where it is for `only` some roles,
     nothing is read of what others send. A page of a study may be a `tab` on all of its pages, for readers who may open
@@ -221,7 +221,7 @@ def page(
             return shielded(_choose_language(request))
         try:
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
-        except Exception as error:  # the same words as the API has for it
+        except Exception as error:  # the same words as the API's
             response = _refused(request, settled(error))
         return shielded(response)
 
@@ -252,7 +252,7 @@ async def _entered(
 
 @contextmanager
 def _upload(request: Request, who: Who) -> Iterator[None]:
-    """A study file that an administrator sends: of the token's rate as much as it is large, and few at once."""
+    """Limit an administrator's upload of a study file: it counts by its size, and few run at once."""
     context = context_of(request)
     context.pace.check(who.kid, cost := cost_of(request, FILE_LIMIT))
     with context.uploads.taken(who.kid) if cost > COSTLY else nullcontext():
@@ -269,13 +269,13 @@ async def _who(shown: Page) -> Who | None:
 
 
 async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
-    """The fields of a form that a page of ours sent. Nothing is read of any other."""
+    """The fields of a form that one of our pages sent. Nothing is read of any other."""
     if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT, too_large)
     most = STUDY_FIELDS if large else MOST_FIELDS
     too_many = Refusal("bad-request", f"a form has up to {most} fields")
-    # Off the event loop: a study file of many megabytes takes its time.
+    # Off the event loop: parsing a study file of many megabytes is slow.
     return await anyio.to_thread.run_sync(form_fields, body, too_many, most)
 
 

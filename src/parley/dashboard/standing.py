@@ -1,4 +1,4 @@
-"""Where every site stands: how far its phase is, whether it is late, and what is known of its question in a sentence.
+"""The status of every site: its progress in the phase, whether it is late, and what is known about its question.
 
 The sentences follow from the board and the latest phase's estimates; nothing is decided or estimated here.
 """
@@ -16,19 +16,19 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext, ngettext, translated
 
 A_DAY = 86_400.0
-NAMED = 4  # arms or sites named in a sentence; of more, the first ones
+NAMED = 4  # names listed in a sentence, at most
 OVER = ("finished", "cancelled", "stalled")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteStanding:
-    """One site, or a question that nobody draws for."""
+    """One site, or a question without draws of its own."""
 
     name: str
-    state: str  # reported, awaited, late, held, frozen, or "" where nothing is asked of it
+    state: str  # reported, awaited, late, held, frozen, or "" if nothing is asked of it
     since: str | None  # of that state
-    known: str  # in a sentence
-    progress: str  # of the phase, in words; "" where nothing is asked of it
+    known: str  # as a sentence
+    progress: str  # in the phase, as text; "" if nothing is asked of it
     picture: Markup | None
     spent: int
     late_days: int = 0
@@ -37,7 +37,7 @@ class SiteStanding:
 
 
 def named(names: Sequence[str], most: int = NAMED) -> str:
-    """Names in a sentence; of many the first ones.
+    """Names for a sentence; only the first ones if there are many.
 
     >>> named(["A", "B"]), named(["A", "B", "C"], most=1)
     ('A, B', 'A and 2 more')
@@ -48,10 +48,10 @@ def named(names: Sequence[str], most: int = NAMED) -> str:
 
 
 def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_gap: float) -> bool:
-    """Whether an interval is so wide that it tells nothing yet.
+    """Whether an interval is still too wide to mean anything.
 
-    Of shares, if it is wider than 40 points, or four times as much as two of them can differ; of other
-    outcomes, if it is wider than two of them can differ.
+    For shares, if it is wider than 40 points, or four times as wide as two of them can differ; for other outcomes, if
+    it is wider than two of them can differ.
 
     >>> says_nothing(0.0, 0.91, rates=True, largest_gap=1.0), says_nothing(0.2, 0.4, rates=True, largest_gap=1.0)
     (True, False)
@@ -66,7 +66,7 @@ def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_
 def site_standings(
     status: StudyStatus, board: Board, case: Explained | None, now: datetime | None = None
 ) -> list[SiteStanding]:
-    """Every agent of the board, in its order, in the reader's words."""
+    """The status of every agent of the board, in order, in the reader's words."""
     now = now or datetime.now(UTC)
     missing = {entry.agent: entry for entry in status.missing}
     reported = {entry.agent: entry.at for entry in status.reported}
@@ -103,14 +103,14 @@ def site_standings(
 
 
 def expected(board: Board, place: int, since: str | None, now: datetime) -> int | None:
-    """How many of this phase's draws should be there by now, at the stated rate."""
+    """How many of this phase's draws should be done by now, at the stated rate."""
     if board.rates is None or since is None or not board.planned[place]:
         return None
     return min(int(board.rates[place] * _days(since, now)), board.planned[place])
 
 
 def _late_days(board: Board, place: int, since: str | None, now: datetime) -> int:
-    """By how many days a report is late: after the days that its draws and their outcomes take at the stated rate."""
+    """By how many days a report is late, beyond the time for its draws and outcomes at the stated rate."""
     if board.rates is None or since is None or not board.rates[place]:
         return 0
     takes = board.planned[place] / board.rates[place] + board.delay[place]
@@ -124,7 +124,7 @@ def _days(since: str, now: datetime) -> float:
 def _progress(
     entry: Awaited | None, planned: int, name: str, due: int | None, *, reported: bool
 ) -> tuple[str, Markup | None]:
-    """The phase of a site in words and as a picture."""
+    """A site's progress in the phase, as text and as a chart."""
     if not planned:
         return "", None
     if reported:
@@ -147,9 +147,9 @@ def _progress(
 
 
 def known_sentence(status: StudyStatus, board: Board, case: Explained | None, place: int) -> str:
-    """What is known of an agent's question, without a number that says nothing yet.
+    """What is known about an agent's question, leaving out numbers that mean nothing yet.
 
-    Blinded readers are told only how many arms are left: the sentence then names none.
+    Blinded readers are told only how many arms are left: their sentence names none.
     """
     end = OutcomeStatus(board.ends[place])
     if end is OutcomeStatus.UNASKED:
@@ -193,7 +193,7 @@ NO_ANSWER: Mapping[OutcomeStatus, str] = {
 
 
 def _playing_sentence(status: StudyStatus, arm: str, candidates: int) -> str:
-    """Of a study that plays: its promise is about regret, and names no best arm."""
+    """The sentence for a study that plays: its guarantee is about regret, and names no best arm."""
     if status.stage in OVER:
         return gettext("%(arm)s looked best at the end.", arm=arm)
     if candidates == 1:
@@ -230,7 +230,7 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str])
 def _tolerant_sentence(
     board: Board, case: Explained, of: Sequence[ArmStatus], leader: Sequence[str], place: int, tolerance: str
 ) -> str:
-    """With a tolerance nothing has to be worse: an agent has its answer once no other arm is better by so much."""
+    """The sentence with a tolerance: an agent has its answer once no other arm is better by that much."""
     others = [arm for arm, one in enumerate(of) if one is ArmStatus.OPEN and board.arms[arm] not in leader]
     shown = [board.arms[arm] for arm in others if is_full(case.score[arm][place], case.line)]
     possible = [board.arms[arm] for arm in others if board.arms[arm] not in shown]
@@ -251,12 +251,12 @@ def _tolerant_sentence(
 
 
 def is_full(score: float | None, line: float) -> bool:
-    """Whether the evidence about an arm is all that it takes. With a tolerance it stays just below the line then."""
+    """Whether the evidence about an arm suffices. With a tolerance it then stays just below the line."""
     return score is not None and score >= line * (1 - 1e-9)
 
 
 def leading(board: Board, case: Explained | None, place: int) -> list[str]:
-    """The agent's candidates with the best estimates, as many as it looks for; none before there are estimates."""
+    """An agent's candidates with the best estimates, as many as it looks for; none before there are estimates."""
     if case is None or board.statuses is None:
         return []
     found = [
@@ -268,7 +268,7 @@ def leading(board: Board, case: Explained | None, place: int) -> list[str]:
 
 
 def tolerance_words(status: StudyStatus) -> str:
-    """The tolerance as people say it: of shares in points; "" where there is none."""
+    """The tolerance as text, in points for shares; "" if there is none."""
     tolerance = float(status.settings["tolerance"])
     if not tolerance:
         return ""
@@ -279,7 +279,7 @@ def tolerance_words(status: StudyStatus) -> str:
 
 
 def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) -> list[str]:
-    """The study in a few sentences: where it is, who is late, what is known."""
+    """The study in a few sentences: its stage, who is late, what is known."""
     said = []
     if status.stage not in OVER:
         counts = {"phase": number(status.phase), "done": number(len(status.reported)), "all": number(status.asked)}

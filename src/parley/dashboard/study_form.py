@@ -1,7 +1,7 @@
-"""The form for a new study: which keys of the study file a step asks for, and how what is typed becomes a value.
+"""The form for a new study: which keys of the study file a step asks for, and how typed text becomes a value.
 
-The text of the study file is the only state. A step shows its keys from it and writes them back into it, and the reader
-of study files alone says what is wrong: nothing is checked here. What no step shows stays as the file has it.
+The text of the study file is the only state. A step shows its keys from it and writes them back, and only the study
+file's reader checks them. What no step shows stays as it is in the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from parley.study import REPEATED, SECTIONS, read_toml, toml_text
 from parley.text.translation import Translatable, gettext, translated
 from parley.weights import EVERY_KIND, WEIGHT_KEYS
 
-MOST_REPEATED = 6  # outcomes or questions; of more, the file has them
-BLANK = 1  # empty ones at the end, to be filled
+MOST_REPEATED = 6  # outcomes or questions; further ones only in the file
+BLANK = 1  # empty ones offered at the end
 NAMES = ("arms", "agents", "dormant", "weights.labels", "weights.site_of", "weights.stratum_of")
-NOT_ASKED = ("weights.file",)  # a browser sends no other file
+NOT_ASKED = ("weights.file",)  # a browser cannot send another file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ STEPS = (
         title=Translatable("How sure, and how much"),
         lead=Translatable("How often may an answer be wrong, what is good enough, and when does it end at the latest?"),
         first=("delta", "tolerance", "max_samples", "max_rounds", "largest_gap"),
-        # Whatever no other step has, so that a new section of the file needs nothing here.
+        # All sections of no other step, so that a new section of the file needs nothing here.
         sections=tuple(
             section
             for section in SECTIONS
@@ -190,7 +190,7 @@ class Field:
     value: str
     choices: Sequence[tuple[str, str]] = ()
     lines: int = 0  # of a text with several
-    own_words: bool = True  # False: label and hint are the file's own, in English
+    own_words: bool = True  # False if label and hint are the file's own, in English
     wrong: bool = False
 
 
@@ -205,7 +205,7 @@ class Shown:
 
 
 def shown_step(document: Mapping[str, Any], step: Step, wrong: str = "") -> Shown:
-    """The inputs of a step with the values of a document; `wrong` is the key that an error is about."""
+    """The inputs of a step with a document's values; `wrong` is the key that an error is about."""
     rows = step_keys(document, step)
     made = {place: _field(place, row, _value(document, place), wrong) for place, row in rows.items()}
     first = [made[place] for place in step.first if place in made]
@@ -214,7 +214,7 @@ def shown_step(document: Mapping[str, Any], step: Step, wrong: str = "") -> Show
 
 
 def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
-    """Place -> row of each key that a step asks for: of weights and rewards, those of the kind that is chosen."""
+    """The keys that a step asks for, by place; for weights and rewards, those of the chosen kind."""
     elsewhere = {place for other in STEPS if other is not step for place in other.first}
     places = list(step.first)
     for section in step.sections:
@@ -232,7 +232,7 @@ def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
 
 
 def _of_kind(section: str, given: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys of a section; of rewards, those of the kind that is chosen."""
+    """The keys of a section; for rewards, those of the chosen kind."""
     known = section_keys(given) if section == "noise" else SECTIONS[section]
     if section != "noise":
         return dict(known)
@@ -283,7 +283,7 @@ def _field(place: str, row: Key, value: Any, wrong: str, name: str = "") -> Fiel
 
 
 def _repeated(document: Mapping[str, Any], step: Step, wrong: str) -> list[list[Field]]:
-    """The inputs of each [[section]] of a document, and of an empty one."""
+    """The inputs of each [[section]] in a document, and of an empty one."""
     if not step.repeated:
         return []
     given = _entries(document, step.repeated)
@@ -306,7 +306,7 @@ def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any
 
 
 def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
-    """The study file with what was typed in a step; a field that is empty leaves its key out.
+    """The study file with what was typed in a step; an empty field removes its key.
 
     >>> print(applied('name = "x"', BY_NAME["sites"], {"agents": "Paris\\nLyon", "sampling.rate": "4, 3"}))
     name = "x"
@@ -321,7 +321,7 @@ def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
     for place, value in before.items():
         if place in form:
             _put(document, place, _row(place), value, form[place])
-    # Another kind of weights or rewards: the keys of the kind before would be refused.
+    # Another kind of weights or rewards: keys of the previous kind would be refused.
     after = step_keys(document, step)
     for section, _, key in (place.rpartition(".") for place in before.keys() - after.keys()):
         document.get(section, {}).pop(key, None)
@@ -333,10 +333,10 @@ def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
 def _put(document: dict[str, Any], place: str, row: Key, value: Any, typed: str) -> None:
     section, _, key = place.rpartition(".")
     if typed.replace("\r", "").strip() == shown_value(value).strip():
-        return  # as it was: a number stays the number that the file has
+        return  # unchanged: a number stays as the file has it
     inner = document if not section else document.setdefault(section, {})
     if not isinstance(inner, dict):
-        return  # the reader of the file says so
+        return  # the file's reader reports it
     inner.pop(key, None)
     if typed.strip():
         inner[key] = typed_value(row, typed, names=place in NAMES)
@@ -368,7 +368,7 @@ def _put_entries(document: dict[str, Any], section: str, form: Mapping[str, str]
 
 
 def shown_value(value: Any) -> str:
-    """A value of the file as it stands in an input: names and rows a line each, numbers with commas.
+    """A value of the file as input text: names and rows on lines of their own, numbers with commas.
 
     >>> shown_value(["Paris", "Lyon"]), shown_value([[1.0, 0.5], [0.5, 1.0]]), shown_value([4, 3]), shown_value(None)
     ('Paris\\nLyon', '1.0, 0.5\\n0.5, 1.0', '4, 3', '')
@@ -388,7 +388,7 @@ def shown_value(value: Any) -> str:
 
 
 def typed_value(row: Key, text: str, *, names: bool = False) -> Any:
-    """What is meant by a text; where it is nothing of what the key takes, the text itself, which the reader refuses.
+    """The value that a text means; if it does not fit the key, the text itself, which the reader refuses.
 
     >>> numbers = Key(kinds=(int, float, list), meaning="")
     >>> [typed_value(numbers, text) for text in ("4", "4, 3", "1, 2\\n3, 4", "often")]
@@ -421,7 +421,7 @@ def _parsed(text: str) -> Any:
 
 
 def step_of(key: str) -> int:
-    """The place of the step that an error's key belongs to; of what no step asks for, the last one.
+    """The index of the step with an error's key; the last one if no step asks for it.
 
     >>> step_of("arms"), step_of("horizon"), step_of("outcomes[0].margin"), step_of("TOML") == len(STEPS)
     (0, 4, 3, True)

@@ -1,1 +1,1 @@
-"""Features that the rest can do without, a folder each. Only `parley.hooks` looks in here."""
+"""Optional features, one folder each. Only `parley.hooks` looks in here."""

@@ -1,4 +1,4 @@
-"""What `parley demo` says of a run: why arms are out, how it ended, what is proven; its tables and figures."""
+"""The texts of `parley demo` about a run: why arms are out, how it ended, what is proven; its tables and figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,12 +39,12 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
 
 
 def _kept(agent: Mapping[str, Any]) -> list[str]:
-    """The arms that an agent chose or that are still open, of its part of a certificate."""
+    """The arms in an agent's part of a certificate that were chosen or are still open."""
     return [arm["arm"] for arm in agent["arms"] if arm["status"] in (ArmStatus.CHOSEN, ArmStatus.OPEN)]
 
 
 def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> str:
-    """How the run ended, and whether its answers are good: here the truth is known."""
+    """How the run ended, and whether its answers are right: here the truth is known."""
     kind = f"within {problem.tolerance:g} of the best" if problem.tolerance else "right"
     found = f"all are {kind}" if right else "at least one is WRONG"
     ends = [end for end in ends if end is not OutcomeStatus.UNASKED]
@@ -57,7 +57,7 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
 
 
 def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
-    """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
+    """Every agent's answer, and what is proven about the gaps if the policy bounds them."""
     for agent in certificate["agents"]:
         if all(arm["status"] in (ArmStatus.LEFT, ArmStatus.CLOSED) for arm in agent["arms"]):
             continue  # it asks nothing
@@ -72,7 +72,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
 
 
 def comparison_table(title: str, results: Results) -> Table:
-    """The policies side by side: samples, rounds, errors; the bound, money and days where there are such."""
+    """The policies side by side: samples, rounds, errors; the bound, money and days if they exist."""
     drawn = [result.get("samples", result["cost"]) for result in results]
     columns = {
         "policy": [result["policy"] for result in results],
@@ -129,7 +129,7 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
 
 
 def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
-    """Mean regret of all agents over time, with the band that holds 80 % of the runs; one line a policy."""
+    """All agents' mean regret over time, one line per policy, with the band of 80 % of the runs."""
     floor, curves = lower_bound / 100, [result["regret"]["curve"] for result in results]
     with canvas(theme, 8.5, 4.6) as (figure, style):
         panel = figure.subplots()
@@ -147,7 +147,7 @@ def regret_figure(results: Results, lower_bound: float, *, theme: str = "light")
         panel.axhline(lower_bound, color=style.ink, linestyle=":", label="C* log T at the horizon")
         panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
         panel.set_ylim(bottom=max(floor, 1e-9))
-        # What comes before the first curve is above the floor of the figure is empty.
+        # Before the first curve rises above the figure's floor there is nothing to show.
         seen = [
             time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor
         ]

@@ -1,6 +1,6 @@
-"""The two operations of the API that simulate: what a study would cost, and what is likely left of one.
+"""The two API operations that simulate: what a study would cost, and what is likely left of one.
 
-They stand beside the coordinator, not in it: it never simulates, so that nothing that decides can depend on a forecast.
+They are beside the coordinator, not in it: it never simulates, so that no decision can depend on a forecast.
 """
 
 import os
@@ -33,7 +33,7 @@ CACHED = 64  # forecasts
 
 
 async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
-    """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
+    """The expected cost of a study before it is created, by simulating the hardest truths with given gaps."""
     body = call.body
     try:
         return await call.compute(lambda: estimate(read_study(body, call.context.settings), body.power, body.gap))
@@ -42,9 +42,9 @@ async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
 
 
 def estimate(study: StudyMessage, power: float | None = None, gap: float | None = None) -> Estimated:
-    """The planner's figures, together and alone; without scenarios where simulating would take too long.
+    """The planner's figures, together and alone; without scenarios if simulating would take too long.
 
-    With a `power` that is wanted, the smallest budget that has it.
+    With a wanted `power`, also the smallest budget that has it.
     """
     problem, policy = study.problem, study.make_policy()
     named = (study.policy, study.options, problem)
@@ -116,9 +116,9 @@ FORECASTS = (
 
 
 class Forecaster:
-    """Computes forecasts beside the requests, one at a time, and caches them: a decided phase never changes.
+    """Computes forecasts in the background, one at a time, and caches them: a decided phase never changes.
 
-    Its thread is a daemon: a forecast in progress holds up no shutdown, since nothing waits for it.
+    Its thread is a daemon: a forecast in progress does not delay a shutdown.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Forecaster:
         self._thread: threading.Thread | None = None
 
     def ask(self, key: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """The result, or None while it is being computed."""
+        """The cached result, or None while it is being computed."""
         found = self._known.get(key)
         if found is None and key not in self._asked:
             self._asked.add(key)
@@ -146,7 +146,7 @@ class Forecaster:
             key, work = self._due.get()
             try:
                 found = work()
-            except Exception:  # a bug here must not end all other forecasts
+            except Exception:  # a bug here must not end other forecasts
                 logger.exception("a forecast failed")
                 found = {"state": "none", "reason": "the forecast failed; the log has the details"}
             self._known.put(key, found)

@@ -1,4 +1,4 @@
-"""What `parley serve` serves, and how: the API, forecasts, and the pages unless unwanted.
+"""What `parley serve` serves, and how: the API, forecasts, and the pages unless disabled.
 
 uvicorn runs the application on a socket that is bound before anything is said about it.
 """
@@ -26,15 +26,15 @@ from parley.protocol.codec import build_structs
 from parley.service.forecasts import FORECASTS, Forecaster
 from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
 
-SWITCH = 0.0005  # seconds
-GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
-ARENA_MAX, ARENAS = -8, 2  # as malloc.h names it; of memory that threads share
-MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block is given back as soon as it is free
+SWITCH = 0.0005  # seconds between thread switches
+GARBAGE = (10_000, 20, 100)  # thresholds of the garbage collector
+ARENA_MAX, ARENAS = -8, 2  # as in malloc.h; memory arenas that threads share
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which on a block is returned to the system when freed
 UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
-    """The application over an open storage; the caller that opened it closes it."""
+    """The application over an open storage; the caller closes the storage."""
     app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
     app.state.forecaster = Forecaster()
     if not settings.no_dashboard:
@@ -46,18 +46,20 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
 
 
 def settle_memory() -> None:
-    """Look for garbage in cycles less often: looking through all there is stops every thread, for a fifth of a second
-    where a large certificate is being read. What is there at the start stays, and is not looked through again."""
+    """Make garbage collection rarer, and exempt what exists at the start.
+
+    A full collection stops every thread, for a fifth of a second while a large certificate is being read.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
-    with suppress(AttributeError, OSError, TypeError):  # where glibc is: each of its arenas keeps what others could use
+    with suppress(AttributeError, OSError, TypeError):  # with glibc only: each arena keeps memory that others could use
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, OF_ITS_OWN)
 
 
 class _Orderly(uvicorn.Server):
-    """Lets those who wait go before it stops: they would be cut off otherwise, each with a traceback in the log."""
+    """Releases long polls before shutdown; otherwise they would be cut off, each with a traceback in the log."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
@@ -65,7 +67,7 @@ class _Orderly(uvicorn.Server):
 
 
 def refuse_request(status: int, words: str) -> JSONResponse:
-    """The answer to what is no request that can be read."""
+    """The answer to a malformed request."""
     return Refusal(UNREADABLE[status], words).response()
 
 
@@ -78,11 +80,11 @@ def serve(
     announce: Callable[[str], None],
     make_app: Callable[[Storage, ServerSettings], Starlette] = create_service,
 ) -> None:
-    """Serve until stopped; `announce` hears the address as soon as connections are taken."""
+    """Serve until stopped; `announce` gets the address as soon as connections are accepted."""
     configure(settings.log_level)
-    # A request crosses threads a few times; waiting Python's usual 5 ms for each turn would be most of its time.
+    # A request changes threads a few times; waiting Python's usual 5 ms for each would be most of its time.
     sys.setswitchinterval(SWITCH)
-    # uvicorn stops gracefully and then raises the signal once more; this turns it into an orderly exit.
+    # uvicorn stops gracefully and then raises the signal again; this turns it into an orderly exit.
     signal.signal(signal.SIGTERM, _leave)
     storage = open_storage(settings.db, connections=settings.connections, statement_timeout=settings.statement_timeout)
     try:

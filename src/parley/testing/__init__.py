@@ -1,1 +1,1 @@
-"""What tests of an installation share: those of this repository, `parley qualify`, and suites for other packages."""
+"""Shared by tests of an installation: this repository's, `parley qualify`, and suites for other packages."""

@@ -1,4 +1,4 @@
-"""Who may do what: every operation, asked as everybody, compared with a table that does not come from the code."""
+"""Access rights: every operation called with every role, compared with a table that does not come from the code."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def access_mistakes(
     agents: Sequence[str],
     ask: Callable[[Asked], int],
 ) -> tuple[list[str], int]:
-    """What was allowed or denied against the table, and how much was asked; `agents[0]` of study "mine" asks."""
+    """Differences from the table of rights, and the number of calls; `agents[0]` of study "mine" calls."""
     wrong, tried = [], 0
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

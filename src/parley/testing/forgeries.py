@@ -1,4 +1,4 @@
-"""Every way to tamper with a log: `parley verify` must notice each."""
+"""Every way to tamper with a log, each of which `parley verify` must notice."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from parley.protocol import Receipt, Record, Report
 
 
 def receipts_of(records: Sequence[Record]) -> list[Receipt]:
-    """What the agents of a log hold."""
+    """The receipts that the agents of a log hold."""
     accepted = [record for record in records if record.kind == "report-accepted"]
     return [
         Receipt.of(Report.from_json(record.payload["report"]), sequence=record.sequence, head=record.hash)
@@ -17,7 +17,7 @@ def receipts_of(records: Sequence[Record]) -> list[Receipt]:
 
 
 def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """Every record changed, removed and moved; the log cut before its last report, and wholly rewritten."""
+    """Every record changed, removed and moved; the log cut before its last report, and entirely rewritten."""
     for place, record in enumerate(records):
         changes = {
             "actor": replace(record, actor="somebody else"),
@@ -39,7 +39,7 @@ def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
 
 
 def rewritten(records: Sequence[Record]) -> list[Record]:
-    """A consistent chain with other squares, as an operator could write it: only the receipts do not fit."""
+    """A consistent chain with other squares, as an operator could forge it: only the receipts do not fit."""
     forged: list[Record] = []
     for record in records:
         payload = dict(record.payload)

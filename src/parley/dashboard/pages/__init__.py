@@ -1,4 +1,4 @@
-"""The pages, a file a subject. A page calls operations of the API and renders what it got; it decides nothing.
+"""The pages, one file per subject. A page calls operations of the API and renders the result; it decides nothing.
 
 `PAGES` is the registry of pages, in the order of a study's tabs; `mount` puts them and their files on a service.
 """
@@ -37,7 +37,7 @@ DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img
 
 
 class Files(StaticFiles):
-    """A folder of files, with the headers of the pages but for some of their own."""
+    """Static files, with the pages' headers and some of their own."""
 
     def __init__(self, directory: str | Path, headers: Mapping[str, str], *, html: bool = False) -> None:
         super().__init__(directory=directory, html=html)
@@ -50,7 +50,7 @@ class Files(StaticFiles):
 
 
 def mount(app: Starlette) -> None:
-    """Add every page; they call the operations of the same application."""
+    """Add all pages to an application; they call its operations."""
     further = [pages for edge in edges() if (pages := edge.pages()) is not None]
     routes = [route for module in PAGES for route in module.routes]
     routes += [route for pages in further for route in pages.routes]
@@ -60,6 +60,6 @@ def mount(app: Starlette) -> None:
     own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
     app.router.routes.append(Mount("/static", own, name="static"))
     if docs := app.state.context.settings.docs:
-        # The search of the documentation is a script of its own, so its policy is wider than that of the pages.
+        # The documentation's search is a script of its own, so its content policy is wider than that of the pages.
         site = Files(docs, {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}, html=True)
         app.router.routes.append(Mount("/help", site, name="help"))

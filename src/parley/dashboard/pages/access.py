@@ -20,7 +20,7 @@ A_PAGE = 50
 async def tokens_page(
     shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200
 ) -> Response:
-    """Every token without its secret, but for the one that was `issued` just now."""
+    """All tokens without their secrets, except for the one `issued` just now."""
     tokens = (await shown.call(access.list_tokens, {"study": shown.asked("study")})).tokens
     wanted = shown.asked("search").strip().lower()
     live = [token for token in tokens if wanted in token.principal.lower() or wanted in token.kid]
@@ -42,7 +42,7 @@ async def tokens_page(
 
 
 async def issue(shown: Page) -> Response:
-    """Issue a token, or rotate one: a second for the same principal."""
+    """Issue a token, or rotate one by issuing a second for the same principal."""
     fields = {name: shown.form.get(name, "").strip() for name in ("role", "name", "study", "agent")}
     body = {"role": fields["role"], "name": fields["name"]}
     body |= {name: fields[name] for name in ("study", "agent") if fields[name]}
@@ -55,13 +55,13 @@ async def issue(shown: Page) -> Response:
 
 
 async def revoke(shown: Page) -> Response:
-    """Revoke a token, at once and for good; the list stays as it was searched."""
+    """Revoke a token, immediately and permanently; the list keeps its search."""
     await shown.call(access.revoke_token, kid=shown.form.get("kid", "-"))
     return RedirectResponse("/tokens?" + urlencode({"search": shown.asked("search")}), status_code=303)
 
 
 def local(path: str) -> str:
-    """Where to go next, if it is on this site.
+    """The address to go to next, if it is on this site.
 
     >>> local("/studies/trial?first=25"), local("//elsewhere.example"), local("https://elsewhere.example")
     ('/studies/trial?first=25', '/', '/')
@@ -71,7 +71,7 @@ def local(path: str) -> str:
 
 
 async def sign_in_page(shown: Page) -> Response:
-    """The form; who is signed in already goes on."""
+    """The sign-in form; readers who are signed in already are sent on."""
     following = local(shown.asked("next", "/"))
     if shown.who is not None:
         return RedirectResponse(following, status_code=303)
@@ -79,14 +79,16 @@ async def sign_in_page(shown: Page) -> Response:
 
 
 async def sign_in_form(shown: Page, following: str, *, problem: str = "", code: int = 200) -> Response:
-    """The form, which goes on to `following`; `problem`: why the last attempt failed."""
+    """The sign-in form, which leads to `following`; `problem` is why the last attempt failed."""
     known: dict[str, Any] = {"next": following, "problem": problem, "onward": ""}
     return await shown.show("sign_in.html", code=code, provider=provider_of(shown), **known)
 
 
 async def lead_on(shown: Page, heading: str, address: str) -> Response:
-    """A page that leads on, where a redirection does not: a browser sends its session only to what a page of ours leads
-    to, and takes no form of ours to another site."""
+    """A page that leads on, where a redirect would not work.
+
+    A browser sends its session only to what one of our pages leads to, and does not send our forms to another site.
+    """
     response = await shown.show("sign_in.html", onward=heading, next=address)
     response.headers["Refresh"] = f"0; url={quote(address, safe='/?=&%#:+')}"
     return response

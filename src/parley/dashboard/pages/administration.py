@@ -1,4 +1,4 @@
-"""The page of the acts of `parley.protocol.acts`: a form for each, what it would do, and the confirmation.
+"""The page of the acts in `parley.protocol.acts`: a form for each, its preview, and the confirmation.
 
 A row gives address, fields, sentences and button; only reports take more than a form has. A form of an act with a
 preview shows it first, and what is confirmed is sent with the same fields again.
@@ -29,19 +29,19 @@ from parley.protocol.report_checks import REASONS
 from parley.protocol.state_machine import CONCLUDED, OVER
 from parley.text.translation import Translatable
 
-A_PAGE = 10  # of reports in quarantine
+A_PAGE = 10  # quarantined reports per page
 MOST_BESIDE = 100  # that wait beside a report
-SHOWN = (404, 409, 422)  # refusals of an act that the page shows
-MOST_PAIRS = 30  # of a freeze that are listed one by one
-MOST_COLUMNS = 12  # of a re-weighing
+SHOWN = (404, 409, 422)  # statuses of refusals that the page shows
+MOST_PAIRS = 30  # pairs of a freeze that are listed one by one
+MOST_COLUMNS = 12  # columns of a re-weighing that are listed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """An act that somebody thinks about: whom it is about, what was typed, what it would do."""
+    """An act under consideration: whom it is about, what was typed, and its preview."""
 
     act: Act
-    given: Mapping[str, Any]  # of the address, with the study
+    given: Mapping[str, Any]  # the address's values, including the study
     typed: Mapping[str, str] = field(default_factory=dict)  # fields that are sent again with the confirmation
     preview: Message | None = None
 
@@ -49,7 +49,7 @@ class Considered:
 async def administration_page(
     shown: Page, considered: Considered | None = None, *, problem: str = "", code: int = 200
 ) -> Response:
-    """The forms, and the preview of what is being considered; `problem` is why an act was refused."""
+    """The forms, with the preview under consideration; `problem` is why an act was refused."""
     head = await heading(shown)
     status = head["status"]
     numbers, of = shown.form.get("numbers"), _place_of(shown.form or shown.request.query_params)
@@ -91,7 +91,7 @@ async def administration_page(
 
 
 def _asked(shown: Page, status: StudyStatus) -> Considered | None:
-    """What the address of the page asks to consider: `?freeze=Lyon`."""
+    """The act that the page's address asks to consider: `?freeze=Lyon`."""
     for command, row in ACTS.items():
         value = shown.asked(command)
         if value and row.preview is not None and not row.of_report:
@@ -101,7 +101,7 @@ def _asked(shown: Page, status: StudyStatus) -> Considered | None:
 
 
 async def _previewed(shown: Page, considered: Considered) -> Considered:
-    """With what the act would do."""
+    """The considered act with its preview."""
     preview = considered.act.preview
     if preview is None:
         return considered
@@ -112,7 +112,7 @@ async def _previewed(shown: Page, considered: Considered) -> Considered:
 
 
 def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the address names; a report that is sent names it too."""
+    """The names in the address; a report that is sent has them too."""
     report = body.get("report")
     of_report = {"agent": report["agent"], "phase": report["phase"]} if isinstance(report, dict) else {}
     return {**considered.given, **of_report}
@@ -133,7 +133,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
     except Refusal as refusal:
         if refusal.status != 404:
             raise
-        return alone  # held as its phase was closed without it
+        return alone  # held when its phase was closed without it
     used = any(taken.report == report for taken in (stands, *stands.earlier))
     counts = stands.corrections[-1].report if stands.corrections else stands.report
     corrected = any(one.report == report for one in stands.corrections)
@@ -149,7 +149,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
 
 
 async def act(shown: Page, row: Act) -> Response:
-    """Do it, show what it would do, or the page again with why it was refused."""
+    """Do an act, show its preview, or show the page again with the reason of its refusal."""
     form = shown.form
     given = {part: form.get(part, "") for part in row.parts} | {"study": shown.study}
     typed = {name: value for name, value in form.items() if name not in ("reason", "preview", *row.parts)}
@@ -166,7 +166,7 @@ async def act(shown: Page, row: Act) -> Response:
 
 
 async def _done(shown: Page, considered: Considered, body: dict[str, Any]) -> Response:
-    """Do it; or the page again, with why it was refused."""
+    """Do an act, or show the page again with the reason of its refusal."""
     try:
         await shown.call(considered.act.name, body=body, **_place(considered, body))
     except Refusal as refusal:
@@ -177,7 +177,7 @@ async def _done(shown: Page, considered: Considered, body: dict[str, Any]) -> Re
 
 
 async def _fields(shown: Page, row: Act) -> dict[str, Any]:
-    """What a form gives of the body, beside reason and confirmation."""
+    """The body's fields from a form, besides reason and confirmation."""
     found: dict[str, Any] = {}
     for name, one in row.fields.items():
         text = shown.form.get(name, "").strip()
@@ -191,7 +191,7 @@ async def _fields(shown: Page, row: Act) -> dict[str, Any]:
 
 
 async def aside(shown: Page, row: Act, *, held: bool) -> Response:
-    """Take, refuse or use a report in quarantine: by its record, whose report the request names or has."""
+    """Accept, refuse or use a quarantined report, identified by its record."""
     wanted = shown.form.get("sequence", "")
     place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
     found = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
@@ -208,7 +208,7 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
 
 
 async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
-    """What counts of an agent's report, with the last correction; what the plan asked for; and the study."""
+    """An agent's report that counts, with its latest correction; the planned draws; and the study."""
     found, status = await shown.call(get_report, agent=agent, phase=phase), await shown.call(studies.get_study)
     plan = Plan.read(await shown.call(studies.get_plan, phase=phase))
     last = found.corrections[-1] if found.corrections else found
@@ -216,7 +216,7 @@ async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequenc
 
 
 def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zero_one: bool) -> str:
-    """A report as a form has it: a line an arm, its name, a colon, count, sum and, unless it is the same, squares."""
+    """A report as form text: per arm a line `name: count, sum, squares`; squares only if they differ from the sum."""
     lines = []
     for k, arm in enumerate(arms):
         squares = report.squares[k : k + 1] if not zero_one else ()
@@ -226,7 +226,7 @@ def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zer
 
 
 async def _corrected(shown: Page) -> Report:
-    """The report that a form gives: some numbers in the place of those that count, or a whole one from the site."""
+    """The report from a form: changed numbers for the one that counts, or a whole report from the site."""
     text, agent, phase = (shown.form.get(key, "").strip() for key in ("numbers", "correct", "phase"))
     if text.startswith("{"):
         return Report.read(text)
@@ -240,11 +240,11 @@ async def _corrected(shown: Page) -> Report:
 
 
 class BadColumns(Exception):
-    """Weights that somebody typed cannot be read."""
+    """Typed weights that cannot be parsed."""
 
 
 def columns_of(text: str) -> dict[str, list[float]]:
-    """Weights that were given by hand: a line an agent, its name, a colon, and a number for every agent.
+    """Typed weights: per agent a line `name: numbers`, one number for every agent.
 
     >>> columns_of("Lyon: 0.5, 0, 0.5")
     {'Lyon': [0.5, 0.0, 0.5]}
@@ -262,7 +262,7 @@ def columns_of(text: str) -> dict[str, list[float]]:
 
 
 def _place_of(given: Mapping[str, str]) -> dict[str, str]:
-    """Whose report of which phase, and why its counts are not the plan's."""
+    """The agent and phase of a report, and why its counts differ from the plan."""
     return {key: given.get(key, "") for key in ("correct", "phase", "counts-reason")}
 
 

@@ -1,4 +1,4 @@
-"""The answer of a study: arms, certificate, estimates, verification, and everything to take away."""
+"""The answer of a study: arms, certificate, estimates, verification, and downloads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext
 
-UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
+UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # reasons for a missing signature
 HEAD = (
     "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -37,10 +37,10 @@ HEAD = (
 
 
 async def certificate_of(shown: Page) -> dict[str, Any] | None:
-    """The certificate, or None where there is none yet or the reader may not see it.
+    """The certificate; None if there is none yet or the reader may not see it.
 
-    A stored certificate leaves out what it has nothing to say about. Here those keys are None: a template that names
-    one would fail otherwise, and only for the studies that lack it.
+    A stored certificate omits empty keys. Here they are None: a template that names one would fail otherwise, and only
+    for the studies that lack it.
     """
     try:
         text = await shown.call(studies.get_certificate)
@@ -61,7 +61,7 @@ async def certificate_of(shown: Page) -> dict[str, Any] | None:
 
 
 def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
-    """Every arm of an agent, as a line of the table, the CSV and the report."""
+    """Every arm of an agent as a row of the table, the CSV and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
         yield {
@@ -79,7 +79,7 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
 
 
 def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, Any]:
-    """The estimates of an arm, with their joint intervals; None where an older certificate or a study has none."""
+    """An arm's estimates with their joint intervals; None if a certificate has none."""
     found = evidence["estimates"]["agents"][agent]["arms"][arm] if "estimates" in evidence else {}
     kinds = {name: found.get(name, {}) for name in ("mean", "to_leader", "to_control")}
     ends = {f"{name}_{end}": kind.get(end) for name, kind in kinds.items() for end in ("low", "high")}
@@ -87,7 +87,7 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
 
 
 def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
-    """One agent's answer, arm by arm where that is shown; its margin is the smallest of the bounds on its gaps."""
+    """One agent's answer, with its arms if they are shown; its margin is the smallest bound on its gaps."""
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
@@ -106,7 +106,7 @@ def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> di
 
 
 def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
-    """One agent with all corrections: its answer then, and every arm."""
+    """One agent's answer and arms with all corrections applied."""
     read = found["with_corrections"]
     name = read["evidence"]["agents"][agent]["agent"]
     return {
@@ -118,7 +118,7 @@ def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
 
 
 def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
-    """For which weights the answers stay, and the picture of it; nothing where there is only one agent."""
+    """The weights for which the answers stay, with a chart; empty if there is only one agent."""
     if found is None or not found.agents:
         return {"sensitivity": None, "standings": None}
     shown = found.to_json()
@@ -129,14 +129,14 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
 
 
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
-    """The picture of the answers where weights are in doubt; None where they are not."""
+    """The chart of answers if weights are in doubt; else None."""
     found = certificate["map"] if certificate else None
     label = gettext("For which weights which answer holds; the list has it in words")
     return map_chart(found, label) if found else None
 
 
 async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
-    """The answer, as far as there is one; verified when that is asked for. `problem`: why nothing was signed."""
+    """The answer so far, verified on request. `problem` is why nothing was signed."""
     head = await heading(shown)
     names = head["status"].agent_names
     pages = agents_on_page(shown, names)
@@ -168,14 +168,14 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
 
 
 async def _signer(shown: Page) -> str:
-    """The sign-in provider that named the reader; nothing for who holds a token."""
+    """The sign-in provider that named the reader; empty for holders of a token."""
     provider = provider_of(shown)
     assert shown.who is not None
     return provider.host if provider and await provider.knows(shown.who.kid) else ""
 
 
 async def sign(shown: Page) -> Response:
-    """Sign the study, or go to the provider for that; or the page again, with why that was refused."""
+    """Sign the study, or go to the provider for that; or show the page again with the reason of the refusal."""
     body = {key: shown.form.get(key, "").strip() for key in ("name", "meaning", "token")}
     try:
         if await _signer(shown):
@@ -201,7 +201,7 @@ async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
 
 
 async def signed_in_anew(shown: Page) -> Response:
-    """Sign what waits, if the provider names the reader anew."""
+    """Sign what waits, if the provider names the same reader again."""
     provider = provider_of(shown)
     if provider is None or shown.who is None:
         return _to_signatures(shown)
@@ -226,42 +226,42 @@ def _to_signatures(shown: Page) -> Response:
 
 
 async def answer_json(shown: Page) -> Response:
-    """The certificate as the API has it, byte for byte."""
+    """The certificate as the API returns it, byte for byte."""
     text = await shown.call(studies.get_certificate)
     content = await shown.draw(text.encode)
     return attached(shown, content, "application/json", "answer.json")
 
 
 def answer_csv(certificate: Mapping[str, Any]) -> str:
-    """One line per agent and arm."""
+    """The answer as CSV, one line per agent and arm."""
     evidence, asking = certificate["evidence"], certificate["answers"]
     places = (place for place, found in enumerate(evidence["agents"]) if found["agent"] in asking)
     return csv_text(HEAD, (cell for agent in places for cell in _cells(evidence, agent)))
 
 
 async def answer_table(shown: Page) -> Response:
-    """The answer as CSV."""
+    """Download the answer as CSV."""
     text = await shown.call(studies.get_certificate)
     content = await shown.draw(lambda: answer_csv(read_json(text)).encode())
     return attached(shown, content, "text/csv; charset=utf-8", "answer.csv")
 
 
-AT_ONCE = 500  # agents asked for at once, for the file
+AT_ONCE = 500  # agents per request, for the file
 
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
-    """The findings of some agents; None before the first phase is decided. The page has `panels` of them."""
+    """The findings of some agents; None before the first decided phase. The page adds `panels`."""
     found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
-    return await anyio.to_thread.run_sync(found.to_json) if found.phase else None  # thousands of cells, maybe
+    return await anyio.to_thread.run_sync(found.to_json) if found.phase else None  # may be thousands of cells
 
 
 def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, Any] | None:
-    """With a panel an agent; of many agents that takes its time."""
+    """The findings with a panel per agent, which is slow for many agents."""
     if found is None:
         return None
     asking = (agent for agent in found["agents"] if agent["end"] != OutcomeStatus.UNASKED)
     change = found["change"]
-    if change is not None:  # its sentence anew: that of an answer is plain text
+    if change is not None:  # rebuild its sentence, since that of an answer is plain text
         change = change | {"words": Change(**{key: change[key] for key in ("p", "agent", "arm", "other")}).words}
     return {**found, "change": change, "panels": [_panel(agent, found, tolerance) for agent in asking]}
 
@@ -301,7 +301,7 @@ def _cell(found: Mapping[str, float | None] | None, unit: str) -> dict[str, str]
 
 
 def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
-    """A file to take away, named after its study."""
+    """A download, named after its study."""
     disposition = f'attachment; filename="{shown.study}-{name}"'
     return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
 

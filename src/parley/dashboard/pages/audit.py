@@ -1,4 +1,4 @@
-"""The log of a study with filters and the state of its chain, and the server's own."""
+"""A study's log with filters and the state of its chain, and the server's own log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ A_PAGE = 50
 
 
 def in_words(kind: str, payload: Mapping[str, Any]) -> str:
-    """What a record says, in a sentence: the event's own, or whom a record of the server's log is about.
+    """A record as a sentence: the event's own, or whom a record of the server's log is about.
 
     >>> in_words("paused", {"schema": "parley/event/paused/1", "reason": "holiday"})
     'holiday'
@@ -28,7 +28,7 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether neighbours among some records name each other's hashes."""
+    """Whether neighbouring records name each other's hashes."""
     known = {record["sequence"]: record for record in records}
     return all(
         record["previous"] == known[record["sequence"] - 1]["hash"]
@@ -38,7 +38,7 @@ def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 async def audit_page(shown: Page) -> Response:
-    """The log, its newest records first; verified when that is asked for."""
+    """The log, newest records first; verified on request."""
     head = await heading(shown)
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
@@ -57,16 +57,16 @@ async def audit_page(shown: Page) -> Response:
 
 
 async def server_log_page(shown: Page) -> Response:
-    """What happened to the server itself: tokens issued and revoked, and what edges log."""
+    """Events of the server itself: tokens issued and revoked, and what edges log."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
     found = await shown.call(admin.get_server_log, some)
     return await shown.show("server_log.html", made=lambda: _worded(found))
 
 
 def _worded(page: str) -> dict[str, Any]:
-    """The records of a page of a log, each with its sentence, and what the page after it continues from.
+    """The records of a log page, each with its sentence, and where the next page continues.
 
-    One of them may have megabytes, so that this takes its time.
+    A single record may have megabytes, so this can be slow.
     """
     found = msgspec.json.decode(page, type=LogPage)
     records = [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records]

@@ -19,13 +19,13 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext
 
 AGENTS = 4  # on one page
-PHASES = 20  # of a long study: the latest; the log has them all
-LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose document is fetched for a page
-MOST_NAMED = 6  # of many agents who share a panel
+PHASES = 20  # the latest, in a long study; the log has them all
+LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose document a page fetches
+MOST_NAMED = 6  # names shown if many agents share a panel
 
 
 def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
-    """One agent's arms over the decided phases, of a board that is not blinded."""
+    """One agent's arms over the decided phases, from a board that is not blinded."""
     phases = [phase.explanation for phase in history.phases if phase.explanation is not None]
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
     return [
@@ -44,7 +44,7 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
 
 
 async def evidence_page(shown: Page) -> Response:
-    """A panel an agent, or one for all who are alike; blinded readers are told that they are."""
+    """A panel per agent, or one for all agents with equal results; blinded readers get an explanation."""
     head = await heading(shown)
     status: StudyStatus = head["status"]
     pages = agents_on_page(shown, status.agent_names, AGENTS)
@@ -52,7 +52,7 @@ async def evidence_page(shown: Page) -> Response:
     words = ""
     if not head["blinded"]:
         document = await _document(shown, status)
-        parts = [(pages.first, pages.size, "")]  # first agent, how many, the name of all of them
+        parts = [(pages.first, pages.size, "")]  # first agent, number, common name
         if groups := alike(document, status):
             pages = replace(pages, first=0, size=pages.total)
             parts = [
@@ -74,7 +74,7 @@ async def evidence_page(shown: Page) -> Response:
 
 
 async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
-    """The study as it was created, where it is not too large to be looked at for a page."""
+    """The study as created, unless it is too large to fetch for a page."""
     if max(status.arms, status.agents) * status.agents > LARGEST_LOOKED_AT:
         return {}
     document = await anyio.to_thread.run_sync(read_json, await shown.call(studies.get_document))
@@ -83,7 +83,7 @@ async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
 
 
 def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
-    """Agents with the same weights, hence with the same question, if all fit on one page so; otherwise nothing."""
+    """Groups of agents with the same weights, and so the same question, if these fit on one page; otherwise empty."""
     if "weights" not in document or status.reweighed is not None:
         return []
     groups: dict[tuple[float, ...], list[int]] = {}
@@ -95,7 +95,7 @@ def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
 
 
 def _range(document: Mapping[str, Any], *, rates: bool) -> tuple[float, float] | None:
-    """Between what two numbers a reward can be, where the study says so."""
+    """The range of a reward, if the study states one."""
     if rates:
         return 0.0, 1.0
     noise = document.get("noise") or {}
@@ -112,7 +112,7 @@ def _panels(
     rates: bool = False,
     name: str = "",
 ) -> list[dict[str, Any]]:
-    """A panel an agent; agents of whom everything is the same share one."""
+    """A panel per agent; agents with identical results share one."""
     same: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
         if board.ends[place] == OutcomeStatus.UNASKED:
@@ -125,7 +125,7 @@ def _panels(
             name or named([board.agents[one] for one in (place, *others)], MOST_NAMED),
             board.candidates[place],
         )
-        begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
+        begun = any(score for arm in arms for score in arm.scores)  # the first phase only informs, without bets
         timeline = gettext("Mixed means of %(agent)s over the phases, with intervals; numbers are below", agent=agent)
         case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
         panels.append(

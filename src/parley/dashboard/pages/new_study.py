@@ -1,7 +1,7 @@
-"""A new study: step by step, from an example or from a study file; what it is likely to cost, before it is launched.
+"""A new study: step by step, from an example or a study file, with its likely cost before it is launched.
 
-Between two steps the browser holds the text of the study file and nothing else, so that every step works without a
-script, and the file can be taken away at any time.
+Between two steps the browser holds only the text of the study file, so that every step works without a script, and the
+file can be downloaded at any time.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,11 +32,11 @@ from parley.text.translation import AUDIENCES, Translatable, gettext
 
 T = TypeVar("T")
 ANOTHER_FILE = "weights.file"
-HUGE = 10**9  # whatever is larger is too large, and its digits are nobody's business
+HUGE = 10**9  # anything larger is too large, whatever its digits
 
 
 def key_rows() -> list[tuple[str, str, str]]:
-    """Key, meaning and default of all that a browser may send, in plain words.
+    """Key, meaning and default of everything that a browser may send, in plain text.
 
     >>> key_rows()[3]
     ('delta', "largest probability that any agent's answer is wrong, between 0 and 1", '0.1')
@@ -46,15 +46,15 @@ def key_rows() -> list[tuple[str, str, str]]:
 
 
 def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: int) -> None:
-    """Before anything is made from it: weights of 6,000 agents are 36 million numbers."""
+    """Raise before building anything too large: weights of 6,000 agents are 36 million numbers."""
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
-        return  # whoever reads it further says what is wrong
+        return  # the full check says what is wrong
     require_live_size(min(arms, HUGE), min(most_asked(document, agents), HUGE), most_agents, most_cells)
 
 
 def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> StudyMessage:
-    """The study of a study file, without its truth, if it is not too large here. No file of the server's is ever read.
+    """The study in a study file, without its truth, unless it is too large. Never reads a file of the server.
 
     >>> uploaded_study('arms = 2\\nagents = ["Lyon"]').agents
     ('Lyon',)
@@ -92,23 +92,23 @@ FORM: dict[str, Any] = {
     "step": None,
     "starts": {},
 }
-MOST_MIXED = 12  # rows in the picture of the mix; the table has as many
-STARTS = {  # file in `starts` -> what it is
+MOST_MIXED = 12  # rows of the mix that are drawn; the table has as many
+STARTS = {  # file in `starts` -> its description
     "four-hospitals": Translatable("a trial in four hospitals: yes or no, with a tolerance and a budget"),
     "web-study": Translatable("an experiment in five markets: which page sells best"),
     "three-centres": Translatable("three centres, as short as can be"),
 }
-LARGE = 50_000  # characters of a study file whose reading waits for its turn
+LARGE = 50_000  # characters of a study file from which on reading it is queued
 STAY = ("check", "power", "stay")
 
 
 async def new_study_page(shown: Page) -> Response:
-    """Where to begin."""
+    """The first page of a new study."""
     return await shown.show("new_study.html", **FORM | {"starts": STARTS})
 
 
 def _read(given: dict[str, str], limits: tuple[int, int]) -> tuple[StudyMessage, EstimateBody]:
-    """A study, and what estimates or creates it."""
+    """A study, and the body that estimates or creates it."""
     study = uploaded_study(given["text"], *limits)
     wanted = {key: _number(key, given[key]) for key in ("power", "gap") if given[key]}
     return study, EstimateBody.from_json({"study": study.to_json(), "id": given["id"] or None, **wanted})
@@ -122,7 +122,7 @@ def _number(name: str, text: str) -> float:
 
 
 async def new_study(shown: Page) -> Response:
-    """What a form of these pages asks for: another step, the file, the estimate, the launch."""
+    """Handle a form of these pages: another step, the file, the estimate, the launch."""
     given = {name: shown.form.get(name, "").strip() for name in ("id", "power", "gap")}
     given["text"] = shown.form.get("study", "")
     do, step = shown.form.get("do", ""), BY_NAME.get(shown.form.get("step", ""))
@@ -132,7 +132,7 @@ async def new_study(shown: Page) -> Response:
     try:
         if step is not None:
             given["text"] = await _light(shown, given["text"], partial(applied, given["text"], step, shown.form))
-    except ParleyError as error:  # no TOML: only in a text that nobody typed into these steps
+    except ParleyError as error:  # not TOML: only possible in text that did not come from these steps
         return await shown.show("new_study.html", code=422, **FORM | given | {"problem": str(error)})
     if do == "download":
         name = {"Content-Disposition": 'attachment; filename="study.toml"'}
@@ -148,7 +148,7 @@ async def new_study(shown: Page) -> Response:
 
 
 async def _review(shown: Page, given: dict[str, str], do: str) -> Response:
-    """The estimate of a study, from which it is launched."""
+    """The estimate of a study, from which it can be launched."""
     known = FORM | given
     try:
         study, body = await shown.compute(partial(_read, given, _limits(shown)))
@@ -181,7 +181,7 @@ def _refused(text: str, limits: tuple[int, int]) -> InvalidInput | None:
 
 
 async def _problem(shown: Page, text: str) -> InvalidInput | None:
-    """What the reader of study files says of a text, if anything is wrong."""
+    """The error in a study file's text, if there is one."""
 
     limits = _limits(shown)
 
@@ -189,7 +189,7 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
         problem = _refused(text, limits)
         if problem is None or problem.key != "agents" or problem.found != "nothing":
             return problem
-        # Nobody takes part yet: with anybody, is anything else wrong of what was typed before?
+        # There are no agents yet: with some, is anything else wrong in what was typed before?
         other = _refused(f"agents = 1\n{text}", limits)
         return other if other is not None and step_of(other.key) == 0 else problem
 
@@ -197,12 +197,12 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
 
 
 async def _light(shown: Page, text: str, work: Callable[[], T]) -> T:
-    """What is done while somebody types: it does not wait for an estimate, unless the file is a large one."""
+    """Run quick work while somebody types: it does not wait for an estimate, unless the file is large."""
     return await (shown.compute(work) if len(text) > LARGE else anyio.to_thread.run_sync(work))
 
 
 async def _go(shown: Page, given: dict[str, str], step: Step | None, wanted: Step) -> Response:
-    """Another step; forward only if nothing is wrong in this one or before it."""
+    """Go to another step; forward only if nothing is wrong in this one or before."""
     if step is not None and STEPS.index(wanted) > STEPS.index(step):
         problem = await _problem(shown, given["text"])
         if problem is not None and step_of(problem.key) <= STEPS.index(step):
@@ -213,9 +213,9 @@ async def _go(shown: Page, given: dict[str, str], step: Step | None, wanted: Ste
 async def _show_step(
     shown: Page, given: dict[str, str], step: Step, *, do: str = "", insist: bool = False, code: int = 200
 ) -> Response:
-    """A step with the values of the file; what is wrong is told where it is asked for.
+    """A step with the file's values; errors are shown where the value is asked for.
 
-    While somebody types, what is still missing is no mistake; it is once they want to go on (`insist`).
+    While somebody types, missing values are no errors; they are once the reader wants to go on (`insist`).
     """
     text, place = given["text"], STEPS.index(step)
     try:
@@ -256,7 +256,7 @@ async def _show_step(
 
 
 async def _estimate(shown: Page, given: dict[str, str]) -> dict[str, Any]:
-    """The planner's estimate, beside what is typed."""
+    """The planner's estimate, shown beside what is typed."""
     try:
         _, body = await shown.compute(partial(_read, given, _limits(shown)))
         return {"estimate": await shown.call("estimate_study", body=body), "unmet": ""}
@@ -265,7 +265,7 @@ async def _estimate(shown: Page, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _mix(problem: Problem) -> dict[str, Any]:
-    """The weights as a picture and as a table: of each question, whose results are in it."""
+    """The weights as a chart and a table: whose results are in each question."""
     asking = [place for place, name in enumerate(problem.agents) if name not in problem.draws_only][:MOST_MIXED]
     drawing = [place for place, name in enumerate(problem.agents) if name not in problem.asks_only]
     names = [problem.agents[place] for place in drawing]

@@ -1,6 +1,6 @@
-"""The final report of a study, to print or as Markdown: one content, two renderings.
+"""The final report of a study, for printing or as Markdown: one content, two renderings.
 
-Its words stand in `templates/report.md`, in those of the study's audience; here are its tables and pictures.
+Its words are in `templates/report.md`, in those of the study's audience; its tables and charts are made here.
 """
 
 import re
@@ -46,10 +46,10 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, gettext, localized, ngettext, reading, translated
 from parley.weight_map import WeightMap
 
-WHOLE = 40  # agents up to which a report has them all, arm by arm
+WHOLE = 40  # up to this many agents, a report lists all of them arm by arm
 BESIDE = 8  # columns of numbers on a sheet of paper
-PHASES = 200  # that it has the dates of
-MOST_ACTS = 1_000  # that the API tells
+PHASES = 200  # phases whose dates it lists
+MOST_ACTS = 1_000  # as many as the API returns
 FLOW = {
     "planned": Translatable("planned"),
     "assigned": Translatable("assigned"),
@@ -73,7 +73,7 @@ Content = Callable[[], tuple[str, Blocks]]
 
 
 async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
-    """What a page knows, and what makes text and blocks of it: that takes its time."""
+    """What a page knows, and the function that builds text and blocks from it, which is slow."""
     head, some = await heading(shown), {"first": 0, "columns": WHOLE}
     verification = await shown.call(verify_study)
     certificate = await certificate_of(shown)
@@ -129,13 +129,13 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
 
 
 async def report(shown: Page) -> Response:
-    """The report on paper, with a verification made for it."""
+    """The printable report, with a verification made for it."""
     head, made = await _gathered(shown)
     return await shown.show("report.html", **head, made=lambda: {"sections": html_sections(*made())})
 
 
 async def report_markdown(shown: Page) -> Response:
-    """The same to be pasted, without pictures."""
+    """The report as Markdown, without charts."""
     head, made = await _gathered(shown)
 
     def drawn() -> bytes:
@@ -147,7 +147,7 @@ async def report_markdown(shown: Page) -> Response:
 
 
 def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
-    """Without questions: nobody draws for them."""
+    """The conduct of sites only: nobody draws for questions."""
     if not questions:
         return conduct
     sites = [place for place, name in enumerate(conduct.agents) if name not in questions]
@@ -204,7 +204,7 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         single["other_weights"] = page, f"{_plain(words)}\n\n{_other_weights(sensitivity, w).markdown(as_text)}"
     if known["reread"]:
         page = render_part("macros.html", "corrections", known["corrected"], known["reread"], False, **known)
-        # `replace` of Markup would escape what it puts in.
+        # `replace` of Markup would escape its argument.
         opened = Markup(str(page).replace("<details>", "<details open>"))
         single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
@@ -231,12 +231,12 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Ta
 
 
 def _plain(page: Markup) -> str:
-    """The words of a part of a page, paragraph by paragraph."""
+    """The text of a part of a page, by paragraph."""
     return "\n\n".join(as_text(Markup(part).striptags()) for part in re.findall(r"<p\b.*?</p>", page, re.DOTALL))
 
 
 def _matrix(name: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[Table]:
-    """As many tables as it takes for every column to have room on paper."""
+    """A matrix split into tables that fit on paper."""
     for first in range(0, len(columns), BESIDE):
         some = slice(first, first + BESIDE)
         lines = [(row, *line[some]) for row, line in zip(rows, cells, strict=True)]
@@ -294,7 +294,7 @@ def _row(flow: dict[str, int]) -> list[str]:
 
 
 def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tuple[str, ...]]:
-    """A row a name, and one for all."""
+    """A row per name, and one for all."""
     each = [{key: values[place] for key, values in flow.items()} for place in range(len(names))]
     rows = [(name, *_row(one)) for name, one in zip(names, each, strict=True)]
     return [*rows, (gettext("all"), *_row({key: sum(values) for key, values in flow.items()}))]
@@ -320,7 +320,7 @@ def _counted(conduct: Conduct) -> list[list[str]]:
 
 
 def _flow_figure(conduct: Conduct) -> Markup:
-    """From what was planned to what counts, and then arm by arm."""
+    """The flow from what was planned to what counts, and then per arm."""
     flow = {key: sum(values) for key, values in conduct.by_arm.to_json().items()}
     planned, assigned, missing, undecided, counted, corrected = _row(flow)
     short = flow["planned"] - flow["counted"] - flow["undecided"] - flow["missing"]
@@ -367,7 +367,7 @@ def _signatures(found: Sequence[Signature]) -> Table:
 
 
 def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
-    playing = known["settings"]["horizon"] is not None  # the promise of play is about regret
+    playing = known["settings"]["horizon"] is not None  # the guarantee of play is about regret
     return DASH if playing and bound is not None and bound < 0.0005 else gap(bound)
 
 

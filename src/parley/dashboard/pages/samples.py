@@ -1,4 +1,4 @@
-"""Samples: spent, planned, and the least that theory asks for, per agent and per arm."""
+"""Samples: spent, planned, and the theoretical minimum, per agent and per arm."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +19,13 @@ MOST_PHASES = 200
 
 
 async def samples_page(shown: Page) -> Response:
-    """Agents with their totals; arm by arm for those who may see arms."""
+    """Agents with their totals; by arm for readers who may see arms."""
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
     board = await shown.call(studies.get_board, pages.query)
     ahead = await forecast(shown, pages)
-    # At estimates that nearly tie, the bound says nothing of the truth: more than a forecast of the end is no bound.
+    # At nearly tied estimates the bound says nothing about the truth: one above the forecast of the end is not shown.
     unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
     bounds = ahead.bound_draws if ahead and not unsure else None
     likely = ahead.total_per_agent if ahead else None
@@ -38,7 +38,7 @@ async def samples_page(shown: Page) -> Response:
     agents: list[dict[str, Any]] = []
     for place in sites:
         name, planned, bound = board.agents[place], board.planned[place], per_agent[place] if per_agent else None
-        in_already = name in reported  # what is reported in the phase in progress is spent, not planned
+        in_already = name in reported  # reported draws of the phase in progress are spent, not planned
         ahead_of_it = planned * (not in_already)
         agents.append(
             {
@@ -80,9 +80,9 @@ def _bar(agent: Mapping[str, Any], largest: float) -> Markup:
 
 
 async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | None:
-    """Days `(phase, agent)` and how many phases are decided, where rates are stated.
+    """Days `(phase, agent)`, and the number of decided phases, if rates are stated.
 
-    Only with all agents on the page, for the slowest makes the phase.
+    Only with all agents on the page, since the slowest one determines a phase.
     """
     if board.rates is None:
         return None
@@ -97,7 +97,7 @@ async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | No
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:
-    """One agent, arm by arm; nothing on a blinded board."""
+    """One agent by arm; empty on a blinded board."""
     counts, plan = board.counts or [], board.plan or []
     return [
         {

@@ -1,4 +1,4 @@
-"""One study: where it is, whom it waits for, the board of agents and arms, the rounds, and what is likely left."""
+"""One study: its stage, awaited agents, the board of agents and arms, the rounds, and what is likely left."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,14 +24,14 @@ from parley.text.translation import Translatable, gettext, translated
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
-LONGEST = 300.0  # seconds of a stream of events
-RETRY = "retry: 1000\n\n"  # milliseconds after which a browser comes back
-WIDE = 10  # arms up to which a cell of the board says its numbers in full
+LONGEST = 300.0  # seconds that an event stream lasts
+RETRY = "retry: 1000\n\n"  # milliseconds until a browser reconnects
+WIDE = 10  # up to this many arms, cells of the board show numbers in full
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """Some agents of many, and how to reach the others."""
+    """A page of many agents, and links to the others."""
 
     first: int
     size: int
@@ -39,27 +39,27 @@ class Pages:
 
     @property
     def query(self) -> dict[str, int]:
-        """What asks for them."""
+        """The query that selects them."""
         return {"first": self.first, "columns": self.size}
 
     @property
     def last(self) -> int:
-        """The place of the last one shown, counted from 1."""
+        """The position of the last one shown, from 1."""
         return min(self.first + self.size, self.total)
 
     @property
     def before(self) -> int | None:
-        """Where the page before this begins."""
+        """Where the previous page begins; None if there is none."""
         return max(self.first - self.size, 0) if self.first > 0 else None
 
     @property
     def after(self) -> int | None:
-        """Where the next page begins."""
+        """Where the next page begins; None if there is none."""
         return self.first + self.size if self.first + self.size < self.total else None
 
 
 def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pages:
-    """The page of agents that is asked for, by an agent's name or by place."""
+    """The requested page of agents, by an agent's name or by position."""
     wanted = shown.asked("agent").strip()
     place = names.index(wanted) if wanted in names else shown.place("first")
     first = min(place, max(len(names) - 1, 0)) // size * size
@@ -68,36 +68,36 @@ def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pag
 
 @dataclass(frozen=True, kw_only=True)
 class BoardCell:
-    """An arm of an agent on the board: its status, and beside it what the data say."""
+    """An agent's arm on the board: its status, and what the data say."""
 
     status: ArmStatus
     dropped_in: int
-    share: float  # of the line that the evidence has come to
+    share: float  # of the line that the evidence has reached
     interval: str
-    early: bool = False  # the interval is too wide to say anything
-    enough: str = ""  # what a full bar shows
-    leads: bool = False  # has no bar: the others are measured against it
+    early: bool = False  # the interval is still too wide to mean anything
+    enough: str = ""  # what a full bar means
+    leads: bool = False  # no bar: the others are compared with it
 
     @property
     def words(self) -> str:
-        """The status, with the phase of a dropped arm."""
+        """The status, with the phase for a dropped arm."""
         return translated(self.status.described(self.dropped_in))
 
     @property
     def bar(self) -> Markup:
-        """The share as a picture."""
+        """The share as a bar."""
         return meter(self.share)
 
 
 async def heading(shown: Page) -> dict[str, Any]:
-    """What stands at the top of every page of a study."""
+    """What every page of a study has at its top."""
     status = await shown.call(studies.get_study)
     blinded = shown.who is not None and shown.who.blinded
     return {"status": status, "audience": status.settings["audience"], "mark": status.version, "blinded": blinded}
 
 
 async def forecast(shown: Page, pages: Pages) -> Forecast | None:
-    """What is to come, for those who may know."""
+    """The forecast, for readers who may see it."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
     found: Forecast = await shown.call("get_forecast", pages.query)
@@ -105,32 +105,32 @@ async def forecast(shown: Page, pages: Pages) -> Forecast | None:
 
 
 def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
-    """The forecast's totals, less what has come in since."""
+    """The forecast's totals minus what has arrived since."""
     if ahead is None or ahead.total is None:
         return None
     return {name: max(total - status.samples, 0) for name, total in ahead.total.items()}
 
 
 def until_horizon(status: StudyStatus, board: Board) -> int | None:
-    """Draws of all agents until the horizon, those of pages that are not shown too, less what has come in."""
+    """All agents' draws until the horizon, on all pages, minus what has arrived."""
     horizon = board.standing.horizon if board.standing else None
     return max(horizon * status.agents - status.samples, 0) if isinstance(horizon, int) else None
 
 
 async def verified(shown: Page) -> Verified | None:
-    """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
+    """The verification of a study on request; not repeated when the page refreshes."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
         return None
     return await shown.call(administration.verify_study)
 
 
 async def overview(shown: Page) -> Response:
-    """The page a study opens on."""
+    """The first page of a study."""
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
     board = await shown.call(studies.get_board, pages.query)
-    last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are asked for
+    last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are requested
     before = max(last - ROUNDS, 0)
     query = {"after": before, "limit": ROUNDS, "columns": 1, "explain": False}
     rounds = await shown.call(studies.get_history, query)
@@ -166,7 +166,7 @@ async def overview(shown: Page) -> Response:
 def _drawn(
     status: StudyStatus, board: Board, case: Explained | None, guarded: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What has messages or takes time."""
+    """What has messages or is slow to draw."""
     sites = site_standings(status, board, case)
     return {
         "sites": sites,
@@ -194,7 +194,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
             return BoardCell(status=found, dropped_in=dropped_in[arm][agent], share=0.0, interval="")
         score = case.score[arm][agent]
         full = is_full(score, case.line)
-        # Together, evidence may come within a hair of the line and stay there: 100 % is what rules an arm out.
+        # With joint answers, evidence may stay just below the line: 100 % is what rules an arm out.
         share = 1.0 if full else min(max((score or 0.0) / case.line, 0.0), 0.99)
         mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
         return BoardCell(
@@ -212,9 +212,9 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
 
 
 async def events(shown: Page, *, of: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:
-    """A stream of events for the page's script, of a study or of all, for a while.
+    """An event stream for the page's script, about one study or all, for a limited time.
 
-    Where the reader may not have it, an empty answer ends it for good.
+    If the reader may not have it, an empty answer ends it for good.
     """
     try:
         stream = await shown.call(of)

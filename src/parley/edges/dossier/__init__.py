@@ -1,4 +1,4 @@
-"""The dossier of a protocol: `parley plan --report` writes the design of a study in words, with its simulations."""
+"""A protocol's dossier: `parley plan --report` writes the design of a study in words, with its simulations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DossierOfProtocol(Edge):
-    """An option of `plan`."""
+    """Adds an option to `plan`."""
 
     name = "dossier"
     summary = "the dossier of a protocol: plan --report"

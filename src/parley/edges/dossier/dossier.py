@@ -1,4 +1,4 @@
-"""The numbers of a protocol's dossier: everything that `parley plan --report` simulates of a design, in one value.
+"""The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one value.
 
 Beside the operating characteristics: which arm is selected how often, how far estimates are off at the end of a study,
 errors in truths where they can happen and where all arms tie, rare ones by tilted runs, what moves the figures, designs
@@ -39,83 +39,83 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
 from parley.weights import WeightPath
 
-REPLICATIONS = 1000  # studies of every truth, unless told: the Monte Carlo error of a power of 0.9 is then 0.01
-EXAMPLES = 2  # of the planned truth; one of a tie beside them, where a tie has an end
+REPLICATIONS = 1000  # studies per truth by default: the Monte Carlo error of a power of 0.9 is then 0.01
+EXAMPLES = 2  # of the planned truth; plus one of a tie, if a tie ends
 MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are kept for estimates
-ERRORS = 3  # times as many studies of every truth in which an error is likeliest
-BEYOND, WITHIN = 1.05, (0.5, 0.95)  # tolerances: just beyond it an answer is bad, within it is right
-LOW_RATE = 0.05  # where the normal approximation of rates is least good
-MOST_BEST = 6  # arms that are each the best in a truth of their own
-DESIGN_RUNS = 4_000  # of other designs
-TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
-TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
+ERRORS = 3  # times as many studies of truths in which errors are likeliest
+BEYOND, WITHIN = 1.05, (0.5, 0.95)  # in tolerances: just beyond it an answer is bad, within it is right
+LOW_RATE = 0.05  # where the normal approximation of rates is worst
+MOST_BEST = 6  # arms that are each best in a truth of their own
+DESIGN_RUNS = 4_000  # simulated runs of other designs
+TILTED = 5  # tilted runs per simulated study: they are cheap, and few of them carry an estimate
+TIE_FACTOR = 20  # a tie without an end is stopped at this multiple of the planned study's cost
 OWN_BEST, AGAINST = "each has a best of its own, by {:.3g}", "{} against all others, by {:.3g}"  # where agents differ
 MISSING = "missing outcomes"
-FINE = 1001  # values of alpha at which the truth's best arm is looked up
+FINE = 1001  # values of alpha at which the best arm is computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateErrors:
-    """How far some estimates are off at the end of studies, how wide their intervals are, and how often they hold.
+    """Errors of some estimates at the end of studies: their size, the width of intervals, and how often these hold.
 
     Every `_error` is a Monte Carlo error; the studies are the sample.
     """
 
     what: str
-    studies: int  # with such an estimate
+    studies: int  # that have such an estimate
     bias: float
     bias_error: float
     rmse: float
     rmse_error: float
-    usual: float  # the share of usual intervals that hold the truth
+    usual: float  # share of usual intervals that contain the truth
     usual_error: float
     usual_width: float  # mean
-    joint: float  # and of ours
+    joint: float  # the same for ours
     joint_error: float
     joint_width: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Watched:
-    """Studies of one truth, seen to their end."""
+    """Studies of one truth, watched to their end."""
 
     truth: str
     instance: Instance
     outcome: Outcome
-    answers: BoolArray  # (study, arm, agent): the arms of an agent's answer; none without one
+    answers: BoolArray  # (study, arm, agent): the arms in an agent's answer; none without one
     counts: IntArray  # (study, arm): draws
-    ruled_out: int  # studies in which some arm was ruled out, as worse, for some agent
+    ruled_out: int  # studies in which some arm was ruled out as worse for some agent
     estimates: Sequence[EstimateErrors] = ()
-    all_hold: float = 1.0  # the share of the studies in which every interval of ours holds
-    superior: float | None = None  # the share in which some answer's interval is above the control
+    all_hold: float = 1.0  # share of studies in which all our intervals hold
+    superior: float | None = None  # share of studies in which some answer's interval is above the control
 
     @property
     def studies(self) -> int:
-        """How many there are."""
+        """The number of studies."""
         return len(self.answers)
 
     @property
     def selected(self) -> FloatArray:
-        """`(arm, agent)`: the share of the studies in which the arm is in the agent's answer."""
+        """`(arm, agent)`: the share of studies with the arm in the agent's answer."""
         return np.asarray(self.answers.mean(axis=0))
 
     @property
     def unanswered(self) -> FloatArray:
-        """`(agent,)`: the share without an answer."""
+        """`(agent,)`: the share of studies without an answer."""
         return np.asarray(1 - self.answers.any(axis=1).mean(axis=0))
 
     def answered_among(self, arms: BoolArray) -> BoolArray:
-        """`(study, agent)`: whether the answer has one of these arms `(arm, agent)`."""
+        """`(study, agent)`: whether the answer contains one of these arms `(arm, agent)`."""
         return np.asarray((self.answers & arms).any(axis=1))
 
     @property
     def bad(self) -> int:
-        """Studies in which some agent's answer has a bad arm."""
+        """The number of studies in which some agent's answer has a bad arm."""
         return int(self.answered_among(~self.instance.good).any(axis=1).sum())
 
     @property
     def not_own_best(self) -> FloatArray:
-        """`(agent,)`: the share in which the answer has an arm that is not among the best by the agent's own reward."""
+        """`(agent,)`: the share of studies whose answer has an arm that is not best by the agent's own reward."""
         means, top = self.instance.means, self.instance.problem.top
         return np.asarray(self.answered_among(means < -np.sort(-means, axis=0)[top - 1]).mean(axis=0))
 
@@ -147,7 +147,7 @@ class Watched:
 
 @dataclass(frozen=True, kw_only=True)
 class TiltedError:
-    """The probability that an arm of a tie is ruled out for an agent."""
+    """The probability that a tied arm is ruled out for an agent."""
 
     tie: Tie
     agent: str
@@ -156,7 +156,7 @@ class TiltedError:
 
 @dataclass(frozen=True, kw_only=True)
 class BestAlong:
-    """The best arms of an agent by the weights: from which value to which."""
+    """An agent's best arms over a range of weights."""
 
     agent: str
     stretches: Sequence[tuple[float, float, tuple[str, ...]]]
@@ -164,7 +164,7 @@ class BestAlong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dossier:
-    """All numbers; `page` words them."""
+    """All numbers of a dossier; `page` puts them into words."""
 
     study: Study
     policy: Policy
@@ -174,21 +174,21 @@ class Dossier:
     operating: Sequence[Characteristic]
     watched: Sequence[Watched]  # the planned truth, and all arms tied
     errors: Sequence[Watched]  # truths in which errors can happen
-    capped: int | None  # samples at which studies of a tie were stopped that have no end
+    capped: int | None  # samples at which studies of an endless tie were stopped
     tilted: Sequence[TiltedError]
-    what_if: Sequence[tuple[str, str, ScenarioCost]]  # what moves, how, and what the studies then do
+    what_if: Sequence[tuple[str, str, ScenarioCost]]  # what varies, its value, and the resulting costs
     weights_axis: str
     by_weights: Sequence[tuple[float, ScenarioCost]]
     best_along: Sequence[BestAlong]
-    comparison: Comparison  # with other designs, under the planned truth and all others
+    comparison: Comparison  # with other designs, under the planned truth and others
     examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
-    harms: Sequence[HarmChance] = ()  # what guardrails find, in the planned truth
+    harms: Sequence[HarmChance] = ()  # what guardrails find under the planned truth
     beyond: Sequence[Peer] = ()  # the other designs under the first truth of `errors`, with a tolerance
     source: Sequence[str] = ()  # lines of the study file
 
     @property
     def problem(self) -> Problem:
-        """The study's."""
+        """The study's problem."""
         return self.policy.problem
 
     def document(self) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _of(one: Characteristic) -> dict[str, Any]:
 
 
 def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossier:
-    """Simulate all of it: under the study's `[truth]`, else under the first of the gaps, and under each of them."""
+    """Simulate the dossier: under the study's `[truth]`, else the first of the gaps, and under each gap."""
     problem = study.problem
     wanted = list(gaps) or usual_gaps(problem)
     truth = _planned_truth(study, wanted)
@@ -296,10 +296,10 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 
 
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
-    """Truths in which an error can happen, around the middle of a truth, and how many studies of each.
+    """Truths in which an error can happen, and how many studies of each.
 
-    Each arm in turn is the best, and all others are just beyond the tolerance; the control is the best, and all others
-    are within it; every site has its own best arm; and the last site is against all others.
+    Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
+    it; every site has its own best arm; and the last site disagrees with all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
@@ -335,7 +335,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
 
 
 def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> int:
-    """How many studies `make_dossier` simulates, about: what a progress bar counts to."""
+    """Roughly how many studies `make_dossier` simulates, for a progress bar."""
     problem, wanted = study.problem, list(gaps) or usual_gaps(study.problem)
     truth, policy = _planned_truth(study, wanted), make_policy(planner.policy, problem, planner.options)
     pairs = 2 * (1 + len(operating_scenarios(problem, wanted)))
@@ -362,7 +362,7 @@ def _gap(truth: Scenario, problem: Problem) -> float:
 
 
 def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
-    """Errors too rare to be counted, where the policy's bets say how they come about; not with a tolerance."""
+    """Errors too rare to count, if the policy's bets allow importance sampling; not with a tolerance."""
     problem = policy.problem
     if not isinstance(policy, EvidenceRacing) or problem.tolerance:
         return []
@@ -387,7 +387,7 @@ def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
 
 
 def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[str, str, Scenario, Problem]]:
-    """What may be otherwise than planned: its name, its value, and the truth and the problem that it makes."""
+    """Deviations from the plan: name, value, and the resulting truth and problem."""
     made: list[tuple[str, str, Scenario, Problem]] = []
     instance, noise, most = truth.instances(problem)[0], problem.noise, problem.max_samples
     step = max(problem.tolerance, instance.smallest_gap)
@@ -442,7 +442,7 @@ def best_along(instance: Instance) -> list[BestAlong]:
 
 
 class _Recorder:
-    """How each study ended, and every phase of it where estimates are wanted."""
+    """Records how each study ended, and all its phases if estimates are wanted."""
 
     def __init__(self, policy: Policy, count: int, *, estimated: bool) -> None:
         self.shape = (count, *policy.problem.shape)
@@ -480,7 +480,7 @@ def watch(
     max_samples: int | None = None,
     estimated: bool = True,
 ) -> Watched:
-    """Run studies of one truth and look at their answers and, where wanted, their estimates when they end."""
+    """Run studies of one truth and collect their answers and, if wanted, their final estimates."""
     planner.announce(name)
     most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
     count = max(min(planner.replications, most), 20)
@@ -507,7 +507,7 @@ def watch(
 
 
 def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Watched:
-    """Of the mean of every arm and of the answer, and of the answer's difference to the best other and the control."""
+    """Adds errors of estimates: of every arm, and of the answer and its differences to the best other and control."""
     instance, problem = ended.instance, ended.instance.problem
     total = seen.past[0]
     for one in seen.past[1:]:
@@ -529,7 +529,7 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
             return None
 
         def mean(values: FloatArray | BoolArray) -> tuple[float, float]:
-            """Over the studies, of the mean of a study's estimates; and its Monte Carlo error."""
+            """The mean over studies of each study's mean estimate, and its Monte Carlo error."""
             means = np.where(chosen, values, 0.0).sum(axis=(-2, -1))[studies] / each[studies]
             return float(means.mean()), float(means.std() / np.sqrt(len(means)))
 

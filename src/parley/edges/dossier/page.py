@@ -1,7 +1,7 @@
-"""The dossier of a protocol as a page that prints well, or as Markdown to be pasted: one content, two renderings.
+"""A protocol's dossier as a printable page or as Markdown: one content, two renderings.
 
-The words stand in `templates/dossier.md`, in those of the study's audience; here are its tables and pictures. Pictures
-are on the page alone: tables say the same.
+The words are in `templates/dossier.md`, in those of the study's audience; its tables and charts are made here. Charts
+are on the page only: tables have the same numbers.
 """
 
 import math
@@ -49,11 +49,11 @@ from parley.text.translation import gettext, reading, translated
 from parley.weights import alphas_of
 
 PACKAGE = "parley.edges.dossier"  # has the templates
-MOST_COLUMNS = 8  # agents that a table has beside each other
+MOST_COLUMNS = 8  # agents side by side in a table
 MOST_NAMED = 12
-# The two pages to decide by stay two pages, whatever the study file holds.
+# The two pages to decide by stay two pages, whatever is in the study file.
 MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
-WIDE_RANGE = 20  # times the fewest draws: beyond, an axis from 0 would show nothing of them
+WIDE_RANGE = 20  # times the fewest draws: beyond this, an axis from 0 would hide them
 
 
 def dossier_html(dossier: Dossier, command: str) -> str:
@@ -71,11 +71,11 @@ def dossier_html(dossier: Dossier, command: str) -> str:
 
 
 def dossier_markdown(dossier: Dossier, command: str) -> str:
-    """The same in Markdown, without pictures."""
+    """The dossier as Markdown, without charts."""
     decision, text, blocks = _content(dossier, command, pictures=False)
     contents = "".join(f"{place}. {name}\n" for place, name in enumerate(SECTION.findall(text), start=1))
     appendix = markdown_text("Appendix", f"{contents}\n{text}", blocks)
-    # One level down: the appendix stands beside the sections to decide by, its own sections under it.
+    # One level down: the appendix is beside the sections to decide by, with its own sections under it.
     appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
     title = f"# Statistical design: {dossier.study.name}"
     return f"{title}\n\n" + re.sub(r"\n{3,}", "\n\n", decision).strip() + f"\n\n{appendix}"
@@ -85,7 +85,7 @@ FORMATS: dict[str, Callable[[Dossier, str], str]] = {".html": dossier_html, ".md
 
 
 def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, str, Blocks]:
-    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each."""
+    """The pages to decide by and the appendix, as texts with tokens, and the block for each token."""
     problem, policy, counts, captions = dossier.problem, dossier.policy, Counter[str](), dict[str, int]()
 
     def caption(title: str, name: str = "", kind: str = "Table") -> str:
@@ -151,7 +151,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, st
             shown=_decision_rows(dossier),
             undecided=max(one.study.unfinished / len(one.study.samples) for one in _decision_rows(dossier)),
         )
-        # In this order: tables and figures are counted as they are rendered.
+        # In this order: tables and figures are numbered as they are rendered.
         decision, appendix = (
             render_text(name, package=PACKAGE, filters=FILTERS, **values) for name in ("decision", "dossier")
         )
@@ -159,7 +159,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, st
 
 
 def _decision_rows(dossier: Dossier) -> list[Characteristic]:
-    """The truths of the two pages to decide by: the planned one, and as many others as have room."""
+    """The truths on the two pages to decide by: the planned one, and as many others as fit."""
     rows = {one.study.scenario: one for one in reversed([dossier.planned, *dossier.operating])}
     return list(reversed(rows.values()))[:MOST_ROWS]
 
@@ -169,7 +169,7 @@ def _today() -> str:
 
 
 def _design_days(problem: Problem, design: DesignSize) -> float:
-    """Mean days of another design, each of its looks as a phase."""
+    """Mean days of another design, with each of its looks as a phase."""
     cell = design.mean / design.rounds / math.prod(problem.shape)
     return float(phase_days(problem, np.full(problem.shape, math.ceil(cell)))) * design.rounds
 
@@ -180,7 +180,7 @@ def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def _brief(names: Sequence[str]) -> str:
-    """Names for the two pages to decide by: as many as fit into a line or two, however long each is.
+    """Names for the two pages to decide by: as many as fit into a line or two.
 
     >>> _brief(["a", "b"]), _brief(["x" * 70] * 5)[70:]
     ('a, b', ' and 4 more')
@@ -207,13 +207,13 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 
 def _missing_text(dossier: Dossier) -> str:
-    """What missing outcomes do to the power, by the table: "lower at 10 %, about the same at 30 %"."""
+    """The effect of missing outcomes on the power, by the table: "lower at 10 %, about the same at 30 %"."""
     rows = [(value, cost) for what, value, cost in dossier.what_if if what == MISSING]
     return ", ".join(f"{direction(cost, dossier.planned.study)} at {value}" for value, cost in rows)
 
 
 def direction(one: ScenarioCost, other: ScenarioCost) -> str:
-    """Whether the power of some studies is another than that of others, as far as so many can tell."""
+    """Whether the power differs between two sets of studies, as far as their number can tell."""
     error = math.hypot(*(cost.standard_error(cost.correct) for cost in (one, other)))
     if abs(one.power - other.power) <= 2 * error:
         return "about the same"
@@ -221,14 +221,14 @@ def direction(one: ScenarioCost, other: ScenarioCost) -> str:
 
 
 def _hardest(known: Sequence[Characteristic]) -> dict[str, str]:
-    """The truths of a table with the least power, and with the largest mean size."""
+    """The truths of a table with the least power and with the largest mean size."""
     weakest = min(known, key=lambda one: one.study.power)
     dearest = max(known, key=lambda one: one.study.samples.mean())
     return {"power": weakest.study.scenario, "size": dearest.study.scenario}
 
 
 def _most_tilted(dossier: Dossier) -> float:
-    """The probability that a tied best arm is ruled out for some agent, at most: of all ties the largest sum."""
+    """Upper bound on the probability that a tied best arm is ruled out for some agent: the largest sum over ties."""
     sums = defaultdict[str, float](float)
     for one in dossier.tilted:
         sums[one.tie.words] += one.found.probability
@@ -236,7 +236,7 @@ def _most_tilted(dossier: Dossier) -> float:
 
 
 def span(low: float, high: float, form: str = "%g") -> str:
-    """From one number to another, or the number that both are.
+    """A range of numbers, or a single number if both ends agree.
 
     >>> span(14, 14), span(3, 14.5)
     ('14', '3 to 14.5')
@@ -246,7 +246,7 @@ def span(low: float, high: float, form: str = "%g") -> str:
 
 
 def _observed(dossier: Dossier) -> str:
-    """The kind of rewards, and what the study file says of them."""
+    """The kind of rewards, and what the study file says about them."""
     noise = dossier.problem.noise
     kind = noise.observed or noise.description
     stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
@@ -259,7 +259,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
-    """What it allows in words, the lines of its evidence, what an alarm does, and how often it found harm."""
+    """A guardrail's limits in words, its evidence lines, what an alarm does, and how often it found harm."""
     problem = dossier.problem
     beyond = (one for one in dossier.harms if one.guardrail == outcome.name and one.margins > 1)
     arms = problem.arm_count - (outcome.limit is None)
@@ -287,7 +287,7 @@ def _truth_text(dossier: Dossier) -> str:
 
 
 def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> dict[str, Any]:
-    """A run phase by phase: numbers, and what left the race and how."""
+    """A run phase by phase: its numbers, and which arms were dropped and how."""
     problem, total, shown = dossier.problem, 0, []
     for phase in run:
         total += int(phase.quotas.sum())
@@ -322,7 +322,7 @@ def _pictures(dossier: Dossier) -> Blocks:
 
 
 def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme: str = "light") -> Figure:
-    """What this study and others take, a row a truth."""
+    """The sizes of this study and of others, a row per truth."""
     words, places = words_of_reader(), np.arange(len(found))
     with canvas(theme, 9, 1.2 + 0.28 * len(found)) as (figure, style):
         panel = figure.subplots()
@@ -373,7 +373,7 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
 
 
 def _commands(dossier: Dossier, command: str) -> list[str]:
-    """What makes the document, its numbers, and parts of them by themselves."""
+    """The commands that reproduce the document and parts of its numbers."""
     planner, file = dossier.planner, command.split()[2]
     same, gaps = f"--policy {planner.policy} --seed {planner.seed}", [one.gap for one in dossier.operating if one.gap]
     tried = " ".join(f"--gap {gap:g}" for gap in gaps)

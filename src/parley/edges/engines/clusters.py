@@ -1,4 +1,4 @@
-"""Sweeps on a Ray or a Dask cluster: one that runs already, by its address, or one that is started here."""
+"""Sweeps on a Ray or Dask cluster: a running one, by its address, or one started here."""
 
 import os
 import socket
@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 from parley.errors import InvalidInput, NoCluster, need
 from parley.experiments.sweeps.engines import Crew, Engine
 
-ANSWER_SECONDS = 5.0  # how long to wait for a cluster's first word
+ANSWER_SECONDS = 5.0  # time to wait for a cluster's first answer
 
 
 def on_ray(engine: Engine, stack: ExitStack) -> Crew:
-    """Open a crew on Ray."""
+    """Connect to Ray and return the crew."""
     ray = need("ray", extra="ray", purpose="the engine ray")
     register = need("ray.util.joblib", extra="ray", purpose="the engine ray").register_ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    stack.enter_context(redirect_stdout(sys.stderr))  # Ray writes about lost workers to stdout, whatever its log level
+    stack.enter_context(redirect_stdout(sys.stderr))  # Ray reports lost workers on stdout, whatever its log level
     if engine.address is not None:
         _knock(engine.address)
         try:
@@ -31,7 +31,7 @@ def on_ray(engine: Engine, stack: ExitStack) -> Crew:
     register()
     found = max(1, int(ray.cluster_resources().get("CPU", 1)))
     wanted = min(engine.workers or found, found)
-    actors = max(wanted, 2)  # joblib would leave a pool of one out altogether
+    actors = max(wanted, 2)  # joblib would skip a pool of one
     return Crew(
         workers=actors,
         settings={"backend": "ray", "ray_remote_args": {"num_cpus": wanted / actors}},
@@ -41,7 +41,7 @@ def on_ray(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def on_dask(engine: Engine, stack: ExitStack) -> Crew:
-    """Open a crew on Dask."""
+    """Connect to Dask and return the crew."""
     need("dask", extra="dask", purpose="the engine dask")
     distributed = need("distributed", extra="dask", purpose="the engine dask")
     if engine.address is not None:
@@ -72,7 +72,7 @@ def on_dask(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def _knock(address: str) -> None:
-    """Check that a server listens at an address before a library waits for minutes."""
+    """Check that a server listens at an address, before a library waits for minutes."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host, port = parts.hostname, parts.port

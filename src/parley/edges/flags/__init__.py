@@ -1,4 +1,4 @@
-"""Feature flags: a site answers OpenFeature clients by OFREP, the arm of a participant being the value of a flag."""
+"""Feature flags: a site answers OpenFeature clients (OFREP); a participant's arm is the value of a flag."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FeatureFlags(Edge):
-    """Two operations of a site's API, and the option that names the flag."""
+    """Adds two operations to a site's API, and the option that names the flag."""
 
     name = "flags"
     summary = "arms as feature flags of a site (OFREP): site --flag"

@@ -1,7 +1,7 @@
-"""The arm of a participant as a feature flag: OFREP, the protocol that every OpenFeature SDK speaks.
+"""A participant's arm as a feature flag: OFREP, the protocol of all OpenFeature SDKs.
 
-The flag is the study, its variants are the arms, and the targeting key is the participant's key. To evaluate it is to
-assign: what the journal says is answered, and nothing else. docs/integrations.md has a table of who gets what.
+The flag is the study, its variants are the arms, and the targeting key is the participant's key. Evaluating it assigns
+an arm: the journal's answer is returned, and nothing else. docs/integrations.md has a table of who gets what.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,8 +21,10 @@ from parley.site.app import SiteOperation, SiteParts
 
 
 class EvaluationRequest(Model, forbid_unknown_fields=False):
-    """For whom a flag is evaluated. Of the context only `targetingKey` is read, `stratum` where the site has several,
-    and the covariate of the study by its name, if it has one; nothing else is kept.
+    """The participant for whom a flag is evaluated.
+
+    Of the context, only `targetingKey` is read, `stratum` if the site has several, and the study's covariate by its
+    name; nothing else is stored.
     """
 
     context: Annotated[
@@ -31,7 +33,7 @@ class EvaluationRequest(Model, forbid_unknown_fields=False):
 
 
 class Evaluation(Model, omit_defaults=True):
-    """What a flag is for one participant."""
+    """The value of a flag for one participant."""
 
     key: str
     reason: Annotated[str, described("SPLIT, STATIC, DEFAULT or DISABLED.")]
@@ -44,13 +46,13 @@ class Evaluation(Model, omit_defaults=True):
 
 
 class Evaluations(Model):
-    """All flags of a site, which has one."""
+    """All flags of a site, which has exactly one."""
 
     flags: list[Evaluation]
 
 
 class EvaluationFailure(Model, omit_defaults=True):
-    """Why a flag is not evaluated."""
+    """Why a flag was not evaluated."""
 
     errorCode: str  # noqa: N815
     errorDetails: str  # noqa: N815
@@ -58,7 +60,7 @@ class EvaluationFailure(Model, omit_defaults=True):
 
 
 class NotEvaluated(Refused):
-    """A request that OFREP has an error code for."""
+    """A refusal that has an error code in OFREP."""
 
     def __init__(self, code: str, words: str, *, status: int = 400) -> None:
         super().__init__(status, words)
@@ -66,7 +68,7 @@ class NotEvaluated(Refused):
 
 
 class Flags:
-    """The two operations of OFREP. `given` assigns as the site's own API does."""
+    """The two operations of OFREP. `given` assigns like the site's own API."""
 
     def __init__(
         self, given: Callable[..., Awaitable[Assignment]], access: Access, *, flag: str, strata: Strata
@@ -74,7 +76,7 @@ class Flags:
         self._given, self._access, self._flag, self._strata = given, access, flag, strata
 
     async def evaluate_flag(self, request: Request) -> Response:
-        """The arm of a participant as the value of a flag (OFREP); whoever has none yet is assigned."""
+        """A participant's arm as the value of a flag (OFREP); a new participant is assigned."""
         key = request.path_params["key"]
         if key != self._flag:
             words = f"found {key!r:.80}; this site has the flag {self._flag!r}"
@@ -82,7 +84,7 @@ class Flags:
         return JSONResponse((await self._evaluated(request)).to_json())
 
     async def evaluate_flags(self, request: Request) -> Response:
-        """All flags of the site for a participant (OFREP); whoever has no arm yet is assigned."""
+        """All flags of the site for a participant (OFREP); a new participant is assigned."""
         answer = Evaluations(flags=[await self._evaluated(request)])
         tag = f'"{sha256(answer.text)[:32]}"'
         held = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
@@ -91,7 +93,7 @@ class Flags:
         return JSONResponse(answer.to_json(), headers={"ETag": tag})
 
     def refused(self, request: Request, status: int, error: Exception) -> Response:
-        """A failure as OFREP has it."""
+        """A failure in OFREP's form."""
         code = error.code if isinstance(error, NotEvaluated) else "GENERAL"
         failure = EvaluationFailure(errorCode=code, errorDetails=str(error), key=request.path_params.get("key", ""))
         return JSONResponse(failure.to_json(), status_code=status)
@@ -111,7 +113,7 @@ class Flags:
         return Evaluation(key=self._flag, reason=reason, variant=shown or "", metadata=metadata, value=shown)
 
     async def _participant(self, request: Request) -> tuple[str, dict[str, Any]]:
-        """The participant's key, and what the context says of the study's covariate."""
+        """The participant's key, and the context's value of the study's covariate."""
         try:
             document = await self._access.json(request)
         except InvalidInput as error:
@@ -126,9 +128,7 @@ class Flags:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
 
     def _of_newcomer(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
-        """Stratum and covariate of who is not assigned yet. A flag is evaluated again and again: later ones are
-        ignored.
-        """
+        """A new participant's stratum and covariate. Flags are evaluated repeatedly: later values are ignored."""
         if self._strata.of(key) is not None:
             return {}
         found: dict[str, Any] = {}
@@ -142,13 +142,13 @@ class Flags:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What the path of an operation may name."""
+    """Parameters that the path of an operation may have."""
 
     key: Annotated[str, described("The key of the flag.")] = ""
 
 
 def operations(site: SiteParts) -> tuple[SiteOperation, ...]:
-    """One flag by its key, and all of them; the key is the study's id unless the option says another."""
+    """One flag by its key, and all of them; the key is the study's id unless the option says otherwise."""
     flags = Flags(
         site.given, site.access, flag=site.options.get("flag") or site.strata.sites[0].study, strata=site.strata
     )

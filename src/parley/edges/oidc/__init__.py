@@ -1,4 +1,4 @@
-"""Sign-in to the dashboard by an OpenID Connect provider, which is also asked again before somebody signs a study."""
+"""Sign-in to the dashboard through an OpenID Connect provider, which also re-authenticates before a signature."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Oidc(Edge):
-    """Settings, two pages, and the provider beside the requests."""
+    """Adds settings, two pages, and the provider's service."""
 
     name = "oidc"
     summary = "sign-in to the dashboard by a provider: serve --oidc-issuer"

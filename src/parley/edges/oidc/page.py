@@ -1,4 +1,4 @@
-"""The way to the provider, and back."""
+"""The way to the sign-in provider, and back."""
 
 import secrets
 from urllib.parse import quote
@@ -33,7 +33,7 @@ async def to_provider(shown: Page) -> Response:
 
 
 async def from_provider(shown: Page) -> Response:
-    """Open a session for whom the provider names; who is to sign has one, and goes on with what the provider said."""
+    """Open a session for the person that the provider names, or continue a signature with its confirmation."""
     provider = _provider(shown)
     if provider is None:
         return RedirectResponse("/sign-in", status_code=303)

@@ -1,8 +1,8 @@
-"""Sign-in by an OpenID Connect provider: code flow with PKCE, state and nonce, as its discovery document says.
+"""Sign-in through an OpenID Connect provider: code flow with PKCE, state and nonce, per its discovery document.
 
-Whom the provider names becomes a row of `tokens` whose secret nobody has: sessions, rights, limits, revocation and the
-log know that person as they know whoever holds a token. Requests are made by the client that the project has;
-Authlib builds the addresses and checks the claims, joserfc the signature.
+A person named by the provider becomes a row of `tokens` whose secret nobody has: sessions, rights, limits, revocation
+and the log treat that person like a holder of a token. Requests use the project's HTTP client; Authlib builds the
+addresses and checks the claims, joserfc the signature.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ from parley.web.bodies import at_most
 
 DONE = "/sign-in/oidc/done"  # where the provider sends people back to
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
-BEGUN = 600  # seconds within which somebody comes back from the provider
-SECONDS = 10.0  # that a request to the provider may take
-LARGEST = 2**20  # bytes of an answer
-AT_ONCE = 8  # requests to it: anybody may knock
-KEPT = 60.0  # seconds for which its discovery document is taken as it was
+BEGUN = 600  # seconds in which people must come back from the provider
+SECONDS = 10.0  # timeout of a request to the provider
+LARGEST = 2**20  # bytes of a response
+AT_ONCE = 8  # concurrent requests to it, since anybody may start one
+KEPT = 60.0  # seconds for which its discovery document is cached
 LEEWAY = 60  # seconds by which its clock may differ
 LONGEST = 100  # characters of a name
-LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096
+LONGEST_COOKIE = 4_000  # bytes: browsers drop cookies of more than 4,096
 
 
 class Provider(SignIn):
-    """The provider that the operator chose. What a browser must prove is derived from one secret, in its cookie."""
+    """The operator's provider. What a browser must prove is derived from one secret, in its cookie."""
 
     path = "/sign-in/oidc"
 
@@ -70,7 +70,7 @@ class Provider(SignIn):
         self._by = f"oidc:{self.host}"
 
     async def address(self, secret: str, **more: str) -> str:
-        """Where a browser with this secret goes to sign in; `more` is asked of the provider too."""
+        """The provider's sign-in address for a browser with this secret; `more` are further parameters."""
         from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
@@ -89,7 +89,7 @@ class Provider(SignIn):
         return address
 
     async def session(self, secret: str, answer: Mapping[str, str]) -> str:
-        """The secret of a new session, for what the provider sent the browser back with; else the refusal."""
+        """The secret of a new session, from the provider's answer through the browser; or a refusal."""
         kid, claims = await self._named(secret, answer)
         await self._admit(kid, claims)
         at, hours = self._session_clock(), self._session_hours
@@ -127,18 +127,18 @@ class Provider(SignIn):
         response.delete_cookie(**provider_cookie(shown.request))
 
     async def _person(self, kid: str) -> TokenRow | None:
-        """The row of somebody whom this provider named; None for who holds a token."""
+        """The row of a person named by this provider; None for holders of a token."""
         look = self._storage.glance
         row = await anyio.to_thread.run_sync(look, lambda transaction: tokens.get_token(transaction, kid))
         return row if row is not None and row.created_by == self._by else None
 
     async def _seal_words(self, kid: str, bound: str, words: str) -> str:
-        """Words that wait in a browser until this person comes back to what they are `bound` to."""
+        """Seal words that wait in a browser until this person comes back, `bound` to a session and study."""
         waiting = base64.urlsafe_b64encode(f"{self._clock()} {words}".encode()).decode().rstrip("=")
         return waiting + await self._seal(kid, bound, waiting)
 
     async def _unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
-        """When words were sealed, and the words; refused if that was elsewhere or too long ago."""
+        """The time at which words were sealed, and the words; refused if bound elsewhere or too old."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
             raise Refusal("not-allowed", "this was not started here, or in another session: start again")
@@ -148,14 +148,14 @@ class Provider(SignIn):
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
-        """By what every server process knows and no browser: the row of a person has a secret that nobody was given."""
+        """Seal with a key that all server processes know and no browser does: the secret in a person's row."""
         row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} has not named you: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
-        """Refuse unless the provider names the same person, who proved it there anew `since` then."""
+        """Raise unless the provider names the same person, who signed in there again `since` then."""
         found, claims = await self._named(secret, answer)
         if found != kid:
             raise Refusal(
@@ -172,7 +172,7 @@ class Provider(SignIn):
         await self._admit(kid, claims)
 
     async def _named(self, secret: str, answer: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
-        """Whom the provider names to the browser with this secret: the person's kid, and all claims."""
+        """The person whom the provider names to a browser with this secret: the kid, and all claims."""
         if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
             raise Refusal("not-allowed", "this sign-in was not started here, or too long ago: start again")
         if "code" not in answer:
@@ -182,11 +182,11 @@ class Provider(SignIn):
         return hashlib.sha256(f"{self._settings.oidc_issuer} {claims['sub']}".encode()).hexdigest()[:16], claims
 
     async def _admit(self, kid: str, claims: Mapping[str, Any]) -> None:
-        """Give a person the role and the name that the claims say."""
+        """Give a person the role and name in the claims."""
         role, study = self._role(claims)
         names = (str(one) for one in (claims.get(self._settings.oidc_name) or "", claims["sub"]))
         plain = next((one for one in names if one.strip() and one.isprintable() and len(one) <= LONGEST), "somebody")
-        name = f"{plain} ({kid})"  # people choose their names, and addresses pass on: the kid is nobody else's
+        name = f"{plain} ({kid})"  # people choose their names, and addresses are reused: the kid is unique
         scope: dict[str, Any] = {"role": role, "name": name, "study": study, "agent": None}
 
         def work(transaction: Transaction) -> None:
@@ -195,7 +195,7 @@ class Provider(SignIn):
         await asyncio.wrap_future(self._storage.submit(work))
 
     def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
-        """The first role of the setting whose value is in the claim."""
+        """The first role in the setting whose value is in the claim."""
         claim = self._settings.oidc_claim
         found: Any = claims.get(claim)
         if found is None:  # a path, as in realm_access.roles
@@ -210,7 +210,7 @@ class Provider(SignIn):
         raise Refusal("not-allowed", f"{words}: ask the operator of this server (--oidc-roles)")
 
     async def _claims(self, secret: str, code: str) -> Mapping[str, Any]:
-        """What the ID token says, which a code buys; all of it checked."""
+        """The checked claims of the ID token that a code is exchanged for."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -245,7 +245,7 @@ class Provider(SignIn):
         return dict(claims)
 
     def _require_sensible(self, claims: Mapping[str, Any]) -> None:
-        """Refuse what the library takes: an empty name, which all who have it would share, and a time yet to come."""
+        """Raise for what the library accepts: an empty subject, which people would share, or a time in the future."""
         subject, signed_in = claims.get("sub"), claims.get("auth_time")
         if not isinstance(subject, str) or not subject.strip():
             raise ValueError("its sub is empty")
@@ -286,21 +286,21 @@ def _derived(secret: str, what: str) -> str:
 
 
 def _bound(secret: str, shown: Page) -> str:
-    """What waiting words are bound to, beside the person."""
+    """What waiting words are bound to, besides the person."""
     return f"{secret} {shown.credential} {shown.study}"
 
 
 def provider_cookie(request: Request) -> dict[str, Any]:
-    """Of a sign-in that has begun: lax, since the provider's site sends the browser back.
+    """Attributes of the cookie of a sign-in in progress: lax, since the provider's site sends the browser back.
 
-    Its value is a secret, what is sealed until then, and where to go then, with points between.
+    Its value is a secret, the sealed words, and the address to go to then, separated by dots.
     """
     cookie = session_cookie(request)
     return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
 
 
 def waiting(shown: Page) -> tuple[str, str, str]:
-    """What that cookie has: the secret, what is sealed, and where to go."""
+    """The parts of that cookie: the secret, the sealed words, and the address to go to."""
     secret, _, rest = shown.request.cookies.get(provider_cookie(shown.request)["key"], "").partition(".")
     sealed, _, rest = rest.partition(".")
     return secret, sealed, unquote(rest)

@@ -1,4 +1,4 @@
-"""Settings of the server: the provider, and which roles its claims give."""
+"""Server settings: the provider, and the roles that its claims give."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from parley.coordinator.settings import EdgeSettings, ServerSettings, require_ur
 from parley.errors import InvalidInput, need
 from parley.validation.checks import is_loopback
 
-PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles of those who sign in
+PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles for people who sign in
 
 
 @dataclass(frozen=True, kw_only=True)
 class OidcSettings(EdgeSettings):
-    """Without an issuer nobody signs in this way."""
+    """Without an issuer, nobody can sign in this way."""
 
     oidc_issuer: str = setting(
         "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
@@ -47,7 +47,7 @@ class OidcSettings(EdgeSettings):
 
     @property
     def provider_roles(self) -> list[tuple[str, str, str | None]]:
-        """Value of the provider's claim, role and study (None: all), in the order of the setting.
+        """The claim's values with their roles and studies (None: all), in the order of the setting.
 
         >>> OidcSettings(oidc_roles="staff=viewer:first, board=analyst").provider_roles
         [('staff', 'viewer', 'first'), ('board', 'analyst', None)]

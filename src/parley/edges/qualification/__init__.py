@@ -1,10 +1,10 @@
-"""Qualification: `parley qualify` tries on this machine what Parley promises, and reports it, signed."""
+"""Qualification: `parley qualify` tests on this machine what Parley promises, and writes a signed report."""
 
 from parley.hooks import Command, Edge
 
 
 class Qualification(Edge):
-    """A command."""
+    """Adds a command."""
 
     name = "qualification"
     summary = "try here what Parley promises: qualify"

@@ -1,4 +1,4 @@
-"""What `parley qualify` tries, a function a check: each returns what it found, or raises `Flaw` with what is wrong.
+"""The checks of `parley qualify`, one function each: returns what it found, or raises `Flaw`.
 
 Numbers are compared with `references.json`, which was written once and is not rewritten. `live`
 has the checks that need a server.
@@ -49,9 +49,9 @@ from parley.text.formatting import plural
 from parley.totals import Totals
 
 FOLDER = files("parley.edges.qualification")
-CLOSE = 1e-6  # of numbers: another machine's rounding, and no more
-SIMILAR = 0.01  # of simulated studies: one draw more, where a plan was rounded otherwise
-CHANCE = 1e-6  # that a right program shows so many errors at a tie
+CLOSE = 1e-6  # for numbers: allows another machine's rounding, and no more
+SIMILAR = 0.01  # for simulated studies: allows one draw more if a plan was rounded differently
+CHANCE = 1e-6  # probability that a correct program shows so many errors at a tie
 MIX = [[0.6, 0.1, 0.3], [0.3, 0.7, 0.2], [0.1, 0.2, 0.5]]  # columns add up to 1
 SECOND = {
     "arms": 4,
@@ -66,12 +66,12 @@ POLICIES = ("evidence", "wcpe", "uniform")
 
 
 class Flaw(ParleyError):
-    """This installation does not do what it promises."""
+    """This installation does not do what Parley promises."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What checks share: how long they may try, where they may write, which databases they use."""
+    """What checks share: how long they may run, where they may write, which databases they use."""
 
     minutes: float
     folder: Path
@@ -80,7 +80,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check: the claim, who tries it, and the keys of `promises.json` that it shows."""
+    """One check: the claim, the function that tests it, and the keys of `promises.json` that it covers."""
 
     name: str
     claim: str
@@ -94,7 +94,7 @@ CHECKS: list[Check] = []
 
 
 def check(name: str, claim: str, *covers: str, **needs: Any) -> Callable[[Callable[[Bench], str]], Any]:
-    """Put the function below into `CHECKS`."""
+    """Register the decorated function in `CHECKS`."""
 
     def noted(run: Callable[[Bench], str]) -> Callable[[Bench], str]:
         CHECKS.append(Check(name=name, claim=claim, covers=covers, run=run, **needs))
@@ -104,7 +104,7 @@ def check(name: str, claim: str, *covers: str, **needs: Any) -> Callable[[Callab
 
 
 def require(holds: object, wrong: str) -> None:
-    """Raise a flaw unless this holds."""
+    """Raise a `Flaw` unless this holds."""
     if not holds:
         raise Flaw(wrong)
 
@@ -116,7 +116,7 @@ def stored(name: str) -> Any:
 
 @check("installation", "all packages are there in the versions that are needed, and no file of Parley was changed")
 def installation(_: Bench) -> str:
-    """Packages by their metadata, files by the hashes that the wheel brought along."""
+    """Check packages by their metadata, and files by the hashes in the wheel."""
     missing = list(unmet("parley", ""))
     require(not missing, f"missing or too old: {', '.join(missing)}")
     installed = metadata.distribution("parley")
@@ -135,7 +135,7 @@ def _sha256(content: bytes) -> str:
 
 
 def references() -> dict[str, Any]:
-    """All numbers that are compared, computed anew: what `references.json` was written from."""
+    """All reference numbers, recomputed: what `references.json` was written from."""
     return {part: {name: numbers(_instance(name)) for name in ("paper", "second")} for part, numbers in NUMBERS.items()}
 
 
@@ -153,7 +153,7 @@ def _bounds(instance: Instance) -> dict[str, float]:
 
 
 def _plans(instance: Instance) -> dict[str, Any]:
-    """The draws of the first phase, and how many each further one has."""
+    """The draws of the first phase, and the totals of the further ones."""
     found = {}
     for name in POLICIES:
         run = list(phases(make_policy(name, instance.problem), instance, seed=0))
@@ -184,7 +184,7 @@ NUMBERS: dict[str, Callable[[Instance], Any]] = {
 
 
 def _compare(part: str, tolerance: float, _: Bench) -> str:
-    """A part of the references: of the paper's instance, and of one with asymmetric weights and two arms to find."""
+    """Compare a part of the references: the paper's instance, and one with asymmetric weights and a top 2."""
     compared = 0
     for name, expected in stored("references.json")[part].items():
         found = NUMBERS[part](_instance(name))
@@ -213,7 +213,7 @@ def _leaves(place: str, old: Any, new: Any) -> Iterator[tuple[str, tuple[Any, An
 
 @check("solver", "every answer of the solver is feasible, and its gap is proven from scratch", "solver")
 def solver(bench: Bench) -> str:
-    """Random programs; the proof does not depend on how an answer was found."""
+    """Solve random programs; the proof does not depend on how an answer was found."""
     generator, worst = np.random.default_rng(1), 0.0
     rounds = max(int(50 * bench.minutes), 10)
     for _ in range(rounds):
@@ -241,7 +241,7 @@ check("digests", "a study and its plan have the digests that they always had", "
 
 @check("ties, counted", "at a tie the answer is wrong in at most delta of the studies", "delta", "evidence", "rounding")
 def ties_counted(bench: Bench) -> str:
-    """Two arms a hair apart, so that only luck decides: the worst case of the error probability."""
+    """Count errors between two arms a hair apart, the worst case of the error probability."""
     tie = _tie(0.1, [[1e-9] * 3, [0.0] * 3, [-0.5] * 3])
     problem = tie.problem
     studies = max(int(10_000 * bench.minutes), 500)
@@ -254,7 +254,7 @@ def ties_counted(bench: Bench) -> str:
 
 @check("ties, tilted", "the same for a delta too small to count", "delta", "evidence")
 def ties_tilted(bench: Bench) -> str:
-    """Importance sampling: the estimate is below delta, and above a fiftieth of it, or nothing was measured."""
+    """Importance sampling: the estimate must be below delta, and above a fiftieth of it, or nothing was measured."""
     found = []
     for delta in (1e-4, 1e-8):
         tie = _tie(delta, [[0.0] * 3, [0.0] * 3, [-0.5] * 3])
@@ -286,7 +286,7 @@ def _stored_log() -> list[Record]:
     "chain",
 )
 def verify(_: Bench) -> str:
-    """The stored log, and every way to tamper with every record of it."""
+    """Verify the stored log, and every forgery of each of its records."""
     records = _stored_log()
     held = receipts_of(records)
     found = verify_log(records, held)
@@ -308,7 +308,7 @@ def verify(_: Bench) -> str:
     "site",
 )
 def reports(_: Bench) -> str:
-    """Other counts than the plan allows, sums and squares that no rewards have, another plan or phase."""
+    """Try reports with wrong counts, impossible sums and squares, or another plan or phase."""
     message = StudyMessage.from_json(_stored_log()[0].payload["study"])
     trial = create("qualification", message)
     counts = trial.plan.draws(0)
@@ -335,6 +335,6 @@ def reports(_: Bench) -> str:
 
 
 def _halves(message: StudyMessage, plan: Plan, counts: Sequence[int]) -> Report:
-    """A report of rewards of which half are 1."""
+    """A report in which half of the rewards are 1."""
     totals = Totals(counts=np.array(counts), sums=np.array(counts) / 2, squares=np.array(counts) / 2)
     return Report.of(totals, study="qualification", phase=1, agent=message.agents[0], plan=plan.digest)

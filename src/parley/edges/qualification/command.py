@@ -1,4 +1,4 @@
-"""`parley qualify`: does this installation do what Parley promises? A dated report, signed if a key is named."""
+"""`parley qualify`: does this installation do what Parley promises? A dated report, signed if a key is given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parley.experiments.report_kit.pages import render
 from parley.system.files import write_whole
 from parley.text.formatting import plural
 
-NAMESPACE = "parley-qualification"  # of the signature: it cannot be taken for one of anything else
+NAMESPACE = "parley-qualification"  # of the signature, so that it cannot be mistaken for another one
 
 
 @click.command()
@@ -95,7 +95,7 @@ def qualify_command(
 
 
 def _require_empty(database: str) -> None:
-    """Refuse a database with anything in it before anything is tried: it might be a real one."""
+    """Raise if a database is not empty, before testing anything: it might be a real one."""
     with needs("server", "parley qualify --database"):
         from sqlalchemy import create_engine, inspect
         from sqlalchemy.exc import SQLAlchemyError
@@ -119,7 +119,7 @@ def _require_empty(database: str) -> None:
 
 
 def _tried(one: Check, bench: Bench) -> dict[str, Any]:
-    """What became of a check. Whatever it raises is a failure, and the next check is tried all the same."""
+    """The result of a check. Any exception is a failure, and the next check runs all the same."""
     begun = time.monotonic()
     row = {"name": one.name, "claim": one.claim, "covers": list(one.covers)}
     missing = [extra for extra in one.extras if any(unmet("parley", extra))]
@@ -137,12 +137,12 @@ def _tried(one: Check, bench: Bench) -> dict[str, Any]:
 
 
 def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> dict[str, Any]:
-    """The report for programs: everything that the page says."""
+    """The report for programs, with everything that the page says."""
     counts = {word: sum(one["result"] == word for one in results) for word in ("passed", "failed", "skipped")}
     installed = {one.name: one.version for one in metadata.distributions()}
     try:
         user = getpass.getuser()
-    except (ImportError, KeyError, OSError):  # a container may have a user without a name
+    except (ImportError, KeyError, OSError):  # a container's user may have no name
         user = "unknown"
     return {
         "schema": "parley/qualification/1",
@@ -175,7 +175,7 @@ def _verdict(document: dict[str, Any]) -> str:
 
 
 def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
-    """Page and JSON, and the signatures of both. The page names the hash of the JSON, so both are of one run."""
+    """Write page and JSON, and their signatures. The page names the hash of the JSON, so both are of one run."""
     beside = page.with_suffix(".json")
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -195,7 +195,7 @@ def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
     written = [page, beside]
     for file in (page, beside) if key is not None else ():
         signature = file.with_name(file.name + ".sig")
-        signature.unlink(missing_ok=True)  # ssh-keygen asks before it writes over one
+        signature.unlink(missing_ok=True)  # ssh-keygen asks before it overwrites one
         command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file)]
         done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
         if done.returncode:

@@ -1,4 +1,4 @@
-"""What `parley qualify` tries with real servers: kills, and who may do what.
+"""The checks of `parley qualify` with real servers: kills, and access rights.
 
 Who may do what is compared with docs/api.md, as `promises.json` has it: what is expected never comes from
 the code that is tried.
@@ -20,13 +20,13 @@ from parley.testing.access import ROLES, access_mistakes, call
 from parley.text.formatting import plural
 from parley.totals import Totals
 
-# Where a server dies, one after the other: within the transaction of a report, and after it, before the answer.
+# Points at which a server dies, in turn: within the transaction of a report, and after it, before the answer.
 DEATHS = ("report-looked-up", "report-inserted", "step-computed", "before-commit", "after-commit")
-PATIENCE = 60  # rounds until a study of two agents must be over
+PATIENCE = 60  # rounds after which a study of two agents must be over
 
 
 def _serving(bench: Bench, database: str, **variables: str) -> AbstractContextManager[str]:
-    """A real server process that never asks for patience; its address."""
+    """A real server process without rate limits; yields its address."""
     quick = {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
     return serving(database, bench.folder / "server.log", **quick, **variables)
 
@@ -37,7 +37,7 @@ def _small_study() -> StudyMessage:
     return StudyMessage.of(parse_study(study, default_name="qualification"))
 
 
-LIVE = ("server", "agent")  # the extras that these checks need
+LIVE = ("server", "agent")  # extras that these checks need
 
 
 @check(
@@ -48,18 +48,18 @@ LIVE = ("server", "agent")  # the extras that these checks need
     extras=LIVE,
 )
 def kills_sqlite(bench: Bench) -> str:
-    """On an SQLite file that is removed afterwards."""
+    """Kills on an SQLite file that is removed afterwards."""
     return _kills(bench, str(bench.folder / "kills.db"))
 
 
 @check("kills, PostgreSQL", "the same on PostgreSQL", "promise 2", "promise 1", "promise 4", extras=LIVE, postgres=True)
 def kills_postgres(bench: Bench) -> str:
-    """In the database that the user names, which must be empty."""
+    """Kills on the database that the user names, which must be empty."""
     return _kills(bench, str(bench.database))
 
 
 def _kills(bench: Bench, database: str) -> str:
-    """Studies whose server dies at one point after the other; agents send again until they are answered."""
+    """Studies whose server dies at one point after another; agents send again until they get an answer."""
     token, deaths = administrator(database, "qualification"), [*DEATHS] * max(int(bench.minutes), 1)
     planned, studies, acknowledged = len(deaths), 0, 0
     while deaths:
@@ -72,7 +72,7 @@ def _kills(bench: Bench, database: str) -> str:
 
 
 def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deaths: list[str]) -> int:
-    """One study to its end; takes away every death that was died. How many reports were acknowledged."""
+    """Run one study to its end, removing each death that occurred; returns the number of acknowledged reports."""
     from parley.agent.client import Client
 
     message, received = _small_study(), list[Receipt]()
@@ -97,7 +97,7 @@ def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deat
 
 
 def _stored_study(database: str, study: str, received: list[Receipt]) -> Verification:
-    """Log and tables, against every receipt; a report that was taken twice is no legal move."""
+    """Verify log and tables against every receipt; accepting a report twice is not a legal move."""
     from parley.coordinator.record import open_for_reading
     from parley.coordinator.record.audit import verify_stored
 
@@ -130,7 +130,7 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
     "access", "nobody does more than the table of docs/api.md allows, in any study", "promise 9", "access", extras=LIVE
 )
 def access(bench: Bench) -> str:
-    """Every operation, as everybody, in the study of the token and in another one, for oneself and for another."""
+    """Try every operation with every role, in its own study and another, for itself and for others."""
     import httpx2
 
     from parley.agent.client import Client

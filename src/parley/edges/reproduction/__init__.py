@@ -1,10 +1,10 @@
-"""Reproduction of the paper: its tables and figures again, and where the published numbers come from."""
+"""Reproduction of the paper: its tables and figures, and where the published numbers come from."""
 
 from parley.hooks import Command, Edge
 
 
 class Reproduction(Edge):
-    """A command."""
+    """Adds a command."""
 
     name = "reproduction"
     summary = "the paper's tables again: reproduce"

@@ -1,4 +1,4 @@
-"""Why the published table cannot be had from the published algorithms: two slips, each made again on purpose.
+"""Why the published table does not follow from the published algorithms: two slips, repeated on purpose.
 
 Both were found in the code that the authors released. These policies and this search are demonstrations: they are in
 no registry, and they give up what the algorithms guarantee.
@@ -117,7 +117,7 @@ class Search:
     phase: int
     exact: IntArray  # (arm, agent): fresh draws
     found: FloatArray  # (arm, agent)
-    violation: float  # of the constraint, by what was found
+    violation: float  # of the constraint, by the counts found
     exact_violation: float  # of the constraint, by the exact counts
     iterations: int
     stopped: bool  # by the iteration limit, without an answer

@@ -1,4 +1,4 @@
-"""What `parley reproduce` shows: each exhibit is a measurement, its tables, its figure and a few honest words."""
+"""The exhibits of `parley reproduce`: each has measurements, tables, a figure and an honest comment."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ REGRET_COLUMNS = (
     Column(title="/ C* log T", key="ratio", show=fixed(2)),
     Column(title="/ published", key="share", show=fixed(2)),
 )
-SEARCH_SEED = 1  # a run of six phases: the last one needs more draws than the search can reach
+SEARCH_SEED = 1  # a run of six phases, the last of which needs more draws than the search can reach
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _comparison(
     hide: tuple[str, ...] = (),
     against: str | None = None,
 ) -> Table:
-    """Rows with what varies in front; with `against`, how many standard errors each is from that source."""
+    """A table with what varies in front; with `against`, the distance to that source in standard errors."""
     single = len({row.algorithm for row in rows}) == 1
     columns = [
         *(Column(title=key, key=key, show=lambda value: f"{value:g}") for key in by),
@@ -140,7 +140,7 @@ def _comparison(
 
 
 def _values(columns: Sequence[Column], rows: list[Row], **made: Callable[[Row], Any]) -> tuple[tuple[Any, ...], ...]:
-    """The cells of a table: what a row has under the column's key, or what is `made` of it."""
+    """The cells of a table: a row's value under the column's key, or the value `made` from it."""
     return tuple(tuple(made.get(one.key, attrgetter(one.key))(row) for one in columns) for row in rows)
 
 
@@ -179,7 +179,7 @@ def _errors(value: float | None) -> str:
 
 
 def _pairs(rows: list[Row], source: str) -> list[tuple[Row, Row]]:
-    """Measured rows of a source, each beside the published one."""
+    """Measured rows of a source, each with the published one."""
     published = [row for row in rows if row.source == "published"]
     return list(zip([row for row in rows if row.source == source], published, strict=True))
 
@@ -238,7 +238,7 @@ def _enhancement(rows: list[Row]) -> str:
 
 
 def _words(exhibit: str, **figures: Any) -> str:
-    """What a reader should take from an exhibit."""
+    """What a reader should take away from an exhibit."""
     from parley.experiments.report_kit.pages import render_text  # brings the drawing library along
 
     return render_text("exhibits", filters={}, exhibit=exhibit, **figures).strip()

@@ -9,7 +9,7 @@ from parley.edges.reproduction.exhibits import Exhibit
 from parley.edges.reproduction.reproduction import Row
 from parley.experiments.report_kit.charts import Theme, canvas, delta_axis, legend_below, sample_axis
 
-# Series -> place of its colour, marker: the same algorithm looks the same in every picture.
+# Series -> colour index and marker: an algorithm looks the same in every picture.
 SERIES = {
     ("W-CPE-BAI", "published"): (None, "o", "--"),
     ("PF-UCB-BAI", "published"): (None, "s", "--"),

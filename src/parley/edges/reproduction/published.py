@@ -1,4 +1,4 @@
-"""What was printed elsewhere, figure by figure. Nothing here is computed, or used to compute anything else.
+"""Published figures. Nothing here is computed, or used to compute anything else.
 
 `TABLE1` and `TABLE2` are both tables of Appendix E of Réda, Vakili and Kaufmann (NeurIPS 2022): means over 100 runs,
 the spread as the paper gives it. Its rounds and standard deviations are rounded up to whole numbers ("± 0" is what it
@@ -71,7 +71,7 @@ REGRET_RUNS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class RegretInstance:
-    """A published instance, and what was published of it."""
+    """A published instance, and its published results."""
 
     horizon: int
     means: tuple[tuple[float, ...], ...]  # a row per agent
@@ -79,7 +79,7 @@ class RegretInstance:
 
 
 def _means(printed: str) -> tuple[tuple[float, ...], ...]:
-    """A matrix as it was printed, so that it can be compared with the source at a glance."""
+    """A matrix as printed, so that it can be compared with the source at a glance."""
     return tuple(tuple(map(float, row.split())) for row in printed.strip().splitlines())
 
 

@@ -1,4 +1,4 @@
-"""The paper's two tables again: the published figures, the algorithms as written, and evidence racing.
+"""The paper's two tables: the published figures, the algorithms as written, and evidence racing.
 
 Every measured row is a mean over replications on the paper's synthetic instance (6 arms, 3 agents, personalized
 weights); PF-UCB is also run on its own published instances, where the cost is regret. A table is a list of lines: cells
@@ -61,7 +61,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Something to measure: an algorithm by its registered name, how it is meant, and where."""
+    """Something to measure: an algorithm, its variant, and the instance."""
 
     policy: str
     source: str
@@ -98,11 +98,11 @@ class Row:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean cost."""
+        """Standard error of the mean cost."""
         return self.cost_std / math.sqrt(self.replications)
 
     def distance(self, other: Row) -> float:
-        """How far the two mean costs are apart, in standard errors of their difference."""
+        """The distance between two mean costs, in standard errors of their difference."""
         return (self.cost - other.cost) / math.hypot(self.standard_error, other.standard_error)
 
 
@@ -213,7 +213,7 @@ def jobs(names: Iterable[str]) -> list[Job]:
 def measure_all(
     wanted: Iterable[Job], *, replications: int, seed: int, workers: int = 1, progress: Progress | None = None
 ) -> dict[Job, Row]:
-    """Measure jobs, in this process or in several; `progress` is called for every one that is done."""
+    """Measure jobs, in this process or in several; `progress` is called for every finished one."""
     advance = progress or (lambda _: None)
     found = {}
     if workers == 1:
@@ -230,12 +230,12 @@ def measure_all(
 
 
 def rows_of(name: str, found: dict[Job, Row]) -> list[Row]:
-    """The lines of a table, with what was measured in its places."""
+    """The lines of a table, with measured values filled in."""
     return [_printed(line) if isinstance(line, Published) else found[line] for line in LINES[name]()]
 
 
 def measured(name: str, *, replications: int, seed: int) -> list[Row]:
-    """One table, measured here and now."""
+    """One table, measured now."""
     return rows_of(name, measure_all(jobs([name]), replications=replications, seed=seed))
 
 

@@ -1,4 +1,4 @@
-"""RFC 3161 time stamps of logs. That a log has stamps is its format: here is who asks for them, and who checks them."""
+"""RFC 3161 time stamps of logs: requesting and checking them. That a log may have stamps is part of its format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Timestamps(Edge):
-    """A setting, an operation, a command, an option of `verify`, and a service beside the requests."""
+    """Adds a setting, an operation, a command, an option of `verify`, and a background service."""
 
     name = "timestamps"
     summary = "time stamps of logs: admin timestamp, serve --timestamp-authority, verify --stamp-ca"

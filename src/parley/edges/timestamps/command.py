@@ -1,4 +1,4 @@
-"""`parley admin timestamp`, and what `parley verify --stamp-ca` checks."""
+"""`parley admin timestamp`, and the checks of `parley verify --stamp-ca`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RFC 3161 time stamps of a log: somebody outside confirms that a record, and so all before it, was there at a time.
+"""RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
 
 What is stamped is the text that a record's hash is of, so that the stamp's imprint is that very hash, and any program
 for RFC 3161 can check it (`docs/audit.md`). A stamp is worth what its distance to the log's owner is worth: kept by
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 EXTRA = "timestamps"
 AUTHORITY = "an RFC 3161 time stamp authority that answers"
-SECONDS = 20.0  # that an authority may take
-LARGEST = 64 * 1024  # bytes of an answer; usual are 1 to 7 KiB
+SECONDS = 20.0  # timeout of a request to an authority
+LARGEST = 64 * 1024  # bytes of an answer; 1 to 7 KiB are usual
 
 
 async def ask_stamp(authority: str, record: Record) -> Stamp:
@@ -59,7 +59,7 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
 
 
 def _host(authority: str) -> str:
-    """The host of an address: all that is kept of it, since the rest may hold a password."""
+    """The host of an address, which is all that is stored, since the rest may contain a password."""
     parts = urlsplit(authority)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InvalidInput("authority", found=repr(authority), allowed="https://HOST/PATH or http://HOST/PATH")
@@ -67,7 +67,7 @@ def _host(authority: str) -> str:
 
 
 def read_response(stamp: Stamp) -> TimeStampResponse:
-    """What the authority answered, if it is about the head that the stamp names. Who signed it is not checked here."""
+    """The authority's response, after checking that it is about the stamp's head. Its signature is not checked here."""
     with needs(EXTRA, "a time stamp"):
         from rfc3161_client import decode_timestamp_response
     try:
@@ -84,10 +84,9 @@ def read_response(stamp: Stamp) -> TimeStampResponse:
 
 
 def judge(certificates: Path) -> Callable[[Stamp], datetime]:
-    """A function that says when a stamp was made.
+    """A function that returns when a stamp was made.
 
-    It raises `BrokenChain` for a stamp that is not signed by who has one of these certificates (PEM), or one that they
-    issued.
+    It raises `BrokenChain` unless the stamp is signed with one of these certificates (PEM), or one that they issued.
     """
     with needs(EXTRA, "checking time stamps"):
         from cryptography.x509 import load_pem_x509_certificates
@@ -104,7 +103,7 @@ def judge(certificates: Path) -> Callable[[Stamp], datetime]:
             response = read_response(stamp)
             builder.build().verify(response, bytes.fromhex(stamp.head))
         except (InvalidInput, VerificationError) as error:
-            words = str(error).partition(": ErrorStack")[0]  # what follows is OpenSSL's, for its developers
+            words = str(error).partition(": ErrorStack")[0]  # the rest is for OpenSSL's developers
             raise BrokenChain(
                 f"the time stamp of record {stamp.sequence} does not hold with {certificates}: {words}"
             ) from None

@@ -1,4 +1,4 @@
-"""Stamps of the server: asked for after each decided phase, or handed in by an administrator. All are kept."""
+"""The server's stamps: requested after each decided phase, or added by an administrator. All are kept."""
 
 import asyncio
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from parley.edges.timestamps.rfc3161 import EXTRA, ask_stamp, read_response
 from parley.errors import need
 from parley.protocol import Stamp
 
-PAUSE = 2.0  # seconds between looks for a log to be stamped; doubled with every failure, up to an hour
-MOST = 20  # stamps of one record that are kept
+PAUSE = 2.0  # seconds between checks for a log to stamp; doubled with every failure, up to an hour
+MOST = 20  # stamps kept per record
 
 
 @dataclass(frozen=True, kw_only=True)
 class StampSettings(EdgeSettings):
-    """Without an authority nothing is stamped by itself."""
+    """Without an authority, nothing is stamped automatically."""
 
     timestamp_authority: str = setting(
         "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."
@@ -37,7 +37,7 @@ class StampSettings(EdgeSettings):
 
 
 class Stamper(Service):
-    """Has the head of a log stamped after each decided phase; what fails is tried again, and nobody waits for it."""
+    """Has a log's head stamped after each decided phase; failures are retried, and nobody waits for it."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._authority = context, context.settings.of(StampSettings).timestamp_authority
@@ -50,12 +50,12 @@ class Stamper(Service):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin, with whatever was decided since the last stamp."""
+        """Start with whatever was decided since the last stamp."""
         if self._authority:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stamp nothing more."""
+        """Stop stamping."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -71,7 +71,7 @@ class Stamper(Service):
                     await asyncio.wrap_future(self._context.storage.submit(keep))
                     self._attempts.labels("stamped").inc()
                 failures = 0
-            except Exception as error:  # also a bug: it must not end all other stamps
+            except Exception as error:  # even a bug must not end other stamps
                 failures += 1
                 self._attempts.labels("failed").inc()
                 logger.warning("no time stamp", error=str(error) or type(error).__name__, failures=failures)
@@ -79,7 +79,7 @@ class Stamper(Service):
 
 
 async def add_stamp(call: Call[None, Stamp]) -> Stamp:
-    """Keep an RFC 3161 time stamp of a record beside the log: it is exported with it, and verified."""
+    """Store an RFC 3161 time stamp of a record beside the log, with which it is exported and verified."""
     stamp, by, at = call.body, call.by.name, call.context.clock()
     if stamp.study != call.study:
         raise Refusal("invalid-request", "the study of the time stamp is not that of the address")

@@ -1,4 +1,4 @@
-"""Webhooks: signed messages to addresses that the operator allows, of phases decided, sites late and studies ended."""
+"""Webhooks: signed messages about decided phases, late sites and ended studies, to hosts that the operator allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 class Webhooks(Edge):
-    """Operations, a page, commands, tables, and a sender beside the requests."""
+    """Adds operations, a page, commands, tables, and a background sender."""
 
     name = "webhooks"
     summary = "messages to other programs: serve --webhook-allow, admin webhooks"
@@ -41,7 +41,7 @@ class Webhooks(Edge):
         from parley.coordinator.record.tables import Schema
         from parley.edges.webhooks.tables import metadata
 
-        # Secrets stay where they are used, and a copy that is served for a look tells nobody anything.
+        # Secrets stay where they are used, and a copy served for inspection must not send messages.
         return Schema(owner=self.name, metadata=metadata, migrations=HERE / "migrations")
 
     def operations(self) -> Sequence[Operation]:

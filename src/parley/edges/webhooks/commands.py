@@ -18,7 +18,7 @@ def webhooks_command() -> None:
     """Notify other programs by signed requests to addresses that the operator allows."""
 
 
-# Those of `Telling`, which needs the server.
+# The values of `Telling`, which needs the server's packages.
 EVENTS = ("phase.decided", "site.late", "study.ended", "arm.stopped", "report.held", "stop.proposed")
 
 

@@ -1,4 +1,4 @@
-"""Where webhooks may go: the setting of the operator."""
+"""The operator's setting of where webhooks may go."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedHosts:
-    """Names that webhooks may go to, and networks that these may resolve to besides the public Internet.
+    """Host names that webhooks may use, and networks that these may resolve to besides the public Internet.
 
     >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
     >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")
@@ -32,7 +32,7 @@ class AllowedHosts:
 
     @classmethod
     def parse(cls, text: str) -> AllowedHosts:
-        """From a setting."""
+        """Parse the setting."""
         names, networks = [], []
         for entry in filter(None, (part.strip().lower() for part in text.split(","))):
             try:
@@ -45,17 +45,17 @@ class AllowedHosts:
         return cls(names=tuple(names), networks=tuple(networks))
 
     def names_host(self, host: str) -> bool:
-        """Whether the host of a URL is among them: by its name, or as an address of a network."""
+        """Whether a URL's host is allowed: by its name, or as an address in an allowed network."""
         try:
             return self._holds(ipaddress.ip_address(host))
         except ValueError:
             return any(host.endswith(one[1:]) if one.startswith("*.") else host == one for one in self.names)
 
     def reaches(self, address: Address) -> bool:
-        """Whether an address may be connected to: a public one, or one of a network that is named."""
+        """Whether an address may be connected to: a public one, or one in an allowed network."""
         if self._holds(address):
             return True
-        # Addresses of version 6 that lead to one of version 4 would lead around the networks.
+        # IPv6 addresses that map to IPv4 would bypass the networks.
         leads_on = address.version == 6 and any(address in network for network in TRANSITION)
         return address.is_global and not address.is_multicast and not address.is_reserved and not leads_on
 
@@ -78,5 +78,5 @@ class WebhookSettings(EdgeSettings):
 
     @property
     def allowed_hosts(self) -> AllowedHosts:
-        """Where webhooks may go."""
+        """The hosts that webhooks may use."""
         return AllowedHosts.parse(self.webhook_allow)

@@ -12,7 +12,7 @@ from parley.protocol.codec import Model, Name
 
 
 class WebhookPlace(Place, frozen=True, kw_only=True):
-    """What the path of an operation may name."""
+    """Parameters that the path of an operation may have."""
 
     webhook: Annotated[str, Meta(max_length=64)] = ""
 
@@ -29,12 +29,12 @@ class Telling(StrEnum):
 
     @property
     def hidden(self) -> bool:
-        """Whether it says something about rewards that viewers may not know, so that it has to be asked for."""
+        """Whether it reveals something about rewards that viewers may not know, so that it must be requested."""
         return self in (Telling.HELD, Telling.PROPOSED)
 
 
 class WebhookLine(Answer):
-    """A webhook as it may be shown: without its secret."""
+    """A webhook without its secret."""
 
     id: str
     url: str
@@ -43,21 +43,21 @@ class WebhookLine(Answer):
     created_at: str
     created_by: str
     state: str  # live, failing or disabled
-    attempts: int  # that failed since the last one that did not
+    attempts: int  # failures since the last success
     failing_since: str | None
     error: str  # of the last attempt
     delivered_at: str | None
 
 
 class Webhooks(Answer):
-    """Every webhook, and where the operator allows them to go."""
+    """All webhooks, and the hosts that the operator allows."""
 
     webhooks: list[WebhookLine]
     allowed: list[str]
 
 
 class NewWebhook(WebhookLine):
-    """A new webhook, with the secret that signs what it is sent."""
+    """A new webhook, with the secret that signs its messages."""
 
     secret: str
 
@@ -78,7 +78,7 @@ class TestedWebhook(Answer):
 
 
 class WebhookBody(Model):
-    """Where to send what: without `events`, all that viewers may know; without `study`, of all studies."""
+    """What to send where: without `events`, all that viewers may know; without `study`, about all studies."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Notices of a study: phases decided, sites late, arms stopped, reports held, its end.
+"""Notices about a study: phases decided, sites late, arms stopped, reports held, its end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
-Single arms, counts and reasons are for those who follow its link.
+Single arms, counts and reasons are only behind its link.
 """
 
 from collections.abc import Collection
@@ -30,23 +30,23 @@ KINDS = {
     "arm-stopped": Telling.STOPPED,
     "guardrail-noted": Telling.PROPOSED,
 }
-# A certificate that follows a correction is another reading of an end that was told.
+# A certificate after a correction is another reading of an end that has been announced.
 _BEFORE = log.alias().c
 NEW = ~exists().where(
     _BEFORE.stream == log.c.stream, _BEFORE.sequence == log.c.sequence - 1, _BEFORE.kind == "report-corrected"
 )
-RESTARTS = ("resumed", "agent-thawed")  # from here on there is time again
-PAST = 5  # of an agent's last phases, by which its usual time is known
+RESTARTS = ("resumed", "agent-thawed")  # the time starts again here
+PAST = 5  # last phases of an agent, from which its usual time is known
 PATIENCE = 1.5  # times the expected time
-LEAST = 0.25  # hours: nobody is late before
+LEAST = 0.25  # hours: nobody is late earlier
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """Something to tell. `sequence` and `late`: where whoever was told of it stands then."""
+    """A message to send. `sequence` and `late` are the webhook's position afterwards."""
 
     kind: Telling
-    key: str  # the same whenever it is told again, and nothing to be read from it
+    key: str  # stable across repeats, and opaque
     at: str
     study: str
     phase: int
@@ -56,11 +56,11 @@ class Notice:
     late: int
 
     def message_id(self, webhook: str) -> str:
-        """By which a receiver knows a message that it has had before."""
+        """The id by which a receiver recognizes a repeated message."""
         return "msg_" + sha256(f"{webhook} {self.key}")[:32]
 
     def body(self, pages: str) -> str:
-        """The JSON text that is sent; `pages` is the address of the dashboard."""
+        """The JSON text to send; `pages` is the dashboard's address."""
         said = {"study": self.study, "phase": self.phase, "agent": self.agent, "stage": self.stage}
         data = {key: value for key, value in said.items() if value is not None}
         data["link"] = f"{pages.rstrip('/')}/studies/{quote(self.study, safe='')}"
@@ -68,7 +68,7 @@ class Notice:
 
 
 class _Place(msgspec.Struct):
-    """As much of a report, decision or certificate as says where it belongs."""
+    """The part of a report, decision or certificate that says where it belongs."""
 
     phase: int = 0
     agent: str = ""
@@ -76,18 +76,18 @@ class _Place(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    """The same of an event; what it has beyond is skipped, which may be megabytes."""
+    """The same for an event; the rest, which may be megabytes, is skipped."""
 
     report: _Place = msgspec.field(default_factory=_Place)
     decision: _Place = msgspec.field(default_factory=_Place)
     certificate: _Place = msgspec.field(default_factory=_Place)
-    phase: int = 0  # of a guardrail's word
+    phase: int = 0  # of a guardrail's finding
     verdict: str = ""
     stands: str = ""
 
     @property
     def silent(self) -> bool:
-        """Another report for a place that is taken: nobody waits for anybody. Or an arm that is cleared."""
+        """Whether nothing needs to be sent: a second report for a place, or a cleared arm."""
         return bool(self.stands) or self.verdict == "cleared"
 
 
@@ -97,7 +97,7 @@ READ = msgspec.json.Decoder(_Payload)
 def next_notice(
     transaction: Transaction, study: str, wanted: Collection[Telling], *, sequence: int, late: int
 ) -> Notice | None:
-    """The first notice after a place in the log of a study and a number of its late reports."""
+    """The first notice after a position in a study's log and a number of its late reports."""
     record = _next_record(transaction, study, wanted, sequence=sequence, late=late)
     if Telling.LATE not in wanted:
         return record
@@ -148,7 +148,7 @@ def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
 
 
 def note_late(transaction: Transaction, study: str, at: str) -> int:
-    """Note whom a study waits for beyond the expected time, each once a phase; returns how many it noted."""
+    """Record the agents that a study awaits beyond the expected time, once per phase; returns how many."""
     row = studies.lock(transaction, study)
     found = [] if row is None else late_agents(transaction, row, at)
     if row is None or not found:
@@ -162,7 +162,7 @@ def note_late(transaction: Transaction, study: str, at: str) -> int:
 
 
 def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
-    """Whom a running study waits for, longer than half again the expected time, and who was not noted in this phase.
+    """Agents that a running study awaits for longer than 1.5 times the expected time, and that are not recorded yet.
 
     The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
     longest of the agent's last phases, in proportion where more is asked now. If neither is known, there is no
@@ -203,7 +203,7 @@ def _began(transaction: Transaction, row: StudyRow) -> str:
 
 
 def _usual_hours(transaction: Transaction, row: StudyRow, draws: dict[str, int]) -> dict[str, float]:
-    """agent -> the longest that it took in one of its last phases, were it asked then for as much as now."""
+    """The longest time that each agent needed in one of its last phases, scaled to what is asked now."""
     report, phase, asked = reports_table.c, phases_table.c, assignments.c
     both = reports_table.join(phases_table, and_(phase.study == report.study, phase.phase == report.phase))
     three = both.join(

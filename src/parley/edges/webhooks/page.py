@@ -12,7 +12,7 @@ from parley.text.translation import Translatable
 async def webhooks_page(
     shown: Page, *, added: NewWebhook | None = None, said: str = "", problem: str = "", code: int = 200
 ) -> Response:
-    """Every webhook without its secret, but for the one that was `added` just now."""
+    """All webhooks without their secrets, except for the one `added` just now."""
     found = await shown.call(api.list_webhooks)
     return await shown.show(
         "webhooks.html",
@@ -28,7 +28,7 @@ async def webhooks_page(
 
 
 async def add(shown: Page) -> Response:
-    """Tell an address what happens."""
+    """Add a webhook."""
     body = {"url": shown.form.get("url", "").strip(), "study": shown.form.get("study", "").strip() or None}
     chosen = [kind for kind in Telling if kind in shown.form]
     try:
@@ -51,7 +51,7 @@ async def test(shown: Page) -> Response:
 
 
 async def remove(shown: Page) -> Response:
-    """Tell a webhook nothing more."""
+    """Remove a webhook."""
     await shown.call(api.remove_webhook, webhook=shown.form.get("webhook", "-"))
     return RedirectResponse("/webhooks", status_code=303)
 

@@ -20,7 +20,7 @@ from parley.edges.webhooks.sender import Sender
 
 
 async def list_webhooks(call: Call[None, None]) -> Webhooks:
-    """Every webhook without its secret, and where the operator allows them to go."""
+    """All webhooks without their secrets, and the hosts that the operator allows."""
     found = await call.context.read(subscriptions.every)
     allowed = call.context.settings.of(WebhookSettings).allowed_hosts
     shown = [WebhookLine(**subscriptions.line(row)) for row in found]
@@ -28,7 +28,7 @@ async def list_webhooks(call: Call[None, None]) -> Webhooks:
 
 
 async def add_webhook(call: Call[None, WebhookBody]) -> NewWebhook:
-    """Tell an address what happens from now on; the answer is the only place where its secret is shown."""
+    """Send an address what happens from now on; this answer is the only place where its secret is shown."""
     body, by, at = call.body, call.by.name, call.context.clock()
     await call.context.service(Sender).check(body.url)
     secret, row = await call.change(
@@ -40,7 +40,7 @@ async def add_webhook(call: Call[None, WebhookBody]) -> NewWebhook:
 
 
 async def remove_webhook(call: Call[None, None]) -> RemovedWebhook:
-    """Tell a webhook nothing more, and forget its secret."""
+    """Stop sending to a webhook, and delete its secret."""
     webhook, by, at = _named(call), call.by.name, call.context.clock()
     row = await call.change(lambda transaction: subscriptions.remove(transaction, webhook, by=by, at=at))
     return RemovedWebhook(id=row.id, removed=True)

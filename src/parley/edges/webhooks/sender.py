@@ -1,8 +1,8 @@
-"""Sends webhooks, as Standard Webhooks says: signed, in order, at least once; beside requests, in no transaction.
+"""Sends webhooks per Standard Webhooks: signed, in order, at least once; in the background, outside transactions.
 
-What is to be sent follows from the log and each webhook's cursor (`subscriptions`, `notices`). The
-address is looked up, checked and then connected to by number: what was checked is what is called, whatever the name
-says a moment later. Redirects are not followed, proxies are not used, and nothing of an answer is read but its status.
+What to send follows from the log and each webhook's cursor (`subscriptions`, `notices`). The address is resolved,
+checked and then connected to by number, so that what was checked is what is called. Redirects are not followed,
+proxies are not used, and only the status of a response is read.
 """
 
 import asyncio
@@ -43,15 +43,15 @@ from parley.protocol.codec import canonical
 from parley.system.killpoints import reached
 
 T = TypeVar("T")
-MOMENT = 2.0  # seconds between looks for something to send, if no commit wakes it
-PAUSE = 0.1  # seconds between looks at least
-LATE_LOOK = 60.0  # and for somebody who is late
-CONNECT, WHOLE = 5.0, 20.0  # seconds that an attempt may take: to connect, and altogether
-ADDRESSES = 3  # of a name that are tried
+MOMENT = 2.0  # seconds between checks for something to send, if no commit wakes it
+PAUSE = 0.1  # least seconds between checks
+LATE_LOOK = 60.0  # seconds between checks for late sites
+CONNECT, WHOLE = 5.0, 20.0  # timeouts of an attempt in seconds: to connect, and in total
+ADDRESSES = 3  # addresses of a name that are tried
 
 
 def signature(secret: str, message: str, timestamp: int, body: str) -> str:
-    """What Standard Webhooks signs: id, time and body, with the bytes of the secret.
+    """The signature of Standard Webhooks: over id, time and body, with the bytes of the secret.
 
     >>> signature("whsec_" + base64.b64encode(b"0" * 24).decode(), "msg_1", 1_700_000_000, "{}")
     'v1,GyD6JYhOMw54HxxeJFT2MBccaZQKsuPluglVfnm25Bo='
@@ -62,7 +62,7 @@ def signature(secret: str, message: str, timestamp: int, body: str) -> str:
 
 
 class Sender(Service):
-    """Sends every webhook what it has not got yet. Lives on the event loop; one task a webhook."""
+    """Sends every webhook what it has not received yet. Lives on the event loop, with one task per webhook."""
 
     def __init__(self, context: Context) -> None:
         self._storage, self._clock, settings = context.storage, context.session_clock, context.settings
@@ -75,27 +75,27 @@ class Sender(Service):
         )
         self._running: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._seen: dict[tuple[str, str], int] = {}  # webhook, study -> up to where its log has nothing for it
-        self._trust = cache(ssl.create_default_context)  # the system's authorities, read once
-        self._looked = ""  # for somebody who is late
+        self._seen: dict[tuple[str, str], int] = {}  # (webhook, study) -> nothing to send up to here
+        self._trust = cache(ssl.create_default_context)  # the system's authorities, loaded once
+        self._looked = ""  # the last check for late sites
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
-        self._any = False  # webhooks, at the last look
+        self._any = False  # whether there were webhooks at the last check
 
     async def start(self) -> None:
-        """Begin, with whatever was left to send."""
+        """Start with whatever was left to send."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
 
     def committed(self, row: StudyRow) -> None:  # noqa: ARG002
-        """Look soon, if there is anybody to tell."""
+        """Check soon, if there are webhooks."""
         if self._loop is not None and self._any and not self._woken.is_set():
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def _run(self) -> None:
         while True:
             await guarded(self._look, "cannot look for webhooks to send")
-            # Commits come by the hundred a second: none of them is looked for more often than this.
+            # There may be hundreds of commits a second: check no more often than this.
             await asyncio.sleep(min(PAUSE, MOMENT))
             with suppress(TimeoutError):
                 async with asyncio.timeout(MOMENT):
@@ -103,7 +103,7 @@ class Sender(Service):
             self._woken.clear()
 
     async def stop(self) -> None:
-        """Send nothing more. The next server that starts sends again what is on its way."""
+        """Stop sending. The next server to start repeats what was in progress."""
         tasks = [*filter(None, [self._task]), *self._running.values()]
         for task in tasks:
             task.cancel()
@@ -128,7 +128,7 @@ class Sender(Service):
             if not webhooks.is_due(row, now):
                 continue
             if task is not None and not task.done():
-                self._woken.set()  # it may have read the log before the commit that woke this look: look again
+                self._woken.set()  # the log may have been read before the commit that triggered this check: check again
             else:
                 work = partial(self._tell, row)
                 self._running[row.id] = asyncio.create_task(guarded(work, "cannot send a webhook"))
@@ -142,10 +142,10 @@ class Sender(Service):
             await self._change(partial(notices.note_late, study=study, at=now))
 
     async def _tell(self, row: Row[*tuple[Any, ...]]) -> None:
-        """Send what is due to one webhook, one after the other, until nothing is or an attempt fails."""
+        """Send what is due to one webhook, in order, until nothing is left or an attempt fails."""
         while (following := await self._read(partial(self._following, row=row))) is not None:
             cursor, notice = following
-            # With one process on the database nobody else can send; a claim would only delay it after a crash.
+            # With one process on the database nobody else can send; a claim would only delay sending after a crash.
             claim = partial(webhooks.claim, row=row, now=self._clock())
             if not self._storage.exclusive and not await self._change(claim):
                 return
@@ -158,7 +158,7 @@ class Sender(Service):
             row = await self._read(partial(webhooks.get, webhook=row.id))
 
     def _following(self, transaction: Transaction, row: Row[*tuple[Any, ...]]) -> tuple[Cursor, Notice] | None:
-        """The first message that a webhook has not got."""
+        """The first message that a webhook has not received."""
         wanted = webhooks.events_of(row)
         for cursor, last in webhooks.cursors(transaction, row):
             after = max(cursor.sequence, self._seen.get((row.id, cursor.study), 0))
@@ -169,7 +169,7 @@ class Sender(Service):
         return None
 
     async def test(self, row: Row[*tuple[Any, ...]]) -> str:
-        """Send a test message now; returns what went wrong."""
+        """Send a test message now; returns what went wrong, or nothing."""
         body = canonical({"type": "webhook.test", "timestamp": self._clock(), "data": {"webhook": row.id}})
         error = await self._attempt(row, f"msg_{secrets.token_hex(16)}", body)
         if not error:
@@ -177,7 +177,7 @@ class Sender(Service):
         return error
 
     async def _settle(self, row: Row[*tuple[Any, ...]], to: Cursor | None, error: str) -> bool:
-        """Keep what came of an attempt; whether it failed."""
+        """Record the result of an attempt; returns whether it failed."""
         gone = error.startswith("410")
         over = await self._change(
             partial(webhooks.settle, webhook=row.id, to=to, error=error, gone=gone, at=self._clock())
@@ -188,7 +188,7 @@ class Sender(Service):
         return bool(error)
 
     async def check(self, url: str) -> tuple[str, str, list[Address]]:
-        """Scheme, host with port, and the addresses to connect to; the refusal if one of them is not allowed."""
+        """Scheme, host with port, and the addresses to connect to; raises if one of them is not allowed."""
         scheme, host, port = webhooks.require_allowed(url, self._allowed)
         try:
             loop = asyncio.get_running_loop()
@@ -210,8 +210,8 @@ class Sender(Service):
         return scheme, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", addresses[:ADDRESSES]
 
     async def _attempt(self, row: Row[*tuple[Any, ...]], message: str, body: str) -> str:
-        """Send once; returns what went wrong, in a few words, or nothing."""
-        timestamp = int(time.time())  # receivers compare it with their clock: it is the system's, whatever ours says
+        """Send once; returns what went wrong in a few words, or nothing."""
+        timestamp = int(time.time())  # the system's, since receivers compare it with their clock
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"parley/{__version__}",

@@ -1,7 +1,7 @@
 """Webhooks: their addresses, how far each has got, and when the next attempt is due.
 
-A webhook has a cursor over every study's log. What is to be sent follows from the two, so nothing is lost or invented
-by a crash. The secret is stored as it is, since it signs; it is shown once, and in no list, log, export or backup.
+A webhook has a cursor in every study's log. What to send follows from the two, so a crash neither loses nor invents
+anything. The secret is stored in plain text, since it signs; it is shown once, and in no list, log, export or backup.
 """
 
 import base64
@@ -26,7 +26,7 @@ from parley.protocol.codec import canonical, read_json
 
 MOST = 20  # webhooks of a server
 LONGEST_URL = 2000
-LEASE = 30.0  # seconds for which nobody else sends to it; longer than any attempt takes
+LEASE = 30.0  # seconds for which no other process sends to it; longer than any attempt takes
 # Seconds after a failed attempt, as Standard Webhooks proposes; more than three days. Then it is disabled.
 RETRIES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer may know
@@ -34,7 +34,7 @@ USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer 
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """How far a webhook has got in a study."""
+    """A webhook's position in a study."""
 
     webhook: str
     study: str
@@ -43,7 +43,7 @@ class Cursor:
 
 
 def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
-    """Scheme, host and port of an address that the operator allows, as far as its text tells; else the refusal."""
+    """Scheme, host and port of an address that the operator allows, judging by its text; raises otherwise."""
     if not (url.isascii() and url.isprintable()) or any(sign in url for sign in ' \\"<>') or len(url) > LONGEST_URL:
         raise Refusal(
             "invalid-request",
@@ -67,12 +67,12 @@ def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
 def register(
     transaction: Transaction, *, url: str, events: Sequence[Telling], study: str | None, by: str, at: str
 ) -> tuple[str, Row[*tuple[Any, ...]]]:
-    """A new webhook for what happens from now on; returns its secret, which is shown only here, and its row."""
+    """Add a webhook for what happens from now on; returns its secret, shown only here, and its row."""
     if study is not None:
         studies.require(transaction, study)
     webhook, secret = f"wh_{secrets.token_hex(4)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
     chosen = sorted(set(events or USUAL))
-    # The address may be a secret of its receiver: the log has the host only.
+    # The address may be a secret of its receiver: the log has only the host.
     entry = {"webhook": webhook, "host": urlsplit(url).hostname, "events": chosen, "study": study}
     append_server(transaction, "webhook-added", entry, actor=by, at=at)
     if len(transaction.execute(select(webhooks.c.id)).all()) >= MOST:
@@ -89,7 +89,7 @@ def register(
 
 
 def get(transaction: Transaction, webhook: str) -> Row[*tuple[Any, ...]]:
-    """A webhook, or the refusal."""
+    """A webhook, or a refusal."""
     row = transaction.execute(select(webhooks).where(webhooks.c.id == webhook)).one_or_none()
     if row is None:
         raise Refusal("not-found", f"no webhook {webhook!r}")
@@ -102,19 +102,19 @@ def every(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
 
 
 def line(row: Row[*tuple[Any, ...]]) -> dict[str, Any]:
-    """A webhook as it may be shown: all but its secret."""
+    """A webhook without its secret."""
     shown = {name: getattr(row, name) for name in WebhookLine.__struct_fields__ if name not in ("events", "state")}
     state = "disabled" if row.disabled else "failing" if row.attempts else "live"
     return shown | {"events": events_of(row), "state": state}
 
 
 def events_of(row: Row[*tuple[Any, ...]]) -> list[Telling]:
-    """What it is told."""
+    """The kinds of messages that it gets."""
     return [Telling(kind) for kind in read_json(row.events)]
 
 
 def remove(transaction: Transaction, webhook: str, *, by: str, at: str) -> Row[*tuple[Any, ...]]:
-    """A webhook that is removed, and whose secret is forgotten."""
+    """Remove a webhook and delete its secret."""
     row = get(transaction, webhook)
     entry = {"webhook": webhook, "host": urlsplit(row.url).hostname}
     append_server(transaction, "webhook-removed", entry, actor=by, at=at)
@@ -124,18 +124,18 @@ def remove(transaction: Transaction, webhook: str, *, by: str, at: str) -> Row[*
 
 
 def is_due(row: Row[*tuple[Any, ...]], now: str) -> bool:
-    """Whether to send to it now. A time that is too far off was written by a clock that has been set right since."""
+    """Whether to send now. A time too far in the future was written by a clock that has been corrected since."""
     return not row.disabled and not now < row.due_at <= later(now, 2 * RETRIES[-1] / 3600)
 
 
 def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> bool:
-    """Whether this process is the one that sends to it; for the length of a lease, then another may."""
+    """Claim a webhook for this process, for the length of a lease; returns whether that succeeded."""
     mine = webhooks.c.id == row.id, webhooks.c.due_at == row.due_at, webhooks.c.disabled.is_(False)
     return transaction.execute(update(webhooks).where(*mine).values(due_at=later(now, LEASE / 3600))).rowcount == 1
 
 
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
-    """How far it has got in each of its studies, and where the study's log is now."""
+    """A webhook's position in each of its studies, and the present end of the study's log."""
     place = webhook_cursors.c
     both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)
@@ -146,7 +146,7 @@ def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[
 
 
 def settle(transaction: Transaction, webhook: str, to: Cursor | None, *, error: str, gone: bool, at: str) -> bool:
-    """What came of an attempt: the cursor moves on, or it is tried again later; returns whether it was disabled now."""
+    """Record the result of an attempt: the cursor advances, or a retry is due; returns whether it was disabled now."""
     row = transaction.execute(select(webhooks).where(webhooks.c.id == webhook).with_for_update()).one_or_none()
     if row is None:  # removed meanwhile
         return False

@@ -1,4 +1,4 @@
-"""Tables: who is told what, how far each was told, and who was noted as late. In no backup."""
+"""Tables: webhooks, their positions, and agents recorded as late. Not in backups."""
 
 import sqlalchemy as sa
 
@@ -12,25 +12,25 @@ def _study() -> sa.Column[str]:
     return sa.Column("study", sa.String(64), sa.ForeignKey(studies.c.id), nullable=False)
 
 
-webhooks = sa.Table(  # who is told what happens; like sessions, in no backup
+webhooks = sa.Table(  # receivers of messages; like sessions, not in backups
     "webhooks",
     metadata,
     sa.Column("id", sa.String(32), primary_key=True),
     sa.Column("url", sa.Text, nullable=False),
-    sa.Column("secret", sa.Text, nullable=False),  # as it is: it signs
+    sa.Column("secret", sa.Text, nullable=False),  # in plain text, since it signs
     sa.Column("events", sa.Text, nullable=False),  # types, as a JSON list
     sa.Column("study", sa.String(64)),  # None: all
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("created_by", sa.Text, nullable=False),
-    sa.Column("due_at", sa.Text, nullable=False),  # nobody sends before; also while somebody does
-    sa.Column("attempts", sa.Integer, nullable=False),  # that failed since the last one that did not
+    sa.Column("due_at", sa.Text, nullable=False),  # nobody sends before; also during an attempt
+    sa.Column("attempts", sa.Integer, nullable=False),  # failures since the last success
     sa.Column("failing_since", sa.Text),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("error", sa.Text, nullable=False),  # of the last attempt
     sa.Column("delivered_at", sa.Text),
 )
 
-webhook_cursors = sa.Table(  # how far a webhook was told of a study; without a row, of nothing yet
+webhook_cursors = sa.Table(  # a webhook's position in a study; without a row, at the start
     "webhook_cursors",
     metadata,
     sa.Column("webhook", sa.String(32), sa.ForeignKey("webhooks.id"), nullable=False),
@@ -40,7 +40,7 @@ webhook_cursors = sa.Table(  # how far a webhook was told of a study; without a 
     sa.PrimaryKeyConstraint("webhook", "study"),
 )
 
-late_reports = sa.Table(  # noticed by the clock, once each; nothing is decided by it
+late_reports = sa.Table(  # recorded by the clock, once each; no decision depends on it
     "late_reports",
     metadata,
     _study(),

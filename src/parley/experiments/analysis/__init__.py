@@ -1,1 +1,1 @@
-"""A finished table of fixed size: what it says of every agent's arms, and what a sequential study would have needed."""
+"""The analysis of a finished table of fixed size, and what a sequential study would have needed."""

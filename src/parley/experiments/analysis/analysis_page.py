@@ -21,20 +21,20 @@ KINDS = {"mean": "mixed mean", "to_leader": "difference to the best", "to_contro
 
 
 def verdict_words(found: Analysis, verdict: Verdict) -> str:
-    """What may be said of an agent's best arms, in the words of the reader."""
+    """What can be said about an agent's best arms, in the reader's words."""
     words = words_of_reader()
     behind = f"{100 * verdict.behind:.3g} points" if found.rates else f"{verdict.behind:.3g}"
     return verdict.words(words["arm"], words["arms"], behind)
 
 
 def verdict_table(title: str, found: Analysis) -> Table:
-    """A row an agent."""
+    """The verdicts as a table, a row per agent."""
     rows = [(verdict.agent, verdict_words(found, verdict)) for verdict in found.verdicts]
     return Table.of_text(title, (words_of_reader()["agent"], "what may be said"), rows)
 
 
 def estimates_table(title: str, document: Mapping[str, Any], agent: Mapping[str, Any], *, rates: bool) -> Table:
-    """The arms of an agent, the best first: estimates with the intervals that hold together."""
+    """An agent's arms, best first: estimates with simultaneous intervals."""
     kinds = [kind for kind in KINDS if kind in agent["arms"][0]]
     named = {"to_leader": agent["leader"], "to_control": document.get("control")}
     arms = sorted(agent["arms"], key=lambda arm: -arm["mean"]["estimate"])
@@ -54,7 +54,7 @@ def estimates_table(title: str, document: Mapping[str, Any], agent: Mapping[str,
 
 
 def rows_table(title: str, found: Analysis) -> Table:
-    """What every arm of every agent shows, with skew and tails named."""
+    """The data of every arm and agent, with skew and tails named."""
     problem, draws, rows = found.problem, found.draws, list[tuple[str, ...]]()
     for m, agent in enumerate(problem.agents):
         for k, arm in enumerate(problem.arms):
@@ -69,7 +69,7 @@ def rows_table(title: str, found: Analysis) -> Table:
 
 
 def slopes_table(title: str, found: Analysis) -> Table:
-    """The covariate at every agent; no rows without one."""
+    """The covariate's slope at every agent; no rows without one."""
     made, rows = found.adjustment, []
     if made is not None:
         for m, agent in enumerate(found.problem.agents):
@@ -81,7 +81,7 @@ def slopes_table(title: str, found: Analysis) -> Table:
 
 
 def sequential_words(found: Sequential) -> str:
-    """What a sequential study would have needed, in a sentence or two."""
+    """A sentence or two about what a sequential study would have needed."""
     document, words = found.document(), words_of_reader()
     low, median, high = (number(round(document["samples"][name])) for name in ("p10", "median", "p90"))
     if found.decided < 0.5:
@@ -99,7 +99,7 @@ def sequential_words(found: Sequential) -> str:
 
 
 def needed_chart(found: Sequential) -> Markup:
-    """What sequential studies needed, 10 % to 90 % and the median, beside the rows of the table."""
+    """The sizes of sequential studies, 10 % to 90 % and the median, beside the table's own size."""
     samples = found.document()["samples"]
     most = 1.08 * max(samples["p90"], found.rows)
     x = Scale(0.0, most, 4.0, 416.0)

@@ -1,4 +1,4 @@
-"""The analysis of a finished table: mixed means and differences of every agent, with intervals that hold together.
+"""The analysis of a finished table: every agent's mixed means and differences, with simultaneous intervals.
 
 Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
 correction: every mean and every pair of arms of every distinct question has an equal share of delta, so whatever is
@@ -52,7 +52,7 @@ class Adjustment:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """What every arm of every agent shows, `(arm, agent)` each."""
+    """The data of every arm and agent, `(arm, agent)` each."""
 
     counts: IntArray
     variances: FloatArray  # of a single outcome, unbiased
@@ -60,7 +60,7 @@ class Cells:
 
     @classmethod
     def of(cls, draws: Draws, shape: tuple[int, int]) -> Cells:
-        """From the rows of a table with arms."""
+        """The cells of a table with arms."""
         cell, size = _cell(draws), shape[0] * shape[1]
         counts = np.bincount(cell, minlength=size)
         means = np.bincount(cell, draws.outcome, size) / np.maximum(counts, 1)
@@ -80,7 +80,7 @@ def _cell(draws: Draws) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verdict:
-    """What may be said of one agent's best arms, all agents together with probability 1 - delta."""
+    """What can be said about one agent's best arms; all agents together with probability 1 - delta."""
 
     agent: str
     chosen: tuple[str, ...]  # the arms with the best estimates, as many as the study asks for
@@ -91,11 +91,11 @@ class Verdict:
 
     @property
     def good_enough(self) -> bool:
-        """Whether every chosen arm is within the tolerance of any other."""
+        """Whether every chosen arm is within the tolerance of all others."""
         return self.tolerance > 0 and self.behind <= self.tolerance
 
     def words(self, arm: str, arms: str, shown: str) -> str:
-        """For people; `shown` is the number of `behind`."""
+        """The verdict as a sentence; `shown` is the number of `behind`."""
         named = ", ".join(self.chosen)
         best = f"the best {arm}" if len(self.chosen) == 1 else f"the best {len(self.chosen)} {arms}"
         if self.proven:
@@ -109,7 +109,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A table under stated weights; estimates are those of a live study with one phase of these totals."""
+    """A table under stated weights; its estimates are those of a live study with one phase."""
 
     problem: Problem
     draws: Draws  # the rows, adjusted where there is a covariate
@@ -119,12 +119,12 @@ class Analysis:
 
     @property
     def comparisons(self) -> int:
-        """How many intervals share delta."""
+        """The number of intervals that share delta."""
         return joint_count(self.problem)
 
     @property
     def _level(self) -> float:
-        """Of one end of one interval."""
+        """The level of one end of one interval."""
         return self.problem.delta / (2 * self.comparisons)
 
     @property
@@ -139,7 +139,7 @@ class Analysis:
 
     @once
     def mean(self) -> Estimate:
-        """Mixed means."""
+        """Estimates of the mixed means."""
         return self._contrasts(None)
 
     @once
@@ -160,10 +160,10 @@ class Analysis:
         return self._contrasts(reference)
 
     def _contrasts(self, reference: IntArray | None) -> Estimate:
-        """Mixed means, or their differences to the `reference`."""
+        """Estimates of mixed means, or of their differences to the `reference`."""
 
         def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
-            """Of an arm and of the one that it is compared with, `(arm, agent)`."""
+            """Values of an arm combined with those of the arm it is compared with, `(arm, agent)`."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
         value = both(self.problem.mixed(self.totals.means), -1.0)
@@ -181,7 +181,7 @@ class Analysis:
         )
 
     def _of_numbers(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:
-        """Welch's t at Bonferroni's level, its ends moved outwards where the contrast is skewed."""
+        """Welch's t at Bonferroni's level, with ends moved outwards if the contrast is skewed."""
         counts, squared = self.cells.counts, self.problem.squared_weights
         each = self.cells.variances / counts
         variance = both(each @ squared) + self._slope_variance(reference)
@@ -196,7 +196,7 @@ class Analysis:
         return low, high, error
 
     def _slope_variance(self, reference: IntArray | None) -> FloatArray | float:
-        """What the error of the slopes adds where the covariate's means differ between arms."""
+        """The variance that the slopes' error adds if the covariate's means differ between arms."""
         if self.adjustment is None:
             return 0.0
         offset = self.adjustment.offset  # (arm, agent n)
@@ -207,7 +207,7 @@ class Analysis:
         return np.asarray((np.square(apart) * weighed[None]).sum(axis=1))
 
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
-        """Price and Bonett: z^2 borrowed draws, half of them successes, shared by the cells of a contrast."""
+        """Price and Bonett's intervals: z^2 prior draws, half of them successes, shared by the cells of a contrast."""
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)
         borrowed = z**2 / ((weights > 0).sum(axis=0) * (1 if reference is None else 2))  # (agent,)
@@ -221,7 +221,7 @@ class Analysis:
 
     @once
     def verdicts(self) -> list[Verdict]:
-        """What may be said of every agent's best arms."""
+        """What can be said about every agent's best arms."""
         problem = self.problem
         order = np.argsort(-self.mean.value, axis=0, kind="stable")
         inside = np.zeros(problem.shape, dtype=np.bool_)
@@ -242,7 +242,7 @@ class Analysis:
         ]
 
     def document(self) -> dict[str, Any]:
-        """All that was found, ready for JSON; cells as those of a live study's estimates."""
+        """All results, ready for JSON; cells have the form of a live study's estimates."""
         problem, quantile = self.problem, fixed_quantile(self.problem.delta)
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
         cells = {name: kind.cells(quantile) for name, kind in kinds.items()}
@@ -287,7 +287,7 @@ def _slope_document(found: Adjustment, agent: int) -> dict[str, float]:
 
 
 def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
-    """The t of a skewed mean whose normal score is `reach`, by Hall's cubic transformation: it bends, and is monotone.
+    """The t of a skewed mean whose normal score is `reach`, by Hall's monotone cubic transformation.
 
     >>> unskewed(np.array([3.0, -3.0, 3.0]), np.array([0.3, 0.3, 0.0])).round(2).tolist()
     [2.35, -5.6, 3.0]
@@ -298,7 +298,7 @@ def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
 
 
 def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
-    """The outcomes at each agent's mean of the covariate, by its slope pooled within arms."""
+    """Outcomes adjusted to each agent's mean covariate, by its slope pooled within arms."""
     assert draws.covariate is not None
     cell, size, agents = _cell(draws), shape[0] * shape[1], shape[1]
     counts = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -314,7 +314,7 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
     center = np.bincount(draws.agent, draws.covariate, agents) / np.bincount(draws.agent, minlength=agents)
     residual = y - slope[draws.agent] * x
     degrees = np.maximum(np.bincount(draws.agent, minlength=agents) - shape[0] - 1, 1)
-    # Each arm has a scale of its own: the error of the slope sums theirs (White's).
+    # Each arm has its own scale: the slope's error sums theirs (White).
     error = np.sqrt(np.bincount(draws.agent, np.square(residual * x), agents)) / xx
     error *= np.sqrt((degrees + shape[0] + 1) / degrees)
     means = (np.bincount(cell, draws.covariate, size) / counts).reshape(shape)
@@ -331,7 +331,7 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
 
 
 def usual_model(outcome: FloatArray) -> RewardModel:
-    """What outcomes are, where nobody says: 0 or 1, or numbers of unknown scale."""
+    """The default model of outcomes: 0 or 1, or numbers of unknown scale."""
     if np.isin(outcome, (0.0, 1.0)).all():
         return Binary()
     spread = float(outcome.std())
@@ -339,7 +339,7 @@ def usual_model(outcome: FloatArray) -> RewardModel:
 
 
 def analysed(problem: Problem, draws: Draws) -> Analysis:
-    """The analysis of a table's rows, whose arms and agents are the problem's; adjusted where it has a covariate."""
+    """The analysis of a table whose arms and agents are the problem's; adjusted if it has a covariate."""
     if draws.arm is None:
         raise InvalidInput(draws.source, found="no column of arms", allowed="the arm of every row")
     counts = np.bincount(_cell(draws), minlength=problem.arm_count * problem.agent_count).reshape(problem.shape)
@@ -365,7 +365,7 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
 
 
 def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
-    """Rows that are all equal say nothing of their scatter: such an arm takes the widest of the agent's others."""
+    """If all rows of an arm are equal, its scatter is unknown: it gets the largest of the agent's other arms."""
     size = np.bincount(_cell(draws), np.square(draws.outcome), cells.counts.size).reshape(problem.shape)
     equal = cells.variances * np.maximum(cells.counts - 1, 1) <= CONSTANT * size
     widest = np.where(equal, 0.0, cells.variances).max(axis=0)
@@ -377,7 +377,7 @@ def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
 
 
 def _totals(draws: Draws, shape: tuple[int, int]) -> Totals:
-    """`(arm, agent)`: added up as a site adds up, so that estimates are those of a live study to the last bit."""
+    """`(arm, agent)`: totals added as a site adds them, so that estimates equal a live study's to the last bit."""
     cell = _cell(draws)
     order = np.argsort(cell, kind="stable")
     ends = np.cumsum(np.bincount(cell, minlength=shape[0] * shape[1]))
@@ -388,7 +388,7 @@ def _totals(draws: Draws, shape: tuple[int, int]) -> Totals:
 
 
 def _require_rows(problem: Problem, counts: IntArray, source: str) -> None:
-    """Raise where an arm of an agent that has weight has no rows, or one alone."""
+    """Raise if an arm has fewer than two rows at an agent with weight."""
     weighed = np.asarray(problem.weights.any(axis=1))
     few = (counts < 2) & weighed
     if few.any():

@@ -1,4 +1,4 @@
-"""What a sequential study would have needed on a finished table: its rows are drawn again, phase by phase."""
+"""What a sequential study would have needed on a finished table: its rows are resampled, phase by phase."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST = 5  # times the rows of the table: a study that has no answer by then is s
 
 @dataclass(frozen=True, kw_only=True)
 class Sequential:
-    """Simulated studies whose truth is the table: its means, its skew and tails. Nobody knows whether the truth is."""
+    """Simulated studies whose truth is the table, with its means, skew and tails. The real truth is unknown."""
 
     outcome: Outcome
     rows: int  # of the table
@@ -26,17 +26,17 @@ class Sequential:
 
     @property
     def decided(self) -> float:
-        """The share of the studies with every answer by then."""
+        """The share of studies with every answer by then."""
         return float(self.outcome.finished.mean())
 
     @property
     def fewer(self) -> float:
-        """The share of the studies that needed no more draws than the table has rows."""
+        """The share of studies that needed no more draws than the table has rows."""
         return float((self.outcome.finished & (self.outcome.costs <= self.rows)).mean())
 
     @property
     def differs(self) -> float:
-        """The share of the studies that ruled out an arm that is best in the table."""
+        """The share of studies that ruled out an arm that is best in the table."""
         return self.outcome.error_rate
 
     def document(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def sequential(
     seed: int,
     progress: Progress | None = None,
 ) -> Sequential:
-    """Studies that draw the rows of the table again, each row with its arm and agent, until the policy has answers."""
+    """Studies that resample the table's rows, by arm and agent, until the policy has its answers."""
     history = history_of(draws, problem.arm_count, problem.noise, np.asarray(problem.weights.any(axis=1)))
     scale = history.scales if problem.noise.free_scale and (history.scales > 0).all() else None
     truth = Instance(problem=problem, means=history.means, scale=scale, history=history)

@@ -1,1 +1,1 @@
-"""What a study will cost before it is launched, and what is likely left of one that runs."""
+"""What a study will cost before it is launched, and what is likely left of a running one."""

@@ -1,4 +1,4 @@
-"""A study beside the other designs that a statistician would choose from, under the same truths, and which to take.
+"""A study beside the designs that a statistician would choose from, under the same truths, and a recommendation.
 
 Where the reward model has exact and normal inference, both run the same study. The other designs make the same promise:
 every agent names an arm within the tolerance of its best, all of them with probability 1 - delta. Those that need a
@@ -47,18 +47,18 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One truth: what the study does there, by inference, and what the other designs do."""
+    """One truth: the study's results by inference, and those of the other designs."""
 
     truth: str
     studies: Mapping[str, ScenarioCost]  # the study's own first; its key is the inference, or the policy's name
     peers: Sequence[Peer]
 
     def figures(self, name: str) -> DesignSize | None:
-        """Of the other design with this name, if it is compared."""
+        """The other design with this name, if it is compared."""
         return next((peer.figures for peer in self.peers if peer.name == name), None)
 
     def ratio(self, name: str, peer: Peer) -> float:
-        """Mean samples of the study over those of another design."""
+        """The study's mean samples relative to another design's."""
         return float(self.studies[name].samples.mean()) / peer.figures.mean
 
     @property
@@ -81,7 +81,7 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All truths, errors where they are likeliest, and a recommendation."""
+    """The comparison over all truths, errors where they are likeliest, and a recommendation."""
 
     delta: float
     control: str | None
@@ -97,17 +97,17 @@ class Comparison:
 
     @property
     def looks(self) -> int:
-        """Of the other designs that have a few."""
+        """The number of looks of the other designs that have several."""
         return LOOKS
 
     @property
     def claiming(self) -> list[ScenarioCost]:
-        """The study under every truth, where superiority over the control was looked for; else empty."""
+        """The study under every truth, if superiority over the control was looked for; else empty."""
         own = [row.studies[self.own] for row in self.rows]
         return [study for study in own if study.superior is not None]
 
     def wrong(self, name: str) -> tuple[float, float, str]:
-        """The largest share of wrong studies, its upper confidence bound, and under which truth."""
+        """The largest share of wrong studies, its upper confidence bound, and its truth."""
         found = [(self.error_truth, self.errors[name])] if name in self.errors else []
         found += [(row.truth, row.studies[name]) for row in self.rows]
         truth, study = max(found, key=lambda pair: pair[1].error_rate)
@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def inference(self) -> tuple[str, str]:
-        """The inference to take, and why; the study's own where there is no choice."""
+        """The recommended inference, and why; the study's own if there is no choice."""
         if len(self.rows[0].studies) == 1:
             return self.own, ""
         samples = {name: sum(float(row.studies[name].samples.mean()) for row in self.rows) for name in (EXACT, NORMAL)}
@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def design(self) -> tuple[str, str]:
-        """The label of the design to take, and why: this study, or another with fewer samples over these truths."""
+        """The label of the recommended design, and why: this study, or another with fewer samples over these truths."""
         name = self.inference[0]
         mine = [row.studies[name] for row in self.rows]
         total, looks = sum(float(study.samples.mean()) for study in mine), max(float(s.rounds.mean()) for s in mine)
@@ -152,7 +152,7 @@ class Comparison:
 
     @property
     def behind(self) -> list[tuple[str, Peer, float]]:
-        """Where another design takes clearly fewer samples than the study with the inference to take; by how much."""
+        """Truths under which another design needs clearly fewer samples than the study, and by how much."""
         name, found = self.inference[0], []
         for row in self.rows:
             if row.peers and (ratio := row.ratio(name, row.best)) > CLOSE:
@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def error_sentence(self) -> str:
-        """How often both are wrong where that is likeliest; empty without a choice or a tolerance."""
+        """How often both inferences are wrong where that is likeliest; empty without a choice or a tolerance."""
         shares = [
             f"{name} inference {_percent(study.error_rate)} (at most "
             f"{_percent(upper_bound(int(study.mistaken.sum()), len(study.samples)))})"
@@ -210,7 +210,7 @@ def _as_powerful(figures: DesignSize, study: ScenarioCost) -> bool:
 def compare(
     planner: Planner, problem: Problem, known: Sequence[tuple[Scenario, ScenarioCost]], *, runs: int = RUNS
 ) -> Comparison:
-    """Everything beside the studies that are `known` of each truth."""
+    """Compare designs, given the `known` studies of each truth."""
     own, others = inferences(planner, problem)
     truths = [truth for truth, _ in known]
     errors: dict[str, ScenarioCost] = {}
@@ -248,7 +248,7 @@ def compare(
 
 
 def compared_studies(planner: Planner, problem: Problem, studies: Sequence[int]) -> int:
-    """How many studies `compare` simulates, where so many of each truth are known."""
+    """How many studies `compare` simulates, if so many of each truth are known."""
     others = inferences(planner, problem)[1]
     errors = _error_studies(studies) * (1 + len(others)) if error_truth(problem) is not None else 0
     return len(others) * sum(studies) + errors if others else 0
@@ -259,7 +259,7 @@ def _error_studies(studies: Sequence[int]) -> int:
 
 
 def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Problem]]:
-    """The name of the study's own inference, and the problem with each other one that its policy can run."""
+    """The name of the study's inference, and the problem with every other one that its policy can run."""
     stated = problem.noise.document()
     words = type(problem.noise).choices.get("inference", ())
     own, others = stated.get("inference", words[0] if words else planner.policy), {}
@@ -275,7 +275,7 @@ def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Probl
 
 
 def error_truth(problem: Problem) -> Scenario | None:
-    """All others just beyond the tolerance of the best: there an error is likeliest. None without a tolerance."""
+    """The truth in which errors are likeliest: all others just beyond the tolerance. None without a tolerance."""
     gap = BEYOND * problem.tolerance
     if not 0 < gap <= problem.largest_gap:
         return None
@@ -299,7 +299,7 @@ class Designs:
     def of(
         cls, truths: Sequence[Sequence[Instance]], powers: Sequence[float], seed: int, looks: int, runs: int
     ) -> Designs:
-        """Sized to have the power that is given with each truth."""
+        """Designs sized to have the power given with each truth."""
         problem = truths[0][0].problem
         small = problem.arm_count**2 * problem.agent_count <= MOST_PAIRS
         single = problem.top == 1 and problem.rho is None and not problem.dormant and small
@@ -325,7 +325,7 @@ class Designs:
         return replace(made, per_cell=sizes)
 
     def trial(self, name: str, instances: Sequence[Instance]) -> Callable[[int], DesignSize]:
-        """A design that has a size, to be tried at any, always with the same errors."""
+        """A sized design, to be tried at any size, always with the same errors."""
         looks = 1 if name in ("fixed", "bechhofer") else LOOKS
         if name in ("fixed", "sequential"):
             return TextbookDesign.of(instances, seed=self.seed, looks=looks, runs=self.runs).at
@@ -340,7 +340,7 @@ class Designs:
         return lambda draws: _figures(instances, [trial.run(draws) for trial in trials], draws, draws * cells)
 
     def under(self, instances: Sequence[Instance]) -> list[Peer]:
-        """What each of them does under some truths, on average."""
+        """The mean results of each design under some truths."""
         found = [
             Peer(name=name, label=LABELS[name], figures=self.trial(name, instances)(size))
             for name, size in self.per_cell.items()
@@ -373,7 +373,7 @@ LABELS = {
 def _figures(
     instances: Sequence[Instance], runs: Sequence[Selection], per_cell: int | None = None, most: int | None = None
 ) -> DesignSize:
-    """Of as many runs of each truth; the largest size is the largest that was seen, unless it is known."""
+    """The figures of runs under each truth; the largest size is the largest seen, unless it is known."""
     samples = np.concatenate([found.samples for found in runs]).astype(np.float64)
     power = np.concatenate([found.power(one) for found, one in zip(runs, instances, strict=True)])
     wrong = np.concatenate([found.bad(one) for found, one in zip(runs, instances, strict=True)])

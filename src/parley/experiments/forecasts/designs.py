@@ -1,4 +1,4 @@
-"""The designs of textbooks, to compare a study with: a fixed size, and group-sequential looks by O'Brien and Fleming.
+"""Textbook designs for comparison: a fixed size, and group-sequential looks by O'Brien and Fleming.
 
 Both draw the same number everywhere, fixed in advance. Every agent names the N best estimates if each of them beats
 every other arm by a critical value times the standard error, less the tolerance: at the end, or at the first of a few
@@ -31,7 +31,7 @@ WIDEST = 9.0  # standard deviations that it reaches down
 
 
 def crossing_probabilities(line: float, looks: int, drift: float = 0.0) -> FloatArray:
-    """`(look,)`: that a sum of steps from N(drift, 1) is above `line` at that look for the first time.
+    """`(look,)`: the probability that a sum of N(drift, 1) steps first exceeds `line` at that look.
 
     By recursive integration over where the sum is while it has not crossed (Armitage, McPherson and Rowe 1969).
 
@@ -86,7 +86,7 @@ NOTHING = DesignSize(per_cell=0, samples=0, mean=0.0, mean_error=0.0, rounds=0.0
 
 
 def smallest_size(at: Callable[[int], DesignSize], power: float) -> DesignSize | None:
-    """The smallest size of a design that has the power wanted; None where no number of draws has it."""
+    """The smallest size of a design with the wanted power; None if no size has it."""
     low, high = 1, 2
     while at(high).power < power:
         low, high = high, 2 * high
@@ -128,13 +128,13 @@ class TextbookDesign:
         runs: int = RUNS,
         control: int | None = None,
     ) -> TextbookDesign:
-        """For this very truth, or for some on average; with a control, to show that it has a better arm."""
+        """A design for one truth, or for some on average; with a control, for showing that some arm is better."""
         each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
         trials = [_Trial.of(instance, seed + place, each, looks, control) for place, instance in enumerate(instances)]
         return cls(trials=trials, cells=instances[0].problem.cell_count)
 
     def at(self, per_cell: int) -> DesignSize:
-        """With so many draws of every cell at most."""
+        """The design with at most so many draws of every cell."""
         runs = zip(*(trial.run(per_cell) for trial in self.trials), strict=True)
         good, bad, shares = (np.concatenate(parts) for parts in runs)
         samples = per_cell * self.cells
@@ -150,19 +150,19 @@ class TextbookDesign:
         )
 
     def within(self, budget: int) -> DesignSize:
-        """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
+        """The largest size within a budget; without a draw of every cell, nobody names an arm."""
         if budget < self.cells:
             return NOTHING
         return self.at(budget // self.cells)
 
     def smallest(self, power: float) -> DesignSize | None:
-        """The smallest size that has the power wanted; None where no number of draws has it."""
+        """The smallest size with the wanted power; None if no size has it."""
         return smallest_size(self.at, power)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Trial:
-    """Many runs at once; the same errors for every size, so that more draws never look worse by chance."""
+    """Many runs at once, with the same errors for every size, so that more draws never look worse by chance."""
 
     instance: Instance
     errors: FloatArray  # (look, run, arm, agent): of mixed sums up to a look, from one draw a cell between looks
@@ -191,7 +191,7 @@ class _Trial:
         )
 
     def run(self, draws: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """`(run,)`: whether every agent names a good answer, whether some names a bad one; the share of draws spent."""
+        """`(run,)` each: all agents name a good answer; one names a bad one; the share of draws spent."""
         looks, (runs, *_, agents) = len(self.quantiles), self.errors.shape[1:]
         open_, good, spent = np.ones((runs, agents), dtype=np.bool_), np.ones(runs, dtype=np.bool_), np.ones(runs)
         required = np.ones(agents, dtype=np.bool_) if self.control is None else ~self.instance.best[self.control]
@@ -202,7 +202,7 @@ class _Trial:
                 right = np.take_along_axis(best, leaders, axis=-2).all(axis=-2)
             else:
                 named, right = self.beaten(self.control, draws, look), np.broadcast_to(required, open_.shape)
-            # An agent keeps the first answer that it names.
+            # An agent keeps its first answer.
             good &= (right | ~(named & open_)).all(axis=-1)
             spent = np.where((open_ & required).any(axis=-1), (look + 1) / looks, spent)
             open_ &= ~named

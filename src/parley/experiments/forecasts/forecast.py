@@ -1,10 +1,10 @@
-"""In mid-study: what is likely left, by simulating the rest of the study many times from where it is.
+"""What is likely left of a running study, by simulating the rest many times from its present state.
 
-Truths are drawn from what the data allow (`plausible_means`). The same policy then runs on to the end from the present
-state. The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the problem's scale,
-which for bounded ones is cautious.
+Truths are drawn from what the data allow (`plausible_means`). The same policy then continues from the present state.
+The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the problem's scale, which
+is cautious for bounded ones.
 
-The documents for the API are made here too, cut to what can be simulated during a request. All of it is pure: a
+The documents for the API are made here too, limited to what can be simulated during a request. All of it is pure: a
 study or a state goes in, a document comes out.
 """
 
@@ -31,7 +31,7 @@ from parley.text.tabular import Columns, Picture, Tabular
 from parley.text.translation import Translatable
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
-# A continuation that costs this many times what was spent is stopped; it counts as at least that.
+# A continuation is stopped at this multiple of what was spent, and counts as at least that.
 LARGEST_FACTOR = 1_000_000
 BOUND_ACCURACY = 1e-3
 WIDTHS, LEAST_WIDTH = 60, 0.3  # how many widths of effects are weighed, and the smallest, in standard errors
@@ -41,7 +41,7 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Forecast(Tabular):
-    """Totals at the end of every continuation, with what was spent before."""
+    """The totals at the end of every continuation, including what was spent before."""
 
     study_costs: StudyCosts  # samples and money in all; days and regret from now on
     rounds: IntArray  # (continuation,)
@@ -50,7 +50,7 @@ class Forecast(Tabular):
 
     @property
     def samples(self) -> IntArray:
-        """(continuation,): in all."""
+        """(continuation,): samples in total."""
         return self.study_costs.samples
 
     @property
@@ -67,7 +67,7 @@ class Forecast(Tabular):
         return Picture(shape="histogram", values="samples", rows="continuations")
 
     def columns(self) -> Columns:
-        """What every continuation costs."""
+        """The costs of every continuation."""
         return {**self.study_costs.parts, "rounds": self.rounds}
 
     def quantiles(self, *levels: float) -> list[int]:
@@ -76,7 +76,7 @@ class Forecast(Tabular):
 
 
 def _quantiles(values: IntArray, levels: Collection[float]) -> FloatArray:
-    """Quantiles that the next value is below with these probabilities, however few there are (but for 0.1, nine)."""
+    """Quantiles that the next value is below with these probabilities, however few values there are."""
     return np.asarray(np.quantile(values, list(levels), method="weibull"))
 
 
@@ -146,12 +146,12 @@ def simulate_rest(
 
 
 def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.Generator, count: int) -> FloatArray:
-    """`(count, arm, agent)`: local means that the estimates `(arm, agent)` with their standard errors allow.
+    """`(count, arm, agent)`: local means that are plausible given the estimates `(arm, agent)` and their errors.
 
-    Estimates are farther apart than the truth: their noise comes on top of the gaps. Means drawn around them would be
-    farther apart still, and a study that looks that easy is forecast to end early. So each mean is an agent's level,
-    an arm's effect and what is the agent's own, and effects are drawn from normals whose widths are unknown too:
-    every draw has its own widths, as likely as the estimates make them.
+    Estimates are farther apart than the truth, since noise adds to the gaps. Means drawn around them would be farther
+    apart still, and a study that looks that easy is forecast to end early. So each mean is an agent's level, an arm's
+    effect and an interaction, and effects are drawn from normals of unknown width: every draw has its own widths, in
+    proportion to their likelihood.
 
     >>> found = plausible_means(np.array([[0.2], [0.0]]), np.array([[0.1], [0.1]]), np.random.default_rng(0), 2000)
     >>> bool(found.std(axis=0).max() < 0.12), bool(0.1 < (found[:, 0] - found[:, 1]).mean() < 0.2)
@@ -171,7 +171,7 @@ def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.
 
 
 def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
-    """Within the range of a reward, turned back at its ends: means that are all cut off at the same end would tie."""
+    """Means reflected into the range of a reward: if they were clipped at the same end, they would tie."""
     within = np.where(truths > high, 2 * high - truths, np.where(truths < low, 2 * low - truths, truths))
     return np.clip(within, low, high)
 
@@ -179,7 +179,7 @@ def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
 def _shrunk(
     found: FloatArray, errors: FloatArray, freedom: int, generator: np.random.Generator, count: int
 ) -> FloatArray:
-    """`(count, arm, agent)`: effects of normals around 0, given estimates of them; a width is drawn first."""
+    """`(count, arm, agent)`: effects from normals around 0, given estimates of them; their width is drawn first."""
     typical = float(np.median(errors))
     most = max(10 * typical, 3 * float(np.abs(found).max()))
     widths = np.geomspace(LEAST_WIDTH * typical, most, WIDTHS)
@@ -192,13 +192,13 @@ def _shrunk(
 
 
 def _regret(problem: Problem, truths: FloatArray, draws: IntArray) -> FloatArray:
-    """`(continuation,)`: what the draws that are still to come cost, were these the true local means."""
+    """`(continuation,)`: the cost of the draws to come, if these are the true local means."""
     mixed = problem.mixed(truths)
     return np.asarray((draws * (mixed.max(axis=-2, keepdims=True) - mixed)).sum(axis=(-2, -1)))
 
 
 def _copies(state: S, count: int) -> S:
-    """A batch of the same state."""
+    """A batch of copies of a state."""
     kept = {field.name: getattr(state, field.name) for field in fields(state)}
     copies = {
         name: np.repeat(np.asarray(value)[None], count, axis=0) for name, value in kept.items() if value is not None
@@ -207,10 +207,10 @@ def _copies(state: S, count: int) -> S:
 
 
 def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
-    """`(arm, agent)`: draws that no delta-correct policy could do without, were the estimated means the true ones.
+    """`(arm, agent)`: draws that every delta-correct policy needs, if the estimated means are the true ones.
 
-    The allocation of Theorem 1 times log(1 / (2.4 delta)); None where two estimates tie, and of a study that may end
-    without the exact answers.
+    The allocation of Theorem 1 times log(1 / (2.4 delta)); None if two estimates tie, or if the study may end without
+    exact answers.
     """
     problem = policy.problem
     factor = math.log(1 / (2.4 * problem.delta))
@@ -232,7 +232,7 @@ FEWEST_STUDIES, MOST_STUDIES = 50, 400  # for each budget of a search
 
 
 def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list[dict[str, Any]]:
-    """The usual gaps, together and alone; none where simulating would take too long."""
+    """Costs at the usual gaps, together and alone; empty if simulating would take too long."""
     pairs = problem.arm_count * problem.agent_count
     if pairs > LARGEST_ESTIMATE:
         return []
@@ -246,7 +246,7 @@ def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list
 
 
 def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) -> str:
-    """What to say before a study is launched whose budget cannot decide it under the usual gaps; empty otherwise."""
+    """A warning before launching a study whose budget cannot decide it at the usual gaps; else empty."""
     if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
         return ""
     pairs = problem.arm_count * problem.agent_count
@@ -270,10 +270,11 @@ def budget_for_power(
     *,
     seconds: float = SEARCH_SECONDS,
 ) -> dict[str, Any]:
-    """The smallest `max_samples` with a wanted power, searched during a request; `reason` says why there is none.
+    """The smallest `max_samples` with a wanted power, found during a request; `reason` says why there is none.
 
-    Without a gap, under the smallest of the usual ones, which needs most; a gap of 0 means that all arms tie. Fewer
-    studies are simulated than by `parley plan --power`, so that it takes seconds: the answer has its Monte Carlo error.
+    Without a gap, for the smallest of the usual ones, which needs most; a gap of 0 means that all arms tie. Fewer
+    studies are simulated than by `parley plan --power`, so that it takes seconds: the answer has its Monte Carlo
+    error.
     """
     gap = min(usual_gaps(problem)) if gap is None else gap
     wanted: dict[str, Any] = {"wanted": power, "gap": gap}
@@ -308,9 +309,10 @@ def budget_for_power(
 
 
 def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
-    """`(agent,)`: whole draws of every agent that add up to a forecast of all, none below what it has `spent`.
+    """`(agent,)`: whole draws per agent that sum to a forecast total, none below what it has `spent`.
 
-    A median is no sum of medians, and means add up to something else: what is left is shared out as the `means` are.
+    A median is not a sum of medians, and means add up to something else: the rest is divided in proportion to the
+    `means`.
 
     >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0])).tolist()
     [212, 134, 64]
@@ -325,7 +327,7 @@ def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
 
 
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
-    """What is likely left after a phase, and the lower bound at the estimated means; only that once all is over."""
+    """What is likely left after a phase, and the lower bound at the estimated means; once over, only the bound."""
     bound = bound_at_estimates(policy, state)
     document: dict[str, Any] = {
         "state": "ready",

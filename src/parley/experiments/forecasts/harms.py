@@ -1,4 +1,4 @@
-"""What guardrails will find: the chance of an alarm, when it comes, the chance that an arm is cleared, and the power.
+"""What guardrails will find: the probability of an alarm, its time, the probability of clearing an arm, the power.
 
 A guardrail with a limit has no margin: harm is told in steps, of half the way from the best value to the limit where
 there is a best one, else of half a standard deviation. One step is the limit itself, none is a step below it.
@@ -25,9 +25,9 @@ NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class HarmChance:
-    """What becomes of an arm that harms by so many margins beyond the control, as all others but the control do.
+    """What happens to an arm that harms by so many margins more than the control, as do all others but the control.
 
-    With a limit, of an arm that alone harms by so many steps.
+    With a limit: to an arm that alone harms by so many steps.
     """
 
     guardrail: str
@@ -45,7 +45,7 @@ class HarmChance:
 def harm_chances(
     planner: Planner, problem: Problem, scenario: Scenario, stated: Mapping[str, FloatArray] = NOTHING
 ) -> list[HarmChance]:
-    """Of every guardrail, in one truth of a scenario; harm that the outcome cannot have is left out.
+    """The results of every guardrail under one truth of a scenario; impossible harms are left out.
 
     `stated` are true means of outcomes, `(arm, agent)`: the harm of the control is taken from there, or is a usual one.
     """
@@ -84,7 +84,7 @@ def harm_chances(
 
 
 def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[str, FloatArray]) -> Instance | None:
-    """The truth in which arms harm by so many margins; other outcomes are as usual."""
+    """The truth in which arms harm by so many margins, with other outcomes as usual; None if impossible."""
     problem = truth.problem
     at_control = np.array([name == problem.control for name in problem.arms])[:, None]
     first = np.arange(problem.arm_count)[:, None] == int(np.argmin(at_control))
@@ -108,7 +108,7 @@ def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[s
 
 
 def limit_step(outcome: Outcome) -> float:
-    """By how much the harms that are tried of a limit differ.
+    """The step between the harms tried for a limit.
 
     >>> from parley.rewards import Binary
     >>> limited = {"name": "alive", "role": "guardrail", "delta": 0.05, "noise": Binary()}

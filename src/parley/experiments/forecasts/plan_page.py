@@ -1,4 +1,4 @@
-"""The tables, figures and page of a plan: what the study will cost, its operating characteristics, its days."""
+"""Tables, figures and page of a plan: what the study will cost, its operating characteristics, its days."""
 
 import math
 import re
@@ -41,7 +41,7 @@ def cost_table(title: str, plan: CostPlan) -> Table:
 
 def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     low, high = estimate.quantiles(0.1, 0.9)
-    # One near-tie of an agent alone would swamp a mean: compare what is typical.
+    # One near-tie of a single agent would dominate a mean: compare what is typical.
     at_least = "at least " if 2 * alone.unfinished >= len(alone.samples) else ""
     together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
     return [
@@ -57,7 +57,7 @@ def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[st
 
 
 def sensitivity_table(title: str, plan: CostPlan) -> Table:
-    """How the cost of the reference scenario moves, one setting a row."""
+    """How the cost of the reference scenario changes, one setting per row."""
     settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     for rho, estimate in plan.by_rho:
@@ -69,7 +69,7 @@ def sensitivity_table(title: str, plan: CostPlan) -> Table:
 
 
 def money_and_days_table(title: str, plan: CostPlan) -> Table:
-    """Money and days of every scenario; no rows where neither is stated."""
+    """Money and days of every scenario; no rows if neither is stated."""
     rows = [
         (estimate.scenario, unit, *_mean_and_range(figures))
         for estimate in plan.scenarios
@@ -84,7 +84,7 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
 
 
 def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
-    """One row per truth; days where rates are stated."""
+    """One row per truth; with days if rates are stated."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
     others = ("fixed size", f"{LOOKS} looks, mean", "Bechhofer")
     head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, *others, "alone, mean")
@@ -112,14 +112,14 @@ def _operating_row(one: Characteristic) -> list[str]:
 
 
 def right_text(study: ScenarioCost) -> str:
-    """The power with its Monte Carlo error; where no study failed, with its lower confidence bound."""
+    """The power with its Monte Carlo error; if no study failed, with its lower confidence bound."""
     if not study.correct.all():
         return study.power_text
     return f"100.0 % (at least {100 * (1 - upper_bound(0, len(study.samples))):.1f} %)"
 
 
 def wrong_text(study: ScenarioCost) -> str:
-    """The share of wrong studies with its upper confidence bound: none of a few hundred proves little."""
+    """The share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
     wrong = int(study.mistaken.sum())
     return f"{100 * study.error_rate:.1f} % (at most {100 * upper_bound(wrong, len(study.samples)):.1f} %)"
 
@@ -130,7 +130,7 @@ def mean_text(figures: Mapping[str, float]) -> str:
 
 
 def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
-    """Power by budget, of this study and of the fixed size that costs as much: one row per truth and budget."""
+    """Power by budget, for this study and a fixed size of equal cost: one row per truth and budget."""
     rows = [
         (
             one.study.scenario,
@@ -146,7 +146,7 @@ def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
 
 
 def beside_table(title: str, found: Comparison) -> Table:
-    """A row a truth: mean samples and power by inference, and the other design with the fewest samples."""
+    """A row per truth: mean samples and power by inference, and the other design with the fewest samples."""
     names = list(found.rows[0].studies)
     head = ["truth", *(f"{what}, {name}" for name in names for what in ("samples", "power"))]
     rows = []
@@ -160,7 +160,7 @@ def beside_table(title: str, found: Comparison) -> Table:
 
 
 def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
-    """A row a truth and design: size, looks, power and errors; and how many times its mean size the study takes.
+    """A row per truth and design: size, looks, power, errors, and the study's mean size relative to it.
 
     A truth is named in the first of its rows.
     """
@@ -211,7 +211,7 @@ def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
 
 
 def shapes_table(title: str, problem: Problem, history: History) -> Table:
-    """How the rows of a truth scatter: skew, tails and zeros by their names, a row per agent (and arm)."""
+    """The shapes of a truth's rows: skew, tails and zeros in words, a row per agent (and arm)."""
     rows = [
         (
             problem.agents[agent],
@@ -231,7 +231,7 @@ def shapes_table(title: str, problem: Problem, history: History) -> Table:
 
 
 def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
-    """What guardrails will find of an arm, a row per harm."""
+    """What guardrails will find about an arm, a row per harm."""
     rows = [
         (
             one.guardrail,
@@ -250,7 +250,7 @@ def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
 
 
 def largest_fixed_size(found: Sequence[Characteristic]) -> str:
-    """What a fixed size costs that must do for all of these truths: it is the same under each."""
+    """The cost of a fixed size that suffices for all these truths: it is the same under each."""
     sizes = [one.fixed.samples for one in found if one.fixed is not None]
     return f"A fixed size that does for all of these truths takes {max(sizes):,} samples under each." if sizes else ""
 
@@ -284,7 +284,7 @@ def plan_page(
     history: History | None = None,
     harms: Sequence[HarmChance] = (),
 ) -> str:
-    """The whole plan on one page; `timed` is about time, where rates are stated."""
+    """The whole plan on one page; `timed` is about time, if rates are stated."""
     operating = trade_off = calendar = per_agent = None
     if known := characteristics:
         operating = {
@@ -336,7 +336,7 @@ def plan_page(
 
 
 def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
-    """Samples per scenario together and alone; how they move with delta; how they move with the weights."""
+    """Samples per scenario together and alone, by delta, and by weights."""
     with canvas(theme, 11, 4.2) as (figure, style):
         spread, level, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
         places = np.arange(len(plan.scenarios))
@@ -374,7 +374,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """A row a truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
+    """A row per truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
     places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
@@ -436,7 +436,7 @@ def _mean_to_p90(
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that no other one beats in both coordinates, from left to right.
+    """The points that no other beats in both coordinates, from left to right.
 
     >>> frontier([(3.0, 1.0), (2.0, 2.0), (2.5, 2.5), (1.0, 4.0)])
     [(1.0, 4.0), (2.0, 2.0), (3.0, 1.0)]
@@ -449,7 +449,7 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
-    """Mean days against mean money, a point per worth of a day; the study's own is ringed.
+    """Mean days against mean money, a point per value of a day; the study's own is ringed.
 
     The line joins the points that no other one beats in both: means of simulations scatter, and a curve through all of
     them would run back and forth.

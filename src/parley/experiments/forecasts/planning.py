@@ -1,7 +1,7 @@
-"""Before a study is launched: what it will cost, by simulating plausible truths.
+"""What a study will cost before it is launched, by simulating plausible truths.
 
-Where rates are stated, also when every site draws, and days against money: the same studies planned with a day that is
-worth ever more, a curve to choose from.
+If rates are stated, also when every site draws, and days against money: the same studies planned with ever higher
+values of a day, as a curve to choose from.
 """
 
 import math
@@ -33,7 +33,7 @@ STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study cos
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioCost:
-    """What a scenario costs; one entry per simulated study."""
+    """The cost of a scenario, with one entry per simulated study."""
 
     scenario: str
     study_costs: StudyCosts
@@ -49,17 +49,17 @@ class ScenarioCost:
 
     @property
     def power(self) -> float:
-        """The share of the studies in which every agent got an answer that is good."""
+        """The share of studies in which every agent got a good answer."""
         return float(self.correct.mean())
 
     @property
     def reached(self) -> BoolArray:
-        """Which studies reached what was asked for: superiority over the control, or else all answers."""
+        """Which studies achieved what was asked for: superiority over the control, or else all answers."""
         return self.correct if self.superior is None else self.superior
 
     @property
     def error_rate(self) -> float:
-        """The share of the studies that ruled out a true top arm."""
+        """The share of studies that ruled out a true top arm."""
         return float(self.mistaken.mean())
 
     def standard_error(self, values: BoolArray | IntArray | FloatArray) -> float:
@@ -82,14 +82,14 @@ class ScenarioCost:
         return {name: part | {"standard_error": self.standard_error(errors[name])} for name, part in parts.items()}
 
     def claims(self) -> dict[str, float]:
-        """How often superiority over the control is shown, and how often wrongly; nothing unless that is asked for."""
+        """How often superiority over the control is shown, and how often wrongly; empty unless asked for."""
         if self.superior is None or self.falsely is None:
             return {}
         error = self.standard_error(self.superior)
         return {"superior": float(self.superior.mean()), "superior_error": error, "falsely": float(self.falsely.mean())}
 
     def figures(self) -> dict[str, Any]:
-        """What the studies did, beside what they cost; ready for JSON."""
+        """What the studies did, besides their costs; ready for JSON."""
         return self.claims() | {
             "scenario": self.scenario,
             "studies": len(self.samples),
@@ -105,22 +105,22 @@ class ScenarioCost:
 
     @property
     def samples(self) -> IntArray:
-        """Of every study."""
+        """Samples of every study."""
         return self.study_costs.samples
 
     @property
     def costs(self) -> IntArray | FloatArray:
-        """What counts: samples, or regret where there is a horizon and everybody draws to its end."""
+        """The costs that count: samples, or regret if there is a horizon, to which everybody draws."""
         return self.samples if self.study_costs.regret is None else self.study_costs.regret
 
     def quantiles(self, *levels: float) -> list[float]:
-        """Quantiles of what counts."""
+        """Quantiles of the costs that count."""
         return [float(value) for value in np.quantile(self.costs, levels)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """The policy that will run the study, and how many simulated studies an estimate rests on."""
+    """The policy that will run the study, and the number of simulated studies per estimate."""
 
     policy: str
     options: Mapping[str, Any]
@@ -131,14 +131,14 @@ class Planner:
     versus_control: bool = False  # whether superiority over the problem's control is looked for
 
     def announce(self, what: str) -> None:
-        """Tell whoever waits what is simulated next."""
+        """Announce what is simulated next."""
         if self.announced is not None:
             self.announced(what)
 
     def estimate(
         self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None, planned: Problem | None = None
     ) -> ScenarioCost:
-        """Simulate the studies of one scenario; the cap keeps a near-tie of one instance from running for ever.
+        """Simulate the studies of one scenario; a cap stops near-ties.
 
         `planned` is the problem as the policy sees it, where costs are counted by another one.
         """
@@ -170,7 +170,7 @@ class Planner:
         )
 
     def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
-        """The scenario as it is, and with every agent on its own, as far as `CAP` times the dearest study together."""
+        """The scenario as it is, and with every agent alone, up to `CAP` times the dearest study together."""
         self.announce(scenario.name)
         together = self.estimate(scenario, problem)
         self.announce(f"{scenario.name}, alone")
@@ -179,7 +179,7 @@ class Planner:
 
 
 class _Claims:
-    """Watches studies: for whom the control is ruled out, proven worse than the agent's best, when a study ends."""
+    """Watches studies: for which agents the control was proven worse than their best at the end."""
 
     def __init__(self, policy: Policy) -> None:
         assert policy.problem.control is not None
@@ -191,14 +191,14 @@ class _Claims:
         if (more := int(members.max()) + 1 - len(self.seen)) > 0:
             self.seen, self.proven = np.pad(self.seen, (0, more)), np.pad(self.proven, ((0, more), (0, 0)))
         self.seen[members] = True
-        # Statuses take time, and whoever still has the control has proven nothing of it.
+        # Statuses are slow, and whoever still has the control has proven nothing about it.
         out = np.asarray((~state.active[:, self.control]).any(axis=-1))
         if out.any():
             statuses = self.policy.arm_statuses(state.take(out))
             self.proven[members[out]] = statuses[:, self.control] == ArmStatus.RULED_OUT.value
 
     def judged(self, instances: Sequence[Instance]) -> tuple[BoolArray, BoolArray]:
-        """`(study,)`: shown for every agent with an arm that is better than the control; for some agent without."""
+        """`(study,)` each: shown for every agent with an arm better than the control; shown for one without."""
         better = np.stack([~instance.best[self.control] for instance in instances])[:, None]
         proven = self.proven[self.seen].reshape(len(instances), -1, self.proven.shape[1])
         shown = (proven | ~better).all(axis=-1) & better.any(axis=-1)
@@ -220,7 +220,7 @@ class CostPlan(Tabular):
 
     @property
     def unit(self) -> str:
-        """What counts: samples, or regret where there is a horizon."""
+        """The unit of cost: samples, or regret if there is a horizon."""
         return "samples" if self.scenarios[0].study_costs.regret is None else "regret"
 
     @property
@@ -255,9 +255,9 @@ Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone
 def make_plan(
     planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Mapping[str, Pair] | None = None
 ) -> CostPlan:
-    """Estimate every scenario, alone and together; the last one serves to vary delta and the weights.
+    """Estimate every scenario, alone and together; the last one is used to vary delta and the weights.
 
-    Nothing is simulated twice: not what is `known` by a scenario's name, nor the study's own delta and weights.
+    Nothing is simulated twice: neither scenarios `known` by name, nor the study's own delta and weights.
     """
     pairs = [(known or {}).get(one.name) or planner.together_and_alone(one, problem) for one in scenarios]
     planner.announce("other levels and weights")
@@ -287,7 +287,7 @@ _OWN, _ALONE = "own", "alone"
 
 
 def _same_question(problem: Problem, moved: Problem) -> str | None:
-    """Whether a problem that was varied is the study's own after all, or everyone alone."""
+    """Whether a varied problem is the study's own after all, or everyone alone."""
     if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
         return None
     if np.array_equal(moved.weights, problem.weights):
@@ -296,19 +296,19 @@ def _same_question(problem: Problem, moved: Problem) -> str | None:
 
 
 def _noises(problem: Problem) -> Sequence[float | None]:
-    """The privacy to compare with, from none to much, where reports are private: what does it cost?"""
+    """Privacy levels to compare, from none to much, if reports are private."""
     return [] if problem.rho is None else [None, *sorted({*RHOS, problem.rho}, reverse=True)]
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
-    """What to vary beside the weights: the horizon where there is one, else the error level."""
+    """What to vary besides the weights: the horizon if there is one, else the error level."""
     if isinstance(problem.horizon, int):
         return "horizon", [max(problem.horizon // 10, 1), problem.horizon, 10 * problem.horizon]
     return "delta", DELTAS
 
 
 def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Collection[str] = ()) -> int:
-    """How many studies `make_plan` simulates: what a progress bar counts to."""
+    """How many studies `make_plan` simulates, for a progress bar."""
     pairs = sum(len(scenario.means) for scenario in scenarios if scenario.name not in known)
     name, levels = _levels(problem)
     varied = sum(bool(level != getattr(problem, name)) for level in levels)
@@ -319,7 +319,7 @@ def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenari
 
 @dataclass(frozen=True, kw_only=True)
 class TradeOffPoint:
-    """What the studies cost if a day is worth `day_cost`; infinite: only days count."""
+    """The studies' costs if a day is worth `day_cost`; infinite: only days count."""
 
     day_cost: float
     study: ScenarioCost
@@ -328,7 +328,7 @@ class TradeOffPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Logistics:
-    """What `parley plan` estimates of time where rates are stated."""
+    """What `parley plan` estimates about time, if rates are stated."""
 
     trade_off: list[TradeOffPoint]
     timeline: list[IntArray]  # the draws of one study of the scenario, phase by phase, (arm, agent)
@@ -345,7 +345,7 @@ def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logisti
 
 
 def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeOffPoint]:
-    """Days against money, a point for each of `day_costs`; empty where there is nothing to trade."""
+    """Days against money, one point for each of `day_costs`; empty if there is nothing to trade."""
     if not has_trade_off(planner.policy, problem):
         return []
     planner.announce("days against money")
@@ -364,7 +364,7 @@ def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[Tr
 
 
 def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) -> int:
-    """How many studies `trade_off` simulates: what a progress bar counts to."""
+    """How many studies `trade_off` simulates, for a progress bar."""
     points = len(day_costs(problem, scenario)) if has_trade_off(planner.policy, problem) else 0
     return points * len(scenario.means) * planner.replications
 
@@ -372,15 +372,15 @@ def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) ->
 def has_trade_off(policy: str, problem: Problem) -> bool:
     """Whether days can be traded for money.
 
-    They cannot without rates, with draws that cost nothing, for a policy that plans by neither time nor money, and
-    with a horizon: everybody then draws to its end.
+    Not without rates, with free draws, for a policy that plans by neither time nor money, or with a horizon, to which
+    everybody draws.
     """
     paid = problem.rate is not None and bool((problem.price > 0).all())
     return paid and problem.horizon is None and policy_class(policy).plans_by_price
 
 
 def day_costs(problem: Problem, scenario: Scenario) -> list[float]:
-    """Worths of a day to try, from 0 (the cheapest study) to infinite (the fastest), with the study's own."""
+    """Values of a day to try, from 0 (the cheapest study) to infinite (the fastest), with the study's own."""
     bound = cost(scenario.instances(problem)[0], accuracy=1e-3)
     a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
     digits = 1 - math.floor(math.log10(a_day))  # two figures: round worths are easier to choose from

@@ -1,4 +1,4 @@
-"""Power as an input, and as an output: the smallest budget that has it, and the operating characteristics of a design.
+"""Power as input and output: the smallest budget that has it, and the operating characteristics of a design.
 
 Operating characteristics are what a design does under truths that a protocol names: the power (every agent gets an
 answer within the tolerance of its best), wrong answers, samples and rounds; the textbook's designs of the same power;
@@ -37,7 +37,7 @@ LEAST_POWER = 0.5  # a study with less power is more likely than not to end with
 
 @dataclass(frozen=True, kw_only=True)
 class PoweredBudget:
-    """The smallest budget that has the power wanted under one truth."""
+    """The smallest budget with the wanted power under one truth."""
 
     gap: float  # the smallest of the truth
     max_samples: int
@@ -66,8 +66,8 @@ class PoweredBudget:
 def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: float) -> PoweredBudget:
     """The smallest budget of a study with this power, beside the smallest fixed size that has it.
 
-    The smallest budget whose own studies pass has been chosen by their luck. So it is reported with the studies of
-    other seeds, and raised until the lower end of their interval is above the power wanted.
+    The smallest budget whose own studies pass was chosen by their luck. So it is reported with studies of other seeds,
+    and raised until the lower end of their interval exceeds the wanted power.
     """
     planner.announce(f"{truth.name}, the smallest max_samples")
     most, _ = smallest_budget(planner, problem, truth, power)
@@ -94,7 +94,7 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
 def smallest_budget(
     planner: Planner, problem: Problem, truth: Scenario, power: float, *, accuracy: float = 0.01
 ) -> tuple[int, ScenarioCost]:
-    """The smallest `max_samples`, to this accuracy, with which a study has this power, and what it then does.
+    """The smallest `max_samples`, to this accuracy, with which a study has this power, and its results.
 
     >>> from parley.experiments.forecasts.scenarios import gap_scenario
     >>> planner = Planner(policy="evidence", options={}, replications=200, seed=0)
@@ -117,7 +117,7 @@ def smallest_budget(
     def reached(study: ScenarioCost) -> float:
         return float(study.reached.mean())
 
-    # A study that rules out the best arm may be left with arms that tie: without a tolerance it would never end.
+    # A study that rules out the best arm may be left with tied arms: without a tolerance it would never end.
     free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
     if reached(free) < power:
         most_power = f"{reached(free):.3f} ± {free.standard_error(free.reached):.3f}"
@@ -125,7 +125,7 @@ def smallest_budget(
         allowed = f"at most {most_power}, what it has without max_samples{rounds}"
         hint = EARLY if planner.versus_control else ""
         raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed, hint=hint)
-    # Nobody needs more than the unlimited study did; twice that is room for a policy that plans by its budget.
+    # No study needs more than the unlimited one did; twice that is room for a policy that plans by its budget.
     low, high, most = 0, int(np.quantile(free.samples, power)), 2 * int(free.samples.max())
     study = within(high)
     while reached(study) < power:
@@ -147,9 +147,9 @@ def smallest_budget(
 def budget_warning(
     planner: Planner, problem: Problem, found: Iterable[tuple[Scenario, ScenarioCost]], *, accuracy: float = 0.01
 ) -> str:
-    """A sentence about a budget with which the study decides less than half of the time; empty where it does not.
+    """A warning if a study decides less than half of the time with its budget; else empty.
 
-    `found` has what the study does under each truth with the budget that it states.
+    `found` has the study's results under each truth with its stated budget.
     """
     if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
         return ""
@@ -160,7 +160,7 @@ def budget_warning(
     budget = " and ".join(f"{key} = {value}" for key, value in stated.items() if value is not None)
     powers = "; ".join(f"{study.power_text} under {truth.name}" for truth, study in weak)
     planner = replace(planner, versus_control=False)
-    # Of the truths with one gap for all, the smallest gap needs most.
+    # Among truths with one gap for all, the smallest gap needs most.
     gaps = [truth for truth, _ in weak if len(truth.means) == 1]
     hardest = [truth for truth, _ in weak if len(truth.means) > 1]
     hardest += sorted(gaps, key=lambda truth: truth.instances(problem)[0].smallest_gap)[:1]
@@ -181,7 +181,7 @@ BUDGETS = 5  # to compare with the fixed size at
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPoint:
-    """What the design does with a budget, and what a fixed size does with the same."""
+    """A design's results with a budget, and those of a fixed size with the same budget."""
 
     max_samples: int
     study: ScenarioCost
@@ -190,7 +190,7 @@ class BudgetPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Characteristic:
-    """What the design does under one truth, or under some that were drawn from the prior."""
+    """A design's results under one truth, or under several drawn from the prior."""
 
     gap: float | None  # of the best to all others; None of random truths
     study: ScenarioCost
@@ -202,7 +202,7 @@ class Characteristic:
 
 
 def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float | None, Scenario]:
-    """Gap -> the truth in which every arm outside the top is worse by just that; ties too, where a study can end.
+    """Gap -> the truth in which every arm outside the top is worse by exactly that; also ties, if a study can end.
 
     >>> problem = Problem(arms=3, weights=[[1.0]], tolerance=0.1)
     >>> {gap: truth.name for gap, truth in operating_scenarios(problem, [0.4]).items()}
@@ -221,9 +221,9 @@ def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float |
 def characteristics(
     planner: Planner, problem: Problem, truths: Mapping[float | None, Scenario], *, by_budget: bool = True
 ) -> list[Characteristic]:
-    """Simulate every truth, together and alone, and size the textbook's designs for the same power.
+    """Simulate every truth, together and alone, and size the textbook designs for the same power.
 
-    Then, if it is wanted, by budget. A power of 1 is one that so many studies cannot tell from it.
+    Optionally also by budget. A power of 1 stands for one that so many studies cannot distinguish from it.
     """
     found, designs = [], []
     for gap, truth in truths.items():
@@ -258,7 +258,7 @@ def characteristics(
 
 
 def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
-    """Budgets to compare the designs at: from a quarter of the smallest fixed size to the largest, and the own one."""
+    """Budgets to compare designs at: from a quarter of the smallest fixed size to the largest, and the study's own."""
     own = [] if problem.max_samples is None else [problem.max_samples]
     ends = sizes or own
     tried = np.geomspace(min(ends) / 4, max(ends), BUDGETS).tolist() if ends else []
@@ -266,12 +266,12 @@ def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
 
 
 def enough(planner: Planner, truth: Scenario) -> Planner:
-    """With as many replications of each of a scenario's instances as make enough studies of it."""
+    """The planner with enough replications of each of a scenario's instances."""
     return replace(planner, replications=max(planner.replications, -(-STUDIES // len(truth.means))))
 
 
 def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario]) -> int:
-    """How many studies `characteristics` simulates at most."""
+    """Upper bound on the studies that `characteristics` simulates."""
     studies = (len(truth.means) * enough(planner, truth).replications for truth in truths.values())
     return (2 + BUDGETS) * sum(studies)
 

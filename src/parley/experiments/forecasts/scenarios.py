@@ -1,4 +1,4 @@
-"""Plausible truths to try a study on before anything is known of the real one.
+"""Plausible truths for trying a study before anything is known about the real one.
 
 A *scenario* is a set of plausible instances. A gap scenario is the hardest instance with a given gap: every arm outside
 the top N is worse by just that gap, for every agent. A prior scenario draws local means at random: each arm has a level
@@ -40,22 +40,22 @@ class Scenario:
     covariate: CovariateTruth | None = None  # how covariate and outcomes go together; as the problem says unless given
 
     def instances(self, problem: Problem) -> list[Instance]:
-        """The same means asked another question: another delta, other weights."""
+        """Instances with these means for another problem: another delta, other weights."""
         like: dict[str, Any] = {"scale": self.scale, "drift": self.drift, "history": self.history}
         like |= {"covariate": self.covariate}
         return [Instance(problem=problem, means=means, **like) for means in self.means]
 
     def shaped(self, truth: Instance | None) -> Scenario:
-        """The same means, with the rows of a truth that has some: its skew, tails and zeros."""
+        """The same means with the resampled rows of a truth that has some: its skew, tails and zeros."""
         if truth is None or truth.history is None:
             return self
         return replace(self, scale=truth.scale, history=truth.history, covariate=truth.covariate)
 
 
 def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:
-    """The Monte Carlo error of the mean over simulated studies, as many of each truth, truth by truth.
+    """The Monte Carlo error of the mean over simulated studies, an equal number for each truth.
 
-    With several truths, what they have in common does not average out: then the truths are the sample.
+    With several truths, what their studies share does not average out: then the truths are the sample.
 
     >>> standard_error(np.array([True, True, False, False]), 1), standard_error(np.array([1.0, 1.0, 3.0, 3.0]), 2)
     (0.25, 1.0)
@@ -75,7 +75,7 @@ def upper_bound(count: int, studies: int) -> float:
 
 
 def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
-    """All arms are equal, at `level` or at the reward model's usual mean.
+    """All arms equal, at `level` or at the reward model's usual mean.
 
     >>> tie_scenario(Problem(arms=2, weights=np.eye(1))).means.tolist()
     [[[0.0], [0.0]]]
@@ -85,7 +85,7 @@ def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:
-    """Every arm outside the top N is worse by `gap`, the same for all agents; the control is one of those.
+    """Every arm outside the top N is worse by `gap` for all agents; the control is one of these.
 
     >>> gap_scenario(Problem(arms=3, weights=np.eye(1)), 0.2).means.round(1).tolist()
     [[[0.1], [-0.1], [-0.1]]]
@@ -107,7 +107,7 @@ def prior_scenario(
 ) -> Scenario:
     """Random means: a common level per arm, uniform over `spread`, and each agent's own, mixed by `heterogeneity`.
 
-    Draws whose smallest gap is below `min_gap` are drawn again: no study can be planned for a tie.
+    Draws whose smallest gap is below `min_gap` are repeated: no study can be planned for a tie.
     """
     above_zero("spread", spread)
     checks.within("heterogeneity", heterogeneity, 0, 1)
@@ -142,7 +142,7 @@ def _draw(
 
 
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:
-    """The problem with other weights. A site that cannot recruit, and now must, is as fast as the slowest other."""
+    """The problem with other weights. A site without recruitment that now needs it is as fast as the slowest other."""
     if problem.rate is None or problem.rate.all():
         return problem.with_(weights=weights)
     rates = np.where(problem.rate > 0, problem.rate, problem.rate[problem.rate > 0].min())
@@ -150,9 +150,9 @@ def with_weights(problem: Problem, weights: FloatArray) -> Problem:
 
 
 def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
-    """The problem from much collaboration to none: by alpha where weights are personalized, else closer to oneself.
+    """The problem from much collaboration to none: by alpha if weights are personalized, else closer to oneself.
 
-    Gives the name of what moves, and each of its values with the problem it makes; 1 is everyone alone.
+    Returns the name of what varies, and each of its values with the resulting problem; 1 is everyone alone.
     """
     agents, weights = problem.agent_count, problem.weights
     alphas = alphas_of(weights)

@@ -1,4 +1,4 @@
-"""Procedures of ranking and selection, and group-sequential trials that drop losers: what a statistician would compare.
+"""Ranking and selection procedures, and group-sequential trials that drop losers, for comparison.
 
 All promise what a study does: every agent names an arm within the tolerance of its best, all of them with probability
 1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) draws a fixed number everywhere; KN (Kim and Nelson,
@@ -32,7 +32,7 @@ Spending = Callable[[float], float]  # share of the information -> share of the 
 
 @cache
 def bechhofer_constant(arms: int, confidence: float) -> float:
-    """h with P(the best of `arms` means is the largest) = confidence if all others are h standard errors below.
+    """h such that the best of `arms` means is largest with this confidence if all others are h standard errors below.
 
     P = integral of Phi(x + h)^(K - 1) phi(x) dx, one integral over the best arm's mean.
 
@@ -48,12 +48,12 @@ def bechhofer_constant(arms: int, confidence: float) -> float:
 
 
 def bechhofer_size(arms: int, delta: float, gap: float, scale: float) -> int:
-    """Draws of every arm: the best one is found with probability 1 - delta if the others are worse by `gap`."""
+    """Draws per arm that find the best with probability 1 - delta if the others are worse by `gap`."""
     return math.ceil((bechhofer_constant(arms, 1 - delta) * scale / gap) ** 2)
 
 
 def kn_limit(arms: int, delta: float) -> float:
-    """h^2 of KN where the scale is known: what `kn_constants` tends to as the first draws become many.
+    """h^2 of KN for a known scale: the limit of `kn_constants` for many first draws.
 
     >>> round(kn_limit(10, 0.05), 3), round(kn_constants(10, 0.05, 100_000)[1], 3)
     (9.0, 9.0)
@@ -72,12 +72,12 @@ def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
 
 
 def obrien_fleming_spending(level: float) -> Spending:
-    """2 - 2 Phi(z / sqrt(t)), z the quantile of half of the level: what O'Brien and Fleming spend, about."""
+    """2 - 2 Phi(z / sqrt(t)), with z the quantile of half the level: roughly what O'Brien and Fleming spend."""
     return lambda share: float(2 * ndtr(ndtri(level / 2) / math.sqrt(share)))
 
 
 def spent_boundaries(shares: tuple[float, ...], spending: Spending) -> FloatArray:
-    """`(look,)`: one-sided critical values at these shares of the information; each look spends what is new by then.
+    """`(look,)`: one-sided critical values at these shares of the information; each look spends its increment.
 
     By recursion over where the sum is while it has not crossed (Armitage, McPherson and Rowe 1969).
 
@@ -121,7 +121,7 @@ MOST_LOOKS = 400  # of KN after every draw: where it may take more draws, it loo
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
-    """Many runs of a procedure."""
+    """Many runs of a selection procedure."""
 
     samples: IntArray | FloatArray  # (run,)
     rounds: IntArray  # (run,)
@@ -138,14 +138,14 @@ class Selection:
 
 
 def cell_variances(instance: Instance) -> FloatArray:
-    """`(arm, agent)`: of one reward."""
+    """`(arm, agent)`: variances of one reward."""
     return np.broadcast_to(instance.cell_variances, instance.means.shape)
 
 
 def bechhofer_draws(instances: Sequence[Instance], zone: float) -> int:
-    """Draws of every cell with which every agent's largest estimate is its best arm, if others are worse by the zone.
+    """Draws per cell with which every agent's largest estimate is its best arm, if others are worse by the zone.
 
-    As many as the agent that needs most. The scales of these truths are taken to be known; the widest counts for all.
+    As many as the agent that needs most. The scales of these truths are taken as known; the largest counts for all.
     """
     problem = instances[0].problem
     widest = max(float((cell_variances(instance) @ problem.squared_weights).max()) for instance in instances)
@@ -166,7 +166,7 @@ def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
 
 
 def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Selection:
-    """The largest of every agent's estimates after a fixed number of draws of every cell."""
+    """Choose every agent's largest estimate after a fixed number of draws of every cell."""
     errors = np.random.default_rng(seed).standard_normal((runs, *instance.means.shape))
     found = instance.problem.mixed(instance.means + errors * np.sqrt(cell_variances(instance) / draws))
     ones = np.ones(runs, dtype=np.int64)
@@ -182,7 +182,7 @@ def kn(
     runs: int,
     seed: int,
 ) -> Selection:
-    """KN with c = 1: after every draw of the cells that are needed, or at `looks` even times up to its last.
+    """KN with c = 1: looks after every draw of the needed cells, or at `looks` even times up to its last.
 
     The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once, from the first
     draws. An arm goes for an agent when another is ahead by `max(0, h^2 S^2 / (2 zone r) - zone / 2)` after r draws of
@@ -222,7 +222,7 @@ def kn(
 
 
 def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
-    """`(run,)`: how many cells are drawn, those that an agent without an answer weighs in an arm that it still has."""
+    """`(run,)`: the number of cells to draw: those with weight for an undecided agent, in its remaining arms."""
     wanted = (alive & open_[:, None]).astype(np.float64) @ (problem.weights > 0).T.astype(np.float64)
     return np.asarray((wanted > 0).sum(axis=(1, 2)))
 
@@ -253,7 +253,7 @@ class DroppingTrial:
         )
 
     def run(self, draws: float) -> Selection:
-        """With at most so many draws of every cell; whoever has no proof at the last look names nothing."""
+        """Run with at most so many draws of every cell; agents without proof at the last look name nothing."""
         problem, (looks, runs, arms, agents) = self.instance.problem, self.errors.shape
         variances, each = cell_variances(self.instance) @ problem.squared_weights, draws / looks
         alive, open_ = np.ones((runs, arms, agents), dtype=np.bool_), np.ones((runs, agents), dtype=np.bool_)

@@ -1,1 +1,1 @@
-"""What all reports share: tables, pages and charts."""
+"""Shared by all reports: tables, pages and charts."""

@@ -1,4 +1,4 @@
-"""How figures look: colours, axes, legends and marks that all of them share, and the timeline of one run.
+"""The look of figures: colours, axes, legends and marks, and the timeline of one run.
 
 The colours are Okabe and Ito's, darkened or lightened where they would vanish on the ground. Colour-blind readers can
 tell them apart, and every series also has its own marker and dash, so that colour is never the only cue. Functions
@@ -61,7 +61,7 @@ class Theme:
         return self.series[place % len(self.series)]
 
     def context(self) -> AbstractContextManager[None]:
-        """matplotlib as this theme wants it, for as long as a figure is made."""
+        """matplotlib settings of this theme, while a figure is drawn."""
         settings: Any = {
             "figure.facecolor": self.ground,
             "axes.facecolor": self.ground,
@@ -114,7 +114,7 @@ def theme_named(name: str) -> Theme:
 
 @contextmanager
 def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Theme]]:
-    """An empty figure of so many inches and its theme, for as long as it is drawn.
+    """An empty figure of this size in inches, and its theme, while it is drawn.
 
     >>> with canvas("dark", 6, 4) as (figure, style):
     ...     line = figure.subplots().plot([1, 2], color=style.colour(0))
@@ -123,7 +123,7 @@ def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Th
     """
     style, asked = theme_named(theme), _WIDTH.get()
     if asked is not None:
-        # Letters stay as large as they are printed, so a narrower figure needs more height than in proportion.
+        # Letters keep their printed size, so a narrower figure needs more height than in proportion.
         width, height = asked, height * math.sqrt(asked / width)
     with style.context(), rc_context({} if asked is None else PRINTED):
         yield Figure(figsize=(width, height), layout="constrained"), style
@@ -142,7 +142,7 @@ PRINTED: Any = {
 
 @contextmanager
 def column_width(inches: float | None) -> Iterator[None]:
-    """Draw figures as wide as the column of a page, with letters of 8 points; None: as wide as each was designed."""
+    """Draw figures as wide as a page's column, with letters of 8 points; None: each at its own width."""
     token = _WIDTH.set(inches)
     try:
         yield
@@ -151,7 +151,7 @@ def column_width(inches: float | None) -> Iterator[None]:
 
 
 def side_by_side(count: int) -> int:
-    """How many of these panels stand beside each other: one in a narrow column of a page.
+    """How many of these panels fit side by side: one in a narrow column.
 
     >>> with column_width(3.35):
     ...     side_by_side(2)
@@ -162,7 +162,7 @@ def side_by_side(count: int) -> int:
 
 
 def title_above(figure: Figure, text: str) -> None:
-    """A title above all panels, in as many lines as it needs."""
+    """A title above all panels, on as many lines as it needs."""
     size = float(rcParams["axes.titlesize"])
     letters = int(figure.get_figwidth() * 72 / (0.55 * size))
     figure.suptitle(fill(text, letters), size=size)
@@ -171,7 +171,7 @@ def title_above(figure: Figure, text: str) -> None:
 def draw_boxes(
     panel: Axes, values: Sequence[Any], places: Sequence[float], *, colour: str, style: Theme, label: str, **more: Any
 ) -> None:
-    """Boxplots of one colour, one at each place: quartiles, and whiskers to 1.5 times their distance."""
+    """Boxplots of one colour, one at each position: quartiles, and whiskers to 1.5 times their distance."""
     drawn = panel.boxplot(
         list(values),
         positions=list(places),
@@ -199,7 +199,7 @@ def draw_heat_map(
     shades: FloatArray | None = None,
     top: float | None = None,
 ) -> Any:
-    """Cells in colour, with their values where these can be read; `shades` are coloured instead of the values."""
+    """Cells in colour, with their values if legible; `shades` determine the colours instead of the values."""
     shown = values if shades is None else shades
     low, high = (float(shown.min()), float(shown.max())) if top is None else (0.0, top)
     panel.grid(visible=False)
@@ -215,8 +215,8 @@ def draw_heat_map(
 
 
 SCREEN = {"light": "", "dark": "-dark"}  # themes, and how the names of their files end
-# Matplotlib looks at these when a file is written. A PDF embeds its fonts as TrueType: journals refuse the Type 3 of
-# the default. In an SVG text stays text: it can be searched, edited and read aloud.
+# Used when a file is written. A PDF embeds its fonts as TrueType: journals refuse the default Type 3. In an SVG, text
+# stays text: it can be searched, edited and read aloud.
 FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 
 
@@ -246,7 +246,7 @@ def save_figure(
 
 
 def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
-    """Samples along an axis as people write them: 1,000 and 2,000, never 2 x 10^3."""
+    """Format samples on an axis as people write them: 1,000 and 2,000, never 2 x 10^3."""
     axis = panel.yaxis if which == "y" else panel.xaxis
     if axis.get_scale() == "log":
         low, high = sorted(axis.get_view_interval())
@@ -265,7 +265,7 @@ def delta_axis(panel: Axes, deltas: list[float]) -> None:
     ['0.1', '0.001']
     """
     panel.set_xscale("log")
-    # Neighbours less than a third of a decade apart would write over each other.
+    # Neighbours less than a third of a decade apart would overlap.
     shown: list[float] = []
     for value in sorted(deltas, reverse=True):
         if not shown or 2.2 * value < shown[-1]:
@@ -291,7 +291,7 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
 
 
 def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
-    """One run, a panel per agent: the estimated mixed mean of every arm until the phase that dropped it (a cross)."""
+    """One run, a panel per agent: every arm's estimated mixed mean until the phase that dropped it (a cross)."""
     if not phases:
         raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
     shown = min(problem.agent_count, MOST_PANELS)

@@ -1,4 +1,4 @@
-"""A forest: the estimates of one agent's arms with their intervals, on the dashboard and on the page of an analysis."""
+"""A forest plot: the estimates of one agent's arms with intervals, for the dashboard and an analysis's page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Harm:
-    """From where on an outcome of an arm is harm, of a guardrail: above the bound, or below it."""
+    """Where harm begins, for a guardrail: above the bound, or below it."""
 
     bound: float
     above: bool
     words: str  # what that is, for a sentence
 
     def shade(self, x: Scale, top: float, height: float) -> Markup:
-        """What is harm, behind the interval of an arm."""
+        """The shaded region of harm, behind an arm's interval."""
         low, high = (x(self.bound), x.end) if self.above else (x.start, x(self.bound))
         return element("rect", x=low, y=top, width=max(high - low, 0.0), height=height, class_="harm")
 
@@ -59,10 +59,10 @@ def forest_chart(
     tolerance: float = 0.0,
     harm: Harm | None = None,
 ) -> Markup:
-    """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
+    """One agent's arms as the API returns them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
 
-    Differences within the `tolerance` are shaded: there an arm counts as good as that one. Of a guardrail, what is
-    `harm` is shaded.
+    Differences within the `tolerance` are shaded: there an arm counts as equally good. For a guardrail, `harm` is
+    shaded.
     """
     shown = list(arms[:MOST]) if harm else _shown(arms)
     ends = [
@@ -118,14 +118,14 @@ def _captions(to: str | None, within: float, *, rates: bool, harm: bool) -> list
 
 
 def _tick(across: float, y: float, words: str) -> Markup:
-    """A number of the axis; at either end it stands within the picture."""
+    """A number on the axis; at either end it stays inside the picture."""
     if across < EDGE:
         return text(0, y, words, "soft")
     return text(FOREST, y, words, "soft", "end") if across > FOREST - EDGE else text(across, y, words, "soft", "middle")
 
 
 def _shown(arms: Sequence[Found]) -> list[Found]:
-    """The arms by their estimates, the best first; of many those that are best."""
+    """The arms by estimate, best first; of many, only the best."""
 
     def rank(arm: Found) -> float:
         value = arm["mean"]["estimate"]
@@ -135,11 +135,11 @@ def _shown(arms: Sequence[Found]) -> list[Found]:
 
 
 def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: bool) -> Markup:
-    """An arm: its name and its numbers, and below them the interval."""
+    """An arm: its name and numbers, and the interval below them."""
     found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
     past = "" if soft == "ink" else " past"
     chosen, words = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
-    # An arm that few drew may have an interval and no estimate yet, or the other way round.
+    # An arm with few draws may have an interval and no estimate yet, or the other way round.
     known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
     if not known:
         words = gettext("0, by definition") if arm["arm"] == to else gettext("no data")
@@ -161,7 +161,7 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
 
 
 def margin_bar(found: Found, harm: Harm, ends: Sequence[float]) -> Markup:
-    """An interval beside the bound of a guardrail, small: `ends` are of all intervals that stand together."""
+    """A small interval beside a guardrail's bound; `ends` are those of all intervals shown together."""
     low, high = min([*ends, harm.bound]), max([*ends, harm.bound])
     margin = (high - low) * 0.08 or 1.0
     x = Scale(low - margin, high + margin, 0.0, 100.0)

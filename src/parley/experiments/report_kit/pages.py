@@ -1,7 +1,7 @@
-"""Static pages: one shell, light and dark, tables, figures as SVG. No script of ours, nothing from another host.
+"""Static pages: one layout, light and dark, tables, figures as SVG. No scripts, nothing from another host.
 
-A page is a Jinja template in `templates/`, here or of another package, that extends `page.html`. Tables stand in it by
-name, figures as `picture`s.
+A page is a Jinja template in `templates/`, here or in another package, that extends `page.html`. It inserts tables by
+name, and figures as `picture`s.
 """
 
 import base64
@@ -26,15 +26,15 @@ KIT = "parley.experiments.report_kit"
 
 
 def render(template: str, *, title: str, command: str, package: str = KIT, **values: Any) -> str:
-    """A whole page; `command` is what made it, `package` has the template.
+    """Render a whole page; `command` made it, and `package` has the template.
 
-    All values are escaped but for tables, pictures and `Markup`.
+    All values are escaped except tables, pictures and `Markup`.
     """
     return _environment(package).get_template(f"{template}.html").render(title=title, command=command, **values)
 
 
 def render_text(template: str, *, filters: Mapping[str, Callable[..., str]], package: str = KIT, **values: Any) -> str:
-    """A template of a package in Markdown; nothing is escaped."""
+    """Render a Markdown template of a package; nothing is escaped."""
     environment = _environment(package).overlay(autoescape=False)
     environment.filters = environment.filters | dict(filters)
     return environment.get_template(f"{template}.md").render(**values)
@@ -58,7 +58,7 @@ def _environment(package: str) -> Environment:
 
 
 def picture(label: str, draw: Callable[..., Figure], *values: Any) -> Markup:
-    """A figure of these values in both themes, of which the reader's setting shows one."""
+    """A figure of these values in both themes; the reader's setting shows one."""
     both = Markup("")
     for theme in ("light", "dark"):
         buffer = io.StringIO()

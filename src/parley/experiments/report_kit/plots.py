@@ -1,4 +1,4 @@
-"""What `plot()` of a result draws on matplotlib axes: a histogram, bars or a heat map, from the table of the result.
+"""The `plot()` of a result: a histogram, bars or a heat map on matplotlib axes, from its table.
 
 The style is whatever the caller has set in matplotlib; figures that Parley writes by itself are in `charts`.
 """
@@ -43,7 +43,7 @@ def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
 
 def _histogram(axes: Axes, columns: Columns, picture: Picture, name: str) -> None:
     found = np.asarray(columns[name], dtype=np.float64)
-    # Rice's rule: that of NumPy makes millions of bins where one study in thousands is dear.
+    # Rice's rule: NumPy's makes millions of bins if one study in thousands is dear.
     axes.hist(found, bins=math.ceil(2 * len(found) ** (1 / 3)) if np.ptp(found) else 1, alpha=0.75)
     axes.axvline(found.mean(), linestyle=":", color="black", label=f"mean {found.mean():,.4g}")
     axes.set(xlabel=name, ylabel=picture.rows)

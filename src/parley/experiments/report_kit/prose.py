@@ -1,4 +1,4 @@
-"""A document of one content and two renderings: text in a little Markdown with blocks by name, as HTML or as Markdown.
+"""Documents with one content and two renderings: a little Markdown with named blocks, as HTML or as Markdown.
 
 The text has headings, paragraphs, lists, indented commands, tables, `code`, **stress** and *emphasis*. Where
 a `token` stands, a block follows: a table, a picture (on a page alone: tables say the same), or another one for
@@ -19,7 +19,7 @@ from parley.text.translation import gettext
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-# What Markdown would read as a mark; a_b is no emphasis, and -0.5 no list.
+# What Markdown would read as markup; a_b is not emphasis, and -0.5 not a list.
 SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\A[-+=](?=[-= ]|\Z))")
 NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # would begin a list
 
@@ -28,12 +28,12 @@ Blocks = dict[tuple[str, int], Block]
 
 
 def token(name: str, place: int = 0) -> str:
-    """Where a block stands in the text."""
+    """The placeholder of a block in the text."""
     return f"\x00{name} {place}"
 
 
 def as_text(words: str) -> str:
-    """Words of a user, of which nothing is read as Markdown; in one line.
+    """A user's text on one line, escaped so that nothing is read as Markdown.
 
     >>> as_text("<b> *A*"), html_sections("## 1\\n" + as_text("<b> **A**"), {})[0][1]
     ('\\\\<b\\\\> \\\\*A\\\\*', Markup('<p>&lt;b&gt; **A**</p>'))
@@ -46,13 +46,13 @@ def as_text(words: str) -> str:
 
 
 def html_sections(text: str, blocks: Blocks) -> list[tuple[str, Markup]]:
-    """The title and the body of every section; every word is escaped."""
+    """Title and body of every section; all text is escaped."""
     _, *parts = SECTION.split(text)
     return [(title, _html(body, blocks)) for title, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def markdown_text(title: str, text: str, blocks: Blocks) -> str:
-    """The whole document, its sections numbered."""
+    """The whole document, with numbered sections."""
     for place, section in enumerate(SECTION.findall(text), start=1):
         text = text.replace(f"## {section}", f"## {place}. {section}", 1)
 
@@ -75,7 +75,7 @@ def _html(text: str, blocks: Blocks) -> Markup:
 
 
 def _rendered(text: str) -> Markup:
-    """Markdown as HTML: no raw HTML, captions with a class, tables as all others are."""
+    """Markdown as HTML: no raw HTML, captions with a class, tables like all others."""
     tokens, parts, begun = MARKDOWN.parse(text), list[Markup](), 0
     for place, one in enumerate(tokens):
         if one.type == "paragraph_open" and tokens[place + 1].content.startswith(("**Table ", "**Figure ")):
@@ -104,7 +104,7 @@ def _table(tokens: Sequence[Token]) -> Markup:
 
 
 def words_of_reader() -> dict[str, str]:
-    """What the reader calls things."""
+    """The reader's words for things."""
     return {
         "agent": gettext("agent"),
         "agents": gettext("agents"),

@@ -1,4 +1,4 @@
-"""Pictures as SVG, drawn by hand for pages that have no plotting library: elements, scales, ticks, labels and marks.
+"""SVG pictures drawn by hand, for pages without a plotting library: elements, scales, ticks, labels, marks.
 
 Colours and typefaces come from the page's style sheet. The calendar of a study stands here because the dashboard and
 the page of a plan both show it.
@@ -19,7 +19,7 @@ LETTER = 8.6  # of a figure's units, at the size that a phone shows
 
 
 def element(name: str, *inside: str, **attributes: object) -> Markup:
-    """An element; attributes and text are escaped, `_` stands for `-` and `class_` for `class`.
+    """An SVG element; attributes and text are escaped, `_` stands for `-` and `class_` for `class`.
 
     >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
     '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
@@ -37,14 +37,14 @@ def _short(value: object) -> str:
 
 
 def svg(width: float, height: float, label: str, *inside: str, kind: str = "figure") -> Markup:
-    """A picture with words for those who do not see it."""
+    """A picture with a text alternative."""
     box = f"0 0 {_short(float(width))} {_short(float(height))}"
     return element("svg", *inside, class_=kind, viewBox=box, role="img", aria_label=label)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places.
+    """Maps values to positions.
 
     >>> Scale(0.0, 10.0, 100.0, 200.0)(2.5)
     125.0
@@ -77,7 +77,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers within a range that is drawn by its logarithm: 1, 2 and 5, of many decades only 1.
+    """Round numbers for a logarithmic axis: 1, 2 and 5, or only 1 if there are many decades.
 
     >>> log_ticks(80, 3_000), log_ticks(0.02, 1e6)[:3]
     ([100.0, 200.0, 500.0, 1000.0, 2000.0], [0.1, 1.0, 10.0])
@@ -89,7 +89,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
-    """The ticks of an axis with the decimals that tell them apart; rates in per cent.
+    """Tick labels with enough decimals to tell them apart; rates in per cent.
 
     >>> tick_words([0.03, 0.035]), tick_words([8e6, 1e7]), tick_words([0.03, 0.035], rates=True)
     (['0.030', '0.035'], ['8,000,000', '10,000,000'], ['3.0 %', '3.5 %'])
@@ -101,7 +101,7 @@ def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
 
 
 def breadth(words: str) -> float:
-    """About how wide a label is; a character of Chinese or Japanese counts twice.
+    """Rough width of a label; a Chinese or Japanese character counts twice.
 
     >>> round(breadth("A"), 1), round(breadth("日"), 1)
     (8.6, 17.2)
@@ -110,7 +110,7 @@ def breadth(words: str) -> float:
 
 
 def clipped(words: str, longest: int = 16) -> str:
-    """A name as far as there is room for it in a figure.
+    """A name cut to the room that a figure has.
 
     >>> clipped("combination"), clipped("variety one of the northern plain")
     ('combination', 'variety one of …')
@@ -123,7 +123,7 @@ def clipped(words: str, longest: int = 16) -> str:
 
 
 def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Places for labels, as near as possible to those wanted, in their order, and no closer than `apart`.
+    """Positions for labels, as near as possible to those wanted, in order, and at least `apart`.
 
     >>> spread([10.0, 11.0, 50.0], 12.0, 0.0, 100.0)
     [10.0, 22.0, 50.0]
@@ -175,7 +175,7 @@ def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 
 
 def area(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """What lies between points."""
+    """The area between points."""
     return element("polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
 
 
@@ -188,7 +188,8 @@ MOST_SITES = 40  # of a calendar: more bars would be too thin to read
 
 
 def phase_begins(days: Sequence[Sequence[float]], delay: Sequence[float], round_days: float) -> list[float]:
-    """On which day every phase begins, and when the last is over; `days` is how long each agent draws, by phase.
+    """The day on which every phase begins, and the day the last is over; `days` is how long each agent draws, by
+    phase.
 
     >>> phase_begins([[4.0, 2.0], [4.0, 0.0]], delay=[0.0, 3.0], round_days=2.0)
     [0.0, 7.0, 13.0]
@@ -208,7 +209,7 @@ def calendar_chart(
     *,
     decided: int | None = None,
 ) -> Markup:
-    """A row per site, a bar per phase over its days; gaps wait for the slowest, and for outcomes that come late.
+    """A row per site, a bar per phase over its days; gaps are waits for the slowest site and for late outcomes.
 
     `days` is `(phase, agent)`; phases after the `decided` ones are outlined.
     """

@@ -1,7 +1,8 @@
-"""A table is made once and shown in five ways: on a terminal, in a page, as Markdown, as CSV, as plain records.
+"""Tables made once and shown in five ways: terminal, page, Markdown, CSV, plain records.
 
-A column stands right if all its cells are numbers; on a screen the first one always stands left. On a terminal, words
-wrap and numbers are never cut. Where not even the numbers fit beside each other, each row becomes a small list.
+A column is right-aligned if all its cells are numbers; on a screen the first column is always left-aligned. On a
+terminal, words wrap and numbers are never cut. If not even the numbers fit side by side, each row becomes a small
+list.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ EDGES = 3  # of a column: a space on either side, and a line
 
 
 def plain(value: Any) -> str:
-    """As it is; nothing for None. Markup stays markup."""
+    """A value as text; empty for None. Markup stays markup."""
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def fixed(places: int) -> Format:
-    """A number with so many decimals.
+    """Format numbers with so many decimals.
 
     >>> fixed(1)(85.37), fixed(2)(None)
     ('85.4', '')
@@ -46,7 +47,7 @@ share = fixed(5)  # a small probability, at the paper's own precision
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A heading, how its values are shown to people, and the name programs know it by."""
+    """A column: its heading, how its values are shown to people, and its name for programs."""
 
     title: str
     key: str
@@ -119,7 +120,7 @@ class Table:
         return csv_text(head, self.records(), line_end="\n")
 
     def markdown(self, shown: Format = lambda cell: cell.replace("|", "\\|")) -> str:
-        """A Markdown table, without its title; `shown` is what becomes of the text of a cell."""
+        """A Markdown table, without its title; `shown` converts the text of a cell."""
         cells = self.cells()
         rules = ["---:" if right else "---" for right in _numeric(len(self.head), cells)]
         lines = (" | ".join(map(shown, row)) for row in (self.head, *cells))
@@ -127,10 +128,10 @@ class Table:
         return "\n".join([first, f"|{'|'.join(rules)}|", *rest])
 
     def html(self) -> Markup:
-        """An HTML table that scrolls sideways where it is wide, without its title; every cell is escaped."""
+        """An HTML table that scrolls sideways if it is wide, without its title; every cell is escaped."""
         cells = self.cells()
         sides = [Markup(' class="num"') if right else "" for right in _right(len(self.head), cells)]
-        # One that has a title can be reached by keyboard, where it is wide.
+        # With a title, a wide table can be reached by keyboard.
         named = Markup(' tabindex="0" role="region" aria-label="{}"').format(self.title) if self.title else ""
         parts = [Markup('<div class="scroll"{}><table class="lines"><thead><tr>').format(named)]
         parts += [
@@ -152,12 +153,12 @@ class Table:
 
 
 def _numeric(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns hold numbers alone."""
+    """Which columns contain only numbers."""
     return [all(is_number(row[place]) for row in cells) for place in range(count)]
 
 
 def _right(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns stand right on a screen: numbers, but for the first column, which names the row."""
+    """Which columns are right-aligned on a screen: numbers, except in the first column, which names the row."""
     return [place > 0 and numeric for place, numeric in enumerate(_numeric(count, cells))]
 
 
@@ -174,7 +175,7 @@ def _terminal(head: Sequence[str], cells: Sequence[Sequence[str]], room: int) ->
 
 
 def _widths(head: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int] | None:
-    """The width of every column, or None where they do not fit beside each other.
+    """The width of every column, or None if they do not fit side by side.
 
     Cells of numbers stay on one line if they can; if not, "1,625 to 1,884" may take three, but 1,625 stays whole.
 

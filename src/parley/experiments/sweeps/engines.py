@@ -1,4 +1,4 @@
-"""Where cells run: processes of this machine, or a cluster that an edge knows, all through joblib.
+"""Where cells run: processes on this machine, or a cluster provided by an edge, all through joblib.
 
 A crew gives back results as they come, in any order. When workers die it raises `WorkersLost`: the caller keeps what it
 has and asks again for the rest. Results do not depend on the engine, because a cell holds all it needs.
@@ -19,12 +19,12 @@ WAVE = 4  # tasks per worker and wave, for backends that only answer when all is
 
 
 class WorkersLost(ParleyError):
-    """Workers died with tasks in hand; asking again for those is safe."""
+    """Workers died with tasks in progress; running these again is safe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crew:
-    """Workers that are ready: joblib's settings, their number, and what their death looks like."""
+    """Workers that are ready: joblib's settings, their number, and the exceptions that mean they died."""
 
     workers: int
     settings: dict[str, Any]
@@ -32,7 +32,7 @@ class Crew:
     streams: bool  # results one by one, or only wave by wave
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """The function of every task, in any order."""
+        """The results of `function` for every task, in any order."""
         joblib = need("joblib", extra="experiments", purpose="running a sweep")
         calls = [joblib.delayed(function)(task) for task in tasks]
         how = "generator_unordered" if self.streams else "list"
@@ -50,7 +50,7 @@ class Crew:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Which engine, how many workers (None: all there are), and the address of a cluster that runs already.
+    """An engine's name, its number of workers (None: all available), and the address of a running cluster.
 
     >>> with Engine(workers=1).open() as crew:
     ...     sorted(crew.map(abs, [-1, 2]))
@@ -73,7 +73,7 @@ class Engine:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Connect or start what is needed, and clean up after."""
+        """Connect to or start what is needed, and clean up afterwards."""
         need("joblib", extra="experiments", purpose="running a sweep")
         with ExitStack() as stack:
             yield engines()[self.name](self, stack)
@@ -95,5 +95,5 @@ def _local(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def engines() -> dict[str, Callable[[Engine, ExitStack], Crew]]:
-    """Every engine by its name: processes of this machine, and the clusters that edges know."""
+    """All engines by name: processes on this machine, and the clusters that edges provide."""
     return {"local": _local} | {name: opened for edge in edges() for name, opened in edge.engines().items()}

@@ -1,4 +1,4 @@
-"""Figures of a sweep, for a paper: from a summary to curves, and from curves to matplotlib `Figure` objects."""
+"""Figures of a sweep, for a paper: from a summary to curves, and from curves to matplotlib figures."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from parley.experiments.sweeps.results import Results, grouped, interval
 from parley.problem import FloatArray, Problem
 from parley.text.formatting import typed
 
-# What axes mean, with their units, for the axis of a figure.
+# What axes mean, with their units.
 TITLES = {
     "alpha": "alpha (share of its own reward in an agent's mix)",
     "delta": "delta (allowed probability of an error)",
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Boxes:
-    """The costs of one policy at every value of an axis, one entry a replication."""
+    """The costs of one policy at every value of an axis, one entry per replication."""
 
     label: str
     groups: tuple[str, ...]
@@ -52,7 +52,7 @@ class Boxes:
 
 
 def drawn_axes(results: Results) -> list[str]:
-    """The axes that make sense as a horizontal axis: numbers, more than one, not a seed."""
+    """The axes that suit a horizontal axis: numeric, with more than one value, not seeds."""
     frame = results.pandas()
     return [
         axis
@@ -64,15 +64,15 @@ def drawn_axes(results: Results) -> list[str]:
 
 
 def box_axis(results: Results) -> str | None:
-    """What to tell boxes apart by, beside the policy: the first axis of numbers, or of anything but seeds."""
+    """The axis that separates boxes, besides the policy: the first numeric one, or any but seeds."""
     names = [axis for axis in results.axes if axis not in (*INSTANCES, "policy")]
     return next(iter([*drawn_axes(results), *names]), None)
 
 
 def curves(results: Results, summary: pd.DataFrame, x: str, y: str, *, level: float = 0.95) -> list[Curve]:
-    """`y` (cost or rounds) along `x`, a curve for every combination of the other axes, averaged over instances.
+    """`y` (cost or rounds) along `x`, a curve per combination of the other axes, averaged over instances.
 
-    With several instances the interval is between instances; with one, between its replications, as the summary has it.
+    With several instances the interval is between instances; with one, between its replications, as in the summary.
     """
     made = []
     others = [name for name in results.grouping if name not in (x, *INSTANCES)]
@@ -94,7 +94,7 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
-    """How many times fewer samples the lower bound asks for with collaboration than with every agent alone."""
+    """The ratio of the lower bound with every agent alone to that with collaboration, along an axis."""
     rows = [
         {**cell.axes, "policy": cell.policy, "saving": one.isolated_bound / one.lower_bound}
         for cell, one in results.cells
@@ -120,7 +120,7 @@ def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:
 
 
 def boxes(results: Results, x: str | None) -> list[Boxes]:
-    """Costs by policy and by the values of `x` (all together without one); nothing where rows are cells."""
+    """Costs by policy and by values of `x` (all together without one); empty if rows are cells."""
     if not results.per_replication:
         return []
     frame = results.costs()
@@ -139,7 +139,7 @@ def _between(part: pd.DataFrame, y: str, level: float) -> tuple[float, float]:
 
 
 def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str:
-    """The policy, and every other axis that has more than one value."""
+    """The policy, and every other axis with more than one value."""
     parts = [
         str(value) if name == "policy" else f"{name} = {typed(value)}"
         for name, value in zip(names, key, strict=True)
@@ -151,7 +151,7 @@ def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str
 def cost_against(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
-    """Mean samples along an axis, with intervals and the lower bound where there is one."""
+    """Mean samples along an axis, with intervals and the lower bound if there is one."""
     with charts.canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
         _costs(panel, results, summary, x, level, style)
@@ -190,7 +190,7 @@ def _band(level: float) -> str:
 
 
 def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figure:
-    """Boxplots of the samples: quartiles, whiskers to 1.5 times their distance, every policy in its colour."""
+    """Boxplots of the samples: quartiles, whiskers to 1.5 times their distance, a colour per policy."""
     made = boxes(results, x)
     with charts.canvas(theme, max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6) as (figure, style):
         panel = figure.subplots()
@@ -244,7 +244,7 @@ def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
 
 
 def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.95) -> dict[str, Callable[..., Figure]]:
-    """Every figure that these results allow: file name -> a function of `theme`. The summary is of this `level`."""
+    """Every figure that these results allow: file name -> a function of `theme`. The summary has this `level`."""
     made: dict[str, Callable[..., Figure]] = {}
     for x in drawn_axes(results):
         made[f"cost-against-{x}"] = partial(cost_against, results, summary, x, level=level)
@@ -259,7 +259,7 @@ def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.9
 
 
 def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
-    """The mean draws of every policy in its last cell that has the shape of the first: what a heat map shows."""
+    """Every policy's mean draws in its last cell with the shape of the first, for heat maps."""
     found: dict[str, tuple[str, FloatArray, Problem]] = {}
     shape = None
     for cell, one in results.cells:

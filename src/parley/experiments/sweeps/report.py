@@ -1,7 +1,7 @@
-"""The report of a sweep: one HTML file with everything in it, to open offline or to send to a colleague.
+"""The report of a sweep: one self-contained HTML file, to open offline or to send to a colleague.
 
-Charts are SVG. They follow the reader's light or dark setting, and say their numbers on hovering. Every chart has a
-caption, and its numbers stand in a table too.
+Charts are SVG. They follow the reader's light or dark setting, and show their numbers on hovering. Every chart has a
+caption, and its numbers are in a table too.
 """
 
 import math
@@ -44,14 +44,14 @@ NAMES = list(SHAPES)
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """From values to places, by their logarithm if they differ by orders of magnitude."""
+    """Maps values to positions, logarithmically if they differ by orders of magnitude."""
 
     scale: Scale
     logarithmic: bool
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float, *, logarithmic: bool, zero: bool = False) -> Self:
-        """An axis on which all of these have room."""
+        """An axis that fits all of these values."""
         known = [math.log10(value) if logarithmic else value for value in values if math.isfinite(value)] or [0.0, 1.0]
         low, high = min(known), max(known)
         margin = 0.04 * (high - low) or 0.5
@@ -76,7 +76,7 @@ def line_chart(
     bounds: Sequence[figures.Curve] = (),
     log_y: bool = False,
 ) -> Markup:
-    """Curves with bands along an axis of the sweep, and bounds as dotted lines in ink; on hovering, the numbers."""
+    """Curves with bands along an axis of the sweep, and bounds as dotted lines; numbers show on hovering."""
     every = [*curves, *bounds]
     upright = [float(value) for curve in every for ends in (curve.y, curve.low, curve.high) for value in ends]
     rise = Axis.over(upright, BOTTOM, TOP, logarithmic=log_y, zero=True)
@@ -158,7 +158,7 @@ def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
 
 
 def _titled(drawn: Markup, words: str) -> Markup:
-    """With words on hovering."""
+    """An element with a text on hovering."""
     return element("g", drawn, element("title", words))
 
 
@@ -170,7 +170,7 @@ def _frame(rise: Axis, title: str) -> Iterator[Markup]:
 
 
 def _legend(labels: Sequence[str], bounds: Sequence[str], top: float) -> tuple[list[Markup], float]:
-    """Marks with their labels, as many in a line as have room, and where they end."""
+    """Marks with their labels, as many per line as fit, and where they end."""
     drawn, across, down = [], LEFT, top
     for place, name in enumerate([*labels, *bounds]):
         if across > LEFT and across + 34 + breadth(name) > WIDTH:
@@ -191,7 +191,7 @@ Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and fo
 
 
 def html_report(results: Results, summary: pd.DataFrame, *, command: str, level: float = 0.95) -> str:
-    """The whole page; `command` is what made it. The summary is of this `level`, and so are all intervals."""
+    """The whole page; `command` made it. The summary and all intervals have this `level`."""
     sections = {f"Along {x}": _along(results, summary, x, level) for x in figures.drawn_axes(results)}
     if made := figures.boxes(results, figures.box_axis(results)):
         caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
@@ -267,7 +267,7 @@ def _comparison(results: Results, level: float) -> dict[str, Any] | None:
 
 
 def _times(saving: float) -> str:
-    """A ratio of means, said so that it is never below 1.
+    """A ratio of means, worded so that it is never below 1.
 
     >>> _times(3.2), _times(0.8)
     ('3.20 x less', '1.25 x more')

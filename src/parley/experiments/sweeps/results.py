@@ -22,7 +22,7 @@ RESAMPLES = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """A results folder that was read: all rows, and what is known about each cell."""
+    """A results folder in memory: all rows, and what is known about each cell."""
 
     name: str
     command: str
@@ -41,7 +41,7 @@ class Results:
 
     @property
     def unit(self) -> str:
-        """What a study costs: samples, or regret where every cell has a horizon."""
+        """The unit of cost: samples, or regret if every cell has a horizon."""
         stated = "regret" in self.table.column_names and not self.table["regret"].null_count
         return "regret" if stated else "samples"
 
@@ -55,7 +55,7 @@ class Results:
 
     @property
     def other_costs(self) -> list[str]:
-        """What else the cells cost, where it is stated."""
+        """The other costs of the cells, if stated."""
         return [name for name in OTHER_COSTS if name in self.table.column_names and name != self.unit]
 
     def polars(self) -> Any:
@@ -64,7 +64,7 @@ class Results:
 
     @property
     def grouping(self) -> list[str]:
-        """The columns that say which cell a row belongs to."""
+        """The columns that identify a row's cell."""
         return [*(axis for axis in self.axes if axis != "policy"), "policy"]
 
 
@@ -121,7 +121,7 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """The rows of a frame by the values of some columns, in order of appearance; all of them where none is named."""
+    """A frame's rows grouped by some columns, in order of appearance; one group if none is named."""
     if not names:
         yield (), frame
         return
@@ -170,7 +170,7 @@ def _mean(name: str, values: FloatArray, level: float, method: str) -> dict[str,
 
 
 def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
-    """Money and days of a cell, where they are stated: means with intervals, one study in ten, nine in ten."""
+    """Money and days of a cell, if stated: means with intervals, and the 10 % and 90 % quantiles."""
     made: dict[str, float] = {}
     for name in OTHER_COSTS:
         if name in group and group[name].notna().all():
@@ -194,7 +194,7 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.
 
 
 def compare(results: Results, *, axis: str = "policy", against: Any = None, level: float = 0.95) -> pd.DataFrame:
-    """Every value of an axis against one of them, on paired replications, wherever the other axes agree.
+    """Compare every value of an axis with one of them, on paired replications, where the other axes agree.
 
     Replications of cells with the same seed see the same rewards as far as they draw the same, so differences are
     taken pair by pair: their mean with an interval, a paired t-test and Wilcoxon's signed ranks, Holm-corrected.

@@ -1,4 +1,4 @@
-"""Run a sweep: only the cells that are missing, each kept the moment it is done, whatever becomes of the rest."""
+"""Run a sweep: only the missing cells, each stored when it is done, whatever happens to the rest."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a run of a sweep did."""
+    """The result of running a sweep."""
 
     cells: int  # of the sweep
     done: int  # of them, now
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What a run would do, and about how long it would take."""
+    """What a run would do, and roughly how long it would take."""
 
     cells: int
     missing: int
@@ -43,7 +43,7 @@ class Workload:
     seconds: float  # of computing, by one worker
 
     def lasting(self, workers: int) -> float:
-        """Seconds with so many workers."""
+        """Seconds with this number of workers."""
         return self.seconds / max(1, min(workers, self.missing))
 
 
@@ -57,10 +57,10 @@ def run_sweep(
     started: Callable[[int, list[Path]], None] = lambda *_: None,
     progress: Progress = lambda _: None,
 ) -> Run:
-    """Run what is missing of a sweep into a folder.
+    """Run the missing cells of a sweep into a folder.
 
-    `started` is called before the first cell with how many cells are done already, and which files are damaged;
-    `progress` with how many more are done. An interruption loses the cells in flight and no others.
+    `started` is called before the first cell with the number of finished cells and the damaged files; `progress` with
+    how many more are done. An interruption loses only the cells in progress.
     """
     begun = perf_counter()
     with folder.locked():
@@ -106,7 +106,7 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
 
 
 def workload(sweep: Sweep, folder: Folder) -> Workload:
-    """Count what is missing and time a few replications of some cells, here; nothing is written."""
+    """Count what is missing and time a few replications of some cells here; writes nothing."""
     missing, damaged = folder.survey(sweep.cells) if folder.manifest else (list(sweep.cells), [])
     chosen = missing[:: max(1, len(missing) // SAMPLED_CELLS)][:SAMPLED_CELLS]
     times = [_seconds(cell) for cell in chosen]
@@ -115,7 +115,7 @@ def workload(sweep: Sweep, folder: Folder) -> Workload:
 
 
 def _seconds(cell: Cell) -> float:
-    """About how long a cell takes: what it costs to begin, and what every replication adds."""
+    """Rough duration of a cell: its start-up, and the time per replication."""
     counts = (min(count, cell.replications) for count in (FEW, MORE))
     few, more = (timeit(partial(run_cell, replace(cell, replications=count)), number=1) for count in counts)
     if cell.replications <= MORE:

@@ -1,4 +1,4 @@
-"""A folder of results: a manifest, and one Parquet file a cell, each whole or not there.
+"""A results folder: a manifest, and one Parquet file per cell, each complete or absent.
 
     results/
       sweep.json            which sweep this is, in full, and the command that made it
@@ -36,7 +36,7 @@ OTHER_COSTS = ("money", "days", "regret")  # there where prices, rates, a horizo
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A cell's file that was read and believed."""
+    """A cell's file that was read and whose checksum agreed."""
 
     key: str
     rows: pa.Table
@@ -55,7 +55,7 @@ class Folder:
 
     @property
     def manifest(self) -> dict[str, Any] | None:
-        """What `sweep.json` says; None in a folder without one."""
+        """The content of `sweep.json`; None if there is none."""
         try:
             manifest = json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs out of this folder; a lock dies with its process, however that ends."""
+        """Lock the folder against other runs; the lock ends with its process, however it ends."""
         try:
             lock = FileLock(self.path / LOCK)
         except Locked:
@@ -82,9 +82,9 @@ class Folder:
             lock.release()
 
     def claim(self, sweep: Sweep, *, command: str, extend: bool = False) -> None:
-        """Make the folder this sweep's, or raise `OtherResults` if it is not, touching nothing.
+        """Claim the folder for this sweep, or raise `OtherResults` without touching anything.
 
-        `extend` lets a sweep take over a folder whose sweep differs in nothing but the values of the axes.
+        `extend` lets a sweep take over a folder whose sweep differs only in the values of the axes.
         """
         manifest = self.manifest
         if manifest is None:
@@ -113,7 +113,7 @@ class Folder:
         return OtherResults(str(self.path), found=found, allowed="a new folder, or one of this very sweep", hint=hint)
 
     def survey(self, cells: tuple[Cell, ...]) -> tuple[list[Cell], list[Path]]:
-        """The cells that are still to be run, and the files among them that are damaged."""
+        """The cells still to be run, and the damaged files among them."""
         missing, damaged = [], []
         for cell in cells:
             if self.read(cell.key) is None:
@@ -122,7 +122,7 @@ class Folder:
         return missing, damaged
 
     def write(self, cell: Cell, result: CellResult, *, rows: str) -> None:
-        """Keep the result of a cell; it is there for good when this returns."""
+        """Store the result of a cell, durably."""
         table = _table(cell, result, rows)
         described = {
             "specification": cell.specification(),
@@ -162,12 +162,12 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _plain(document: Any) -> Any:
-    """As JSON gives it back, in its own order (the axes keep theirs)."""
+    """A document as JSON returns it, in its own order (the axes keep theirs)."""
     return json.loads(json.dumps(document))
 
 
 def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
-    """Over every value and every word beside them, so that no damage goes unseen."""
+    """A checksum over every value and its description, so that no damage goes unnoticed."""
     digest = hashlib.sha256(canonical(described).encode())
     for name in table.column_names:
         values = table[name].to_numpy(zero_copy_only=False)
@@ -177,7 +177,7 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
 
 
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
-    """The rows of a cell: one a replication, or one for all."""
+    """The rows of a cell: one per replication, or one for all."""
     costs = {name: values for name, values in result.costs.parts.items() if name in OTHER_COSTS}
     if rows == "replication":
         measured: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A sweep: a base study and axes, multiplied out into cells; docs/experiments.md shows the file.
+"""A sweep: a base study and axes, multiplied into cells; docs/experiments.md shows the file.
 
 Every cell is checked before any is run. A cell is one study, one policy, many replications, known by the hash of all
 that its numbers depend on. It travels to a worker as plain data and comes back as a `CellResult`; workers write
@@ -43,7 +43,7 @@ KEYS = {
 ROWS = ("replication", "cell")
 USUAL = {"replications": 1000, "seed": 0, "rows": ROWS[0], "environment": None, "max_samples": None}
 MOST_CELLS = 1_000_000
-# The short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
+# Short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
 AXES = {
     "alpha": "weights.alpha",
     "delta": "delta",
@@ -60,7 +60,7 @@ TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # whole section
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A checked sweep: `document` says all of it in plain data, `cells` are what it asks for.
+    """A checked sweep: `document` describes all of it as plain data, `cells` are its cells.
 
     >>> base = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper"}}
     >>> sweep = parse_sweep({"study": base, "axes": {"delta": [0.1, 0.05], "policy": ["wcpe", "uniform"]}})
@@ -136,7 +136,7 @@ def _check_keys(document: Mapping[str, Any]) -> None:
 
 
 def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The base study as one document without outside files, so that its hash says everything."""
+    """The base study as one document without external files, so that its hash covers everything."""
     if isinstance(value, str):
         path = folder / value
         study = read_toml_file("study", path)
@@ -153,7 +153,7 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _inline_weights(section: Any, folder: Path) -> None:
-    """Replace the name of a weights file by its matrix: the hash of a cell must see the content."""
+    """Replace the name of a weights file by its matrix, so that a cell's hash covers the content."""
     if isinstance(section, dict) and isinstance(section.get("file"), str):
         section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
 
@@ -193,7 +193,7 @@ def target(name: str) -> str:
 
 
 def checked_axis(name: str, values: Any) -> list[Any]:
-    """The values of an axis, if there is such an axis and they make one."""
+    """Check that an axis exists and that its values are valid; returns them."""
     section, _, key = target(name).rpartition(".")
     single = section in SECTIONS and section not in REPEATED
     known = single and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
@@ -225,7 +225,7 @@ def axis_labels(name: str, values: list[Any]) -> list[AxisValue]:
 
 
 def _label(axis: str, value: Any) -> AxisValue:
-    """How results name an axis value: itself, or its parts in words where it is a table or a list."""
+    """A value's name in results: itself, or its parts in words if it is a table or a list."""
     if isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, dict) and axis in TABLES:
@@ -259,7 +259,7 @@ def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
 
 
 def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
-    """Some kinds of noise have a stated scale in common; the others have keys of their own."""
+    """Whether both kinds of noise have a stated scale; the others have keys of their own."""
     scaled = {name for name, model in KINDS.items() if "scale" in model.keys}
     return {kind, noise.get("kind", Gaussian.kind)} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
 
@@ -277,13 +277,13 @@ def canonical(document: Any) -> str:
 
 
 def cell_key(specification: Mapping[str, Any]) -> str:
-    """The name of a cell: a hash of everything that its numbers depend on."""
+    """A cell's name: a hash of everything that its numbers depend on."""
     return hashlib.sha256(canonical(specification).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What to run, and where on the axes it stands.
+    """What to run, and its position on the axes.
 
     >>> study = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
     >>> one = Cell(study=study, axes={}, replications=10, seed=1)
@@ -297,7 +297,7 @@ class Cell:
     seed: int
     environment: str | None = None
     max_samples: int | None = None
-    version: str = __version__  # of Parley: another version is another cell, its results are not mixed in
+    version: str = __version__  # of Parley: results of another version are not mixed in
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -333,7 +333,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What a cell gave, one entry a replication; `seconds` is the one thing that differs between two runs."""
+    """A cell's results, one entry per replication; only `seconds` differs between two runs."""
 
     key: str
     costs: StudyCosts
@@ -341,13 +341,13 @@ class CellResult:
     mistaken: BoolArray
     finished: BoolArray
     draws: FloatArray  # (arm, agent): mean draws
-    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
-    isolated_bound: float | None  # with every agent alone; None where arms tie then, or with a horizon
+    lower_bound: float | None  # on the expected samples, or on regret with a horizon; None if it says nothing
+    isolated_bound: float | None  # with every agent alone; None if arms tie then, or with a horizon
     seconds: float
 
 
 def run_cell(cell: Cell) -> CellResult:
-    """Run one cell, here and now."""
+    """Run one cell, in this process."""
     policy, instance = cell.prepare()
     outcome = simulate(
         policy,

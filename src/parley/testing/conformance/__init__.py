@@ -15,7 +15,7 @@ A suite is a class of tests. A subclass in your tests names what it runs over, a
 
 import pytest
 
-# Before they are imported: a failed assertion then shows the values that it compared.
+# Before they are imported, so that a failed assertion shows the values it compared.
 pytest.register_assert_rewrite("parley.testing.conformance.policies", "parley.testing.conformance.rewards")
 
 from parley.testing.conformance.instances import random_instance, random_weights  # noqa: E402

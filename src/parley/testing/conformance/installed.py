@@ -1,4 +1,4 @@
-"""The suites over all that installed packages offer: `pytest --pyargs parley.testing.conformance.installed`.
+"""The suites over everything that installed packages offer: `pytest --pyargs parley.testing.conformance.installed`.
 
 A model is made from its kind alone. If it needs keys, write a `RewardModelSuite` of your own.
 """

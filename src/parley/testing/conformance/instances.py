@@ -1,4 +1,4 @@
-"""Random instances: general, asymmetric weights and means whose gaps are not too small."""
+"""Random instances: general, asymmetric weights, and means whose gaps are not too small."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""What every policy owes to those who drive it: plans, states, answers and errors.
+"""What every policy owes its drivers: plans, states, answers and errors.
 
-A study is fed with given noise here, so that two courses can be compared draw by draw.
+A study gets given noise here, so that two runs can be compared draw by draw.
 """
 
 import itertools
@@ -23,35 +23,35 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 MOST_PHASES = 60
 HORIZON = 20_000
-MOST_WRONG = 0.45  # of 20 runs, where delta is 0.1: 9 or more errors have a chance below 1e-4
+MOST_WRONG = 0.45  # of 20 runs with delta 0.1: 9 or more errors have a probability below 1e-4
 MINIMUM_CELLS = (2, 20, 137, 5_000, 5)
 SIZES = ((2, 1, 1), (2, 4, 1), (4, 2, 3), (5, 3, 2))  # arms, agents, top
 
 
 def plays(name: str) -> bool:
-    """Whether it plays until a horizon instead of stopping with its answers."""
+    """Whether a policy plays until a horizon instead of stopping with its answers."""
     return issubclass(policy_class(name), Playing)
 
 
 def until(horizon: int, name: str, instance: Instance) -> Instance:
-    """The same instance with a horizon, for policies that need one."""
+    """The instance with a horizon, for policies that need one."""
     if not plays(name):
         return instance
     return Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
 
 
 def policy_for(name: str, instance: Instance, **options: object) -> Policy:
-    """The policy for an instance; an oracle may look at it."""
+    """The policy for an instance; an oracle may see it."""
     return make_policy(name, instance.problem, options, instance)
 
 
 def found(policy: Policy, state: State) -> BoolArray:
-    """`(..., arm, agent)`: the answers; of who plays, what it would go on playing."""
+    """`(..., arm, agent)`: the answers; for a policy that plays, what it would continue to play."""
     return policy.leaders(state) if isinstance(policy, Playing) else state.answers
 
 
 def rewards(instance: Instance, quotas: IntArray, noise: FloatArray) -> Totals:
-    """The totals of the draws asked for, with given noise."""
+    """The totals of the requested draws, with given noise."""
     scale = instance.problem.noise.largest_scale
     return Totals(counts=quotas, sums=quotas * instance.means + scale * np.sqrt(quotas) * noise)
 
@@ -62,7 +62,7 @@ def noise_for(instance: Instance, seed: int, *batch: int) -> FloatArray:
 
 
 def course(policy: Policy, instance: Instance, noises: FloatArray, state: State | None = None) -> list[State]:
-    """The states of a run fed with given noise, `(phase, ..., arm, agent)`."""
+    """The states of a run with given noise, `(phase, ..., arm, agent)`."""
     batch = noises.shape[1:-2]
     states = [policy.start(batch) if state is None else state]
     for noise in noises:
@@ -73,12 +73,12 @@ def course(policy: Policy, instance: Instance, noises: FloatArray, state: State 
 
 
 def asking(instance: Instance, cell: int) -> Instance:
-    """The same instance with a minimum cell."""
+    """The instance with a minimum cell."""
     return Instance(problem=instance.problem.with_(minimum_cell=cell), means=instance.means)
 
 
 def assert_same(first: State, second: State) -> None:
-    """Raise unless two states are the same, numbers up to rounding."""
+    """Raise unless two states are equal, numbers up to rounding."""
     for field in fields(first):
         a, b = getattr(first, field.name), getattr(second, field.name)
         if a is None:
@@ -90,7 +90,7 @@ def assert_same(first: State, second: State) -> None:
 
 
 def drops_that_a_common_move_changes(name: str, instance: Instance, seed: int) -> int:
-    """Phases in which another arm would go if all arms of a site had moved alike, each site by itself."""
+    """The number of phases in which another arm would be dropped if all arms of a site had moved together."""
     chance = np.random.default_rng(seed)
     policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
     states = course(policy, instance, noises)
@@ -110,11 +110,11 @@ class PolicySuite:
     """
 
     names: ClassVar[Sequence[str]] = ()
-    general: ClassVar[Sequence[str] | None] = None  # those that take any weights and any top; all unless told
-    seeds: ClassVar[Sequence[Any]] = (1,)  # of the studies on which laws are tried; more take longer
+    general: ClassVar[Sequence[str] | None] = None  # those that take any weights and any top; all unless given
+    seeds: ClassVar[Sequence[Any]] = (1,)  # of the studies on which laws are tested; more take longer
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Every test over every name, and over every seed where it asks for one."""
+        """Run every test over every name, and over every seed if it takes one."""
         if "general_name" in metafunc.fixturenames:
             metafunc.parametrize("general_name", self.names if self.general is None else self.general)
         if "name" in metafunc.fixturenames:
@@ -123,7 +123,7 @@ class PolicySuite:
             metafunc.parametrize("seed", self.seeds)
 
     def instance(self, name: str, seed: int = 0, horizon: int = HORIZON) -> Instance:
-        """An instance that the policy takes."""
+        """An instance that the policy accepts."""
         return until(horizon, name, random_instance(seed, arms=5, agents=3, min_gap=0.1, delta=0.1))
 
     def test_it_stops_with_n_arms_each_and_the_right_ones_nearly_always(self, name: str, seed: int) -> None:
@@ -213,7 +213,7 @@ class PolicySuite:
         instance = asking(plain, cell)
         policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
         first, without = policy.plan(policy.start()), policy_for(name, plain).plan(policy.start())
-        assert plays(name) or (first >= without).all()  # who plays has only so much time: more here is less there
+        assert plays(name) or (first >= without).all()  # a policy that plays has limited time: more here is less there
         assert ((first == 0) == (without == 0)).all(), "who is asked for nothing stays so"
         state = policy.start((20,))
         for noise in noises:
@@ -252,7 +252,7 @@ class PolicySuite:
         after = policy.update(state, nothing)
         assert after.active.all()
         assert not after.finished
-        # Much data of one arm, none of the others: nobody can be told apart yet.
+        # Much data on one arm, none on the others: nothing can be distinguished yet.
         counts, sums = np.zeros_like(state.counts), np.zeros_like(state.sums)
         counts[0], sums[0] = 10**6, 10.0**7
         for _ in range(9):

@@ -1,4 +1,4 @@
-"""What every reward model owes to those who ask it: its document, its samples, believable reports and fairness.
+"""What every reward model owes its callers: its document, its samples, plausible reports and fairness.
 
 Two agents, three arms; the first two arms tie for everybody. A model is tried at means that it allows: between its
 ends where it has two, above its lower end by about its usual mean where it has one, around its usual mean otherwise.
@@ -23,8 +23,8 @@ from parley.validation.checks import FloatArray, IntArray
 WEIGHTS = np.array([[0.7, 0.2], [0.3, 0.8]])
 SHARES = np.array([[0.5, 0.3], [0.5, 0.3], [0.2, 0.6]])  # of the range, or of the usual mean
 RUNS = 4000
-SCALE = 0.7  # a true scale that nobody stated
-ABSURD = 1e12  # of anything that is expected: a report with such a mean is refused or held
+SCALE = 0.7  # a true scale that was not stated
+ABSURD = 1e12  # times anything expected: a report with such a mean is refused or held
 
 
 def means_for(model: RewardModel) -> FloatArray:
@@ -41,7 +41,7 @@ def sampled(model: RewardModel, counts: IntArray, seed: int = 0) -> Totals:
 
 
 def step_of(model: RewardModel) -> float:
-    """A difference that is large but possible: a third of the range, or of what a reward scatters by."""
+    """A difference that is large but possible: a third of the range, or of a reward's scatter."""
     low, high = model.ends
     return (
         (high - low) * 0.3 if model.in_range else 0.3 * math.sqrt(float(model.true_variances(means_for(model)).max()))
@@ -84,7 +84,7 @@ class RewardModelSuite:
     models: ClassVar[Mapping[str, RewardModel]] = {}
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Every test over every model; those of fairness over the models whose evidence is exact."""
+        """Run every test over every model; those of fairness over models with exact evidence."""
         if "model" in metafunc.fixturenames:
             metafunc.parametrize("model", self.models.values(), ids=self.models)
         if "exact_model" in metafunc.fixturenames:
@@ -128,7 +128,7 @@ class RewardModelSuite:
             assert model.implausible_mean(*column, past, 0, 1.0) is None
 
     def test_an_absurd_report_is_refused_or_held(self, model: RewardModel) -> None:
-        """Whatever the model: a mean a trillion times what is expected must not become a decision."""
+        """Whatever the model, a mean a trillion times the expected one must not become a decision."""
         first = sampled(model, np.full((3, 2), 40))
         mean = ABSURD * max(abs(model.usual_mean), math.sqrt(float(np.max(model.first_variance))), 1.0)
         counts, sums = [40] * 3, [40 * float(round(mean)), *first.sums[1:, 0].tolist()]
@@ -172,7 +172,7 @@ class RewardModelSuite:
                 assert won.std() > 0, "a bet that never pays proves nothing"
 
     def test_a_shift_makes_a_tie_worth_betting_on(self, model: RewardModel) -> None:
-        """With a tolerance a tie is no null any more: the same bet, shifted, wins."""
+        """With a tolerance, a tie is not a null any more: the same bet, shifted, wins."""
         plain, shifted = tied_bets(model, 0.0), tied_bets(model, step_of(model))
         assert model.payoff(shifted).mean() > model.payoff(plain).mean() + 0.1
         last, first = model.final_payoff(shifted), model.final_payoff(plain)

@@ -1,8 +1,8 @@
-"""Version 1. New tables are made from `tables`; the steps of later versions start here."""
+"""Version 1. New tables are created from `tables`; the migrations of later versions start here."""
 
 revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Nothing: no database is older."""
+    """Nothing to do: no database is older."""
