@@ -175,8 +175,8 @@ mutants: setup   ## flaws in numerics, protocol, site and pages, each noticed by
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/appendix/reliability.md
 	$(BIN)/python -m tools.chaos
 
-screenshots: setup ## the dashboard's pages as pictures, into docs/images
-	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
+screenshots: setup ## the dashboard's pages as pictures, into docs/images; EVERY=folder: all of them, in every language
+	PARLEY_SCREENSHOTS=docs/images $(if $(EVERY),PARLEY_EVERY_PAGE=$(abspath $(EVERY))) $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
 
 generated: setup ## every generated part anew: tables of the docs, picture of the protocol, missing golden files
 	$(BIN)/python -m tools.generated

@@ -1,13 +1,22 @@
-"""The pages as pictures. `make screenshots` puts them into docs/images; an ordinary run only takes them."""
+"""The pages as pictures. `make screenshots` puts them into docs/images; an ordinary run only takes them.
+
+With `make screenshots EVERY=folder` every page of a study comes on top, in two audiences and every language, for
+somebody to look at.
+"""
 
 import os
 from pathlib import Path
 
+import numpy as np
+import pytest
 from playwright.sync_api import expect
 from tests.browser.live import MEANS, THREE, Agents
+from tests.browser.test_people import Patients
+from tests.dashboard.site import OF_NO_STUDY, TABS
 
 from parley import load_study, make_policy, phases
 from parley.experiments.report_kit.charts import elimination_timeline
+from parley.text.translation import LANGUAGES
 
 PICTURES = {
     "dashboard": ("/studies/waiting", 1280, "light"),
@@ -62,3 +71,38 @@ def test_pictures_of_the_main_pages(visit, server, tmp_path):
         page.evaluate("document.fonts.ready")
         page.screenshot(path=folder / f"{name}.png", full_page=name not in ("dashboard-audit", "dashboard-new"))
         assert (folder / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.fixture(scope="module")
+def audiences(server):
+    """A study of each audience: in mid-phase, with a tolerance, and one site's report still awaited."""
+    examples = Path(__file__).parents[2] / "examples"
+    for audience, name in (("trial", "four-hospitals"), ("experiment", "web-study")):
+        text = (examples / f"{name}.toml").read_text()
+        if audience == "experiment":
+            text = text.replace("delta", "tolerance = 0.02\ndelta", 1)
+        means = np.array(load_study(examples / f"{name}.toml").require_truth().means)
+        made = Patients(server, server.create(text, f"every-{audience}"), means, seed=5)
+        for but in ((), (), (), (), (1,)):
+            made.phase(but=but)
+    return ("trial", "experiment")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_fits_a_phone_in_two_audiences_and_every_language(visit, server, audiences, language):
+    folder = os.environ.get("PARLEY_EVERY_PAGE")
+    paths = [path for path in OF_NO_STUDY if path != "/sign-in"]
+    paths += [f"/studies/every-{audience}{page}" for audience in audiences for page in (*TABS, "/report")]
+    for width in (390, 1280) if folder else (390,):
+        window = visit(server, viewport={"width": width, "height": 900}, locale=language)
+        window.page.goto(f"/sign-in?language={language}")
+        window.page.locator("[name=token]").fill(server.token)
+        window.page.locator("main form button").first.click()
+        window.page.wait_for_url(lambda url: not url.endswith("/sign-in"))
+        for path in paths:
+            window.page.goto(path)
+            window.page.evaluate("document.fonts.ready")
+            assert window.page.evaluate("document.scrollingElement.scrollWidth") <= width, (path, language)
+            if folder:
+                name = path.strip("/").replace("/", "-") or "studies"
+                window.page.screenshot(path=Path(folder) / f"{name}-{language}-{width}.png", full_page=True)
