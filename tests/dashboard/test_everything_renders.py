@@ -107,6 +107,31 @@ def test_a_study_with_guardrails(house):
     assert "### pain (secondary)" in report
 
 
+@pytest.mark.parametrize("end", ["run", "cancel", "goes-on"])
+def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(house, end):
+    walk = Walk(house, message("masked with people between phases", "trial"), seed=1, study_id=f"masked-{end}")
+    for act in ("report_all", "report_all", "report"):
+        assert walk.step(act)
+    assert end == "goes-on" or walk.end(end)
+    found = walk.ask("GET", "conduct")
+    assert found["between_in_all"] == sum(found["between"]) > 0
+    assert found["ahead_in_all"] == sum(found["ahead"]) > 0
+    assert found["unmasked_in_all"] == sum(found["unmasked"]) > 0
+    browser = house.readers.browsers["administrator"]
+    page, file = (browser.get(f"/studies/{walk.id}/{name}").text for name in ("report", "report.md"))
+    assert f">of them between phases: {found['between_in_all']:,}<" in page
+    assert f">for a phase that has not begun: {found['ahead_in_all']:,}<" in page
+    assert "| outside | between phases | for a later phase | unmasked |" in file.lower()
+    assert "whose treatment was shown at their site" in file, "in the words of the audience"
+    if end == "run":
+        certificate, answer = walk.ask("GET", "certificate"), browser.get(f"/studies/{walk.id}/answer").text
+        assert (certificate["between"], certificate["ahead"]) == (found["between_in_all"], found["ahead_in_all"])
+        assert sum(certificate["unmasked"].values()) == found["unmasked_in_all"]
+        assert f"{certificate['between']} people came while outcomes of the phase before were awaited" in answer
+        assert f"{certificate['ahead']} people were assigned for a phase that never came" in answer
+        assert found["between_in_all"] < sum(found["by_arm"]["counted"]) == certificate["samples"]
+
+
 @pytest.mark.simulations
 @pytest.mark.parametrize("walked", [story, guarded])
 def test_everything_of_such_a_study(house, tmp_path, walked):

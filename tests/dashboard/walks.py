@@ -20,6 +20,7 @@ from parley.cli.main import main
 from parley.dashboard.session import STUDY
 from parley.errors import ParleyError, Unreachable
 from parley.protocol import StudyMessage
+from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.study import parse_study
 from parley.totals import Totals
 
@@ -94,6 +95,18 @@ dormant = ["later"]
 tolerance = 0.15
 [noise]
 kind = "binary"
+{OUTCOMES}""",
+    "masked with people between phases": f"""control = "placebo"
+dormant = ["later"]
+tolerance = 0.15
+[noise]
+kind = "binary"
+[sampling]
+rate = [10, 20, 10, 5]
+delay = 20
+[sites]
+kits = true
+between = "assign"
 {OUTCOMES}""",
     "guarded in private": f"""control = "placebo"
 tolerance = 0.3
@@ -237,8 +250,22 @@ class Walk:
         plan = self.plan(agent)
         if not plan.due:
             return False
-        self.clients[agent].send(plan.report(self.delivered(plan.draws, agent)))
+        self._send(plan, self.delivered(plan.draws, agent))
         return True
+
+    def _send(self, plan, delivery):
+        """With whom the agent assigned for the next phase, and before this one for it; some of them were unmasked."""
+        more, problem = {}, self.study.problem
+        if plan.most_ahead:
+            more["ahead"] = tuple(plan.most_ahead * draws // max(sum(plan.draws), 1) for draws in plan.draws)
+        if plan.between:
+            gone = [min(n, self.chance.choice([0, 0, 1])) for n in plan.between]
+            early = self.delivered([n - lost for n, lost in zip(plan.between, gone, strict=True)], plan.agent, gone)
+            others = tuple(OutcomeTotals.of(one.name, one.totals, one.missing) for one in early.outcomes)
+            more["between"] = BetweenTotals.of(early.totals, tuple(gone), others)
+        if problem.kits:
+            more["unmasked"] = self.chance.choice([0, 1, 2])
+        self.clients[plan.agent].send(plan.report(replace(delivery, **more)))
 
     def report_all(self):
         return sum(self._tried(agent) for agent in self.study.agents) > 0
@@ -259,7 +286,7 @@ class Walk:
         missing = [min(1, planned - n) for planned, n in zip(plan.draws, counts, strict=True)]
         short = {"reason": "supply", "final": True} if counts != list(plan.draws) else {}
         delivery = self.delivered(counts, agent, missing if any(missing) else (), **short)
-        self.clients[agent].send(plan.report(delivery))
+        self._send(plan, delivery)
         return True
 
     def report_what_cannot_be(self):
@@ -272,7 +299,7 @@ class Walk:
         totals = delivery.totals
         sums = totals.counts * np.array([0.0, 0, 0, 1]) if totals.squares is not None else totals.sums
         odd = Totals(counts=totals.counts, sums=sums, squares=sums.copy() if totals.squares is not None else None)
-        self.clients[agent].send(plan.report(replace(delivery, totals=odd)))
+        self._send(plan, replace(delivery, totals=odd))
         return True
 
     def pause(self):

@@ -67,6 +67,8 @@ def test_a_study_runs_with_them_is_replayed_and_certified():
     assert decisions[0].ahead
     assert not decisions[0].between
     assert decisions[1].between == decisions[0].ahead
+    assert certificate.between == sum(np.sum(one.between) for one in decisions[1:])
+    assert certificate.ahead == np.sum(decisions[-1].ahead)
 
 
 def test_the_state_is_the_fold_of_strata_and_estimates_see_them():

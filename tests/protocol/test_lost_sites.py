@@ -121,10 +121,13 @@ class Course:
 
     def certify(self):
         records, past = self.chain(self.events), self.trial.past
-        data = [event.decision.data for event in self.events if hasattr(event, "decision")]
+        decisions = [event.decision for event in self.events if hasattr(event, "decision")]
+        data = [decision.data for decision in decisions]
         head = {"sequence": records[-1].sequence, "head": records[-1].hash, "version": "0.1.0"}
         corrected = [record.sequence for record in records if record.kind == "report-corrected"]
-        certificate = issue_certificate(self.trial, data=data, phases=past, corrected_in=corrected, **head)
+        certificate = issue_certificate(
+            self.trial, data=data, decisions=decisions, phases=past, corrected_in=corrected, **head
+        )
         self.let(Certified(certificate=certificate))
         return certificate
 

@@ -429,6 +429,12 @@ class Conduct(Answer):
     outside: list[int]  # per agent: people who came when nobody was needed, according to its reports
     outside_in_all: int
     voided_in_all: int  # assignments in decided phases that sites voided
+    between: list[int]  # per agent, of those counted: people whom it assigned while the phase before awaited outcomes
+    between_in_all: int
+    ahead: list[int]  # per agent: people whom it assigned for a phase that has not begun, or never will
+    ahead_in_all: int
+    unmasked: list[int]  # per agent: people of a masked study whose arm was shown there, by its reports
+    unmasked_in_all: int
     acts: list[Act]  # oldest first; if there are very many, the latest
 
 

@@ -147,6 +147,8 @@ def issue_certificate(
         voided=voided or None,
         empty_phases=_empty_phases(trial, decisions) or None,
         unmasked=_unmasked(decisions) or None,
+        between=sum(int(np.sum(one.between or 0)) for one in decisions) or None,
+        ahead=_never_counted(trial, decisions) or None,
         warnings=tuple(warnings),
         corrections=corrections_of(trial, corrected_in),
         with_corrections=reread,
@@ -197,6 +199,13 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
         for name in ("theta", "x0")
     }
     return {"name": study.problem.covariate, **each, "missing": sum(one.missing_x or 0 for one in decisions)}
+
+
+def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
+    """How many people were assigned for the phase after the last one, which is decided or not."""
+    if decisions and trial.phase == len(decisions):
+        return int(np.sum(decisions[-1].ahead or 0))
+    return sum(sum(report.ahead) for report in trial.reports.values())
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:

@@ -529,6 +529,14 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, int] | None,
         described("Of a masked study: agent -> people whose arm was shown there, by the reports; None if none."),
     ] = None
+    between: Annotated[
+        Count | None,
+        described("Of the samples, people whom agents assigned while the phase before awaited outcomes, if any."),
+    ] = None
+    ahead: Annotated[
+        Count | None,
+        described("People whom agents assigned for the phase after the last one, if any: they are in no count."),
+    ] = None
     warnings: Annotated[
         tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
     ] = ()

@@ -429,6 +429,7 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
     """The flow of all draws so far, and what was done to the study."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_NUMBERS // (5 * row.arms))
     flow, outside = _flow(transaction, row, study), phases.outside(transaction, row.id)
+    between, ahead, unmasked = _beside(transaction, row, study)
     acts = ledger.of_kind(transaction, row.id, EVENTS.keys() - ROUTINE, limit=MOST_ACTS)
     return answers.Conduct(
         study=row.id,
@@ -442,6 +443,12 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
         outside=[outside.get(name, 0) for name in study.agents[columns]],
         outside_in_all=sum(outside.values()),
         voided_in_all=sum(one.voided or 0 for one in phases.decisions(transaction, row.id)),
+        between=between[columns].tolist(),
+        between_in_all=int(between.sum()),
+        ahead=ahead[columns].tolist(),
+        ahead_in_all=int(ahead.sum()),
+        unmasked=unmasked[columns].tolist(),
+        unmasked_in_all=int(unmasked.sum()),
         acts=[
             answers.Act(
                 sequence=record.sequence,
@@ -453,6 +460,26 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
             for record in acts
         ],
     )
+
+
+def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tuple[IntArray, IntArray, IntArray]:
+    """`(agent,)` each: who came between phases and is counted, who is assigned for a phase that has not begun, and
+    whose arm was shown.
+    """
+    between, ahead, unmasked = (np.zeros(len(study.agents), dtype=np.int64) for _ in range(3))
+    decisions = phases.decisions(transaction, row.id)
+    for decision in decisions:
+        between += np.array(decision.between or 0).sum(axis=0)
+        ahead += np.array(decision.ahead or 0).sum(axis=0)
+        unmasked += [(decision.unmasked or {}).get(name, 0) for name in study.agents]
+    for phase in range(1, row.phase + 1):
+        plan = phases.plan_of(transaction, row.id, phase)
+        ahead -= 0 if plan is None else np.array(plan.between or 0).sum(axis=0)
+    if row.phase > len(decisions):
+        for name, taken in phases.reports_of(transaction, row.id, row.phase).items():
+            ahead[study.agents.index(name)] += sum(taken.report.ahead)
+            unmasked[study.agents.index(name)] += taken.report.unmasked or 0
+    return between, ahead, unmasked
 
 
 def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[str, IntArray]:

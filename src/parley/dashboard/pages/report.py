@@ -58,6 +58,12 @@ FLOW = {
     "counted": Translatable("counted"),
     "corrected": Translatable("corrected"),
 }
+# Beside the flow, by agent, where there are any.
+BESIDE_FLOW = {
+    "between": Translatable("between phases"),
+    "ahead": Translatable("for a later phase"),
+    "unmasked": Translatable("unmasked"),
+}
 # Words of the API: whether an answer would change, what a guardrail finds, what other weights leave of an answer.
 CHANGES = {"no": Translatable("no"), "yes": Translatable("yes"), "undecided": Translatable("undecided")}
 VERDICTS = {
@@ -121,6 +127,7 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
             set_aside=render_part("macros.html", "set_aside", **known).striptags(),
             money="" if board.money is None else number(board.money),
             phases_left_out=before,
+            conduct=conduct,
             acts_left_out=len(conduct.acts) if len(conduct.acts) == MOST_ACTS else 0,
         )
         return text, blocks
@@ -156,7 +163,7 @@ def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
         conduct,
         agents=[conduct.agents[place] for place in sites],
         agent_count=conduct.agent_count - len(questions),
-        outside=[conduct.outside[place] for place in sites],
+        **{name: [getattr(conduct, name)[place] for place in sites] for name in ("outside", *BESIDE_FLOW)},
         flow=Flow(**flow),
     )
 
@@ -303,10 +310,17 @@ def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tup
 def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
     columns = {key: [sum(column) for column in zip(*rows, strict=True)] for key, rows in conduct.flow.to_json().items()}
     rows = _totals(conduct.agents, columns)
-    outside = [*map(number, conduct.outside), number(conduct.outside_in_all)]
-    rows = [(*row, came) for row, came in zip(rows, outside, strict=True)]
+    found = {key: name for key, name in BESIDE_FLOW.items() if _in_all(conduct, key)}
+    beside = {"outside": Translatable("outside")} | found
+    more = [[*map(number, getattr(conduct, key)), number(_in_all(conduct, key))] for key in beside]
+    rows = [(*row, *cells) for row, *cells in zip(rows, *more, strict=True)]
     rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
-    return _table(gettext("By agent"), (w["agent"], *map(translated, FLOW.values()), gettext("outside")), rows)
+    names = [*map(translated, FLOW.values()), *map(translated, beside.values())]
+    return _table(gettext("By agent"), (w["agent"], *names), rows)
+
+
+def _in_all(conduct: Conduct, key: str) -> int:
+    return int(getattr(conduct, f"{key}_in_all"))
 
 
 def _counted(conduct: Conduct) -> list[list[str]]:
@@ -332,7 +346,13 @@ def _flow_figure(conduct: Conduct) -> Markup:
         others.append(gettext("outside of the study: %(count)s", count=number(conduct.outside_in_all)))
     if conduct.voided_in_all:
         others.append(gettext("voided: %(count)s", count=number(conduct.voided_in_all)))
-    later = [gettext("corrected after the decision: %(count)s", count=corrected)] if flow["corrected"] else []
+    if conduct.ahead_in_all:
+        others.append(gettext("for a phase that has not begun: %(count)s", count=number(conduct.ahead_in_all)))
+    later = []
+    if conduct.between_in_all:
+        later.append(gettext("of them between phases: %(count)s", count=number(conduct.between_in_all)))
+    if flow["corrected"]:
+        later.append(gettext("corrected after the decision: %(count)s", count=corrected))
     trunk = [
         ([gettext("planned draws: %(count)s", count=planned)], others),
         ([gettext("assigned: %(count)s", count=assigned)], lost),
