@@ -125,6 +125,11 @@ def test_an_answer_before_the_end_of_the_study_is_shown_and_stays(here):
     assert [one["end"] for one in then["agents"]] == ["open", "decided"]
     assert then["agents"][1]["arms"] == ["b"]
     assert len(then["agents"][0]["arms"]) > 1
+    with here.browser() as browser:
+        page = browser.get("/studies/early/answer").text
+    assert "1 of 2 agents have their answer." in page
+    assert re.findall(r'class="for">(\w+)</span><span class="best">.*?</span> (\w+)</span>', page) == [("South", "b")]
+    assert "There is no answer yet" not in page
     while here.call("GET", "studies/early")["stage"] == "running":
         here.phase("early", means)
     later = json.loads(command(here, "admin", "answer", "early", "--phase", str(phase), "--json"))

@@ -274,6 +274,7 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float)
         "leader": agent["leader"],
         "answered": OutcomeStatus(agent["end"]).answered,
         "end": OutcomeStatus(agent["end"]).description,
+        "chosen": [arm["arm"] for arm in agent["arms"] if arm["status"] == ArmStatus.CHOSEN],
         "pictures": [_picture(agent, kind, to, rates=rates, tolerance=tolerance) for kind, to in kinds.items()],
         "arms": [
             {"arm": arm["arm"], "status": status_text(arm), "draws": arm["draws"]}
