@@ -41,7 +41,7 @@ RANGE = {"kind": "bounded", "low": -1.0, "high": 2.0}
     ("noise", "covariate"),
     [
         ({"scale": "unknown"}, {"correlation": 0.5}),
-        (RANGE, {"range": [20, 80]}),
+        pytest.param(RANGE, {"range": [20, 80]}, marks=pytest.mark.simulations),
         ({"kind": "binary", "inference": "normal"}, {"theta": [0.1, -0.1], "center": 50.0}),
     ],
     ids=["unknown scale", "range", "normal, with history"],
