@@ -206,11 +206,11 @@ class MissingPackage(InvalidInput):
     """An optional package is not installed.
 
     >>> print(MissingPackage("ray", extra="ray", purpose="the engine ray"))
-    the engine ray: found no package ray; allowed: the package ray, installed by `pip install '.[ray]'` in the clone
+    the engine ray: found no package ray; allowed: the package ray: run `pip install '.[ray]'` in the clone
     """
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
-        allowed = f"the package {package}, installed by `pip install '.[{extra}]'` in the clone"
+        allowed = f"the package {package}: run `pip install '.[{extra}]'` in the clone"
         super().__init__(purpose, found=f"no package {package}", allowed=allowed)
 
 

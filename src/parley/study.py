@@ -292,11 +292,13 @@ def read_toml(text: str) -> dict[str, Any]:
         pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
         header = line.lstrip().startswith("[")
         if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
-            raise InvalidInput(f"TOML, line {place}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
+            raise InvalidInput(
+                f"TOML, line {place}", found="a key with too many dots", allowed=f"up to {MOST_DOTS} dots"
+            )
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a plain ValueError comes from a number of 5,000 digits
-        raise InvalidInput("TOML", found=str(error)[:200], allowed="a valid TOML document") from None
+        raise InvalidInput("TOML", found=f"a syntax error: {error}"[:200], allowed="valid TOML") from None
 
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -526,7 +528,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
         arm, agent = np.argwhere(history.scales <= 0)[0]
         of_arm = f" of {problem.arms[arm]}" if history.by_arm else ""
         found = f"only {history.pool(arm, agent)[0]:g}{of_arm} at {problem.agents[agent]}"
-        raise InvalidInput(draws.source, found=found, allowed="outcomes that scatter")
+        raise InvalidInput(draws.source, found=found, allowed="outcomes that vary")
     return _instance(section, problem, means, scale=history.scales, history=history)
 
 

@@ -48,7 +48,7 @@ def test_a_draw_that_was_interrupted_is_not_begun_again_unless_it_can_be_repeate
     with Outbox(tmp_path, study="s", agent="a") as box:
         box.begin(1, repeatable=False)
     with Outbox(tmp_path, study="s", agent="a") as box:
-        with pytest.raises(Interrupted, match="what was drawn is not known"):
+        with pytest.raises(Interrupted, match="unknown what was drawn"):
             box.begin(1, repeatable=False)
         box.begin(1, repeatable=True)
         box.keep(report(1))

@@ -93,7 +93,7 @@ def test_a_format_that_is_not_installed_says_which_extra_has_it(tmp_path, magic,
     ("text", "options", "words"),
     [
         ("", (), "column of the arms: found no columns"),
-        ("site,arm,outcome\n", (), "found no rows below its names; allowed: a row for every draw"),
+        ("site,arm,outcome\n", (), "found no rows below the header; allowed: a row for every draw"),
         (
             csv(head=("site", "arm", "height")),
             (),
@@ -119,7 +119,7 @@ def test_a_format_that_is_not_installed_says_which_extra_has_it(tmp_path, magic,
         (csv([*ROWS, ("P", "a")]), (), "line 10, column outcome: found ''"),
         (csv([*ROWS, ("P", "", 1)]), (), "line 10, column arm: found ''; allowed: a name"),
         (csv([row for row in ROWS if row[1] == "a"]), (), "found one arm, a; allowed: at least 2 arms"),
-        (csv(ROWS[:6]), (), "found 0 rows of b at Q; allowed: 2 rows at least"),
+        (csv(ROWS[:6]), (), "found 0 rows of b at Q; allowed: at least 2 rows"),
         (csv(ROWS[:7]), (), "found 1 row of b at Q"),
         (csv([(*row, 3) for row in ROWS], (*HEAD, "age")), ("--covariate", "age"), "age: found age is constant .* P"),
         (

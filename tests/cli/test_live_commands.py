@@ -162,7 +162,7 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     assert "Sound." in run("verify", "two", "--db", copy)
     other = str(tmp_path / "other.db")
     said = run("admin", "restore", copy, "--db", other)
-    assert "Revoke those that were revoked since the backup" in said
+    assert "Revoke those that had been revoked after the backup" in said
     assert "agent:two/agent 1" in said
     assert "Sound." in run("verify", "two", "--db", other)
     with pytest.raises(InvalidInput, match="empty database"):

@@ -102,7 +102,7 @@ def _supervise(house, study, name, program, folder, chance, counts):
             return
         # A draw whose result was lost with the process: it must not be drawn again. The operator looks into the
         # program's own record, sees which draws were spent, and freezes the agent.
-        assert "what was drawn is not known" in errors, errors
+        assert "unknown what was drawn" in errors, errors
         counts[1] += 1
         with OPERATOR:
             _give_up(house, study, name)

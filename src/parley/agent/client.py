@@ -45,7 +45,7 @@ def read_token(file: str | Path | None = None) -> str:
     else:
         token = os.environ.get(TOKEN, "").strip()
     if not token or any(character.isspace() for character in token) or not token.isascii():
-        raise InvalidInput("token", found="none, or no token", allowed=f"a token in a file, or in {TOKEN}")
+        raise InvalidInput("token", found="no token", allowed=f"a token from a file (--token-file) or in {TOKEN}")
     return token
 
 

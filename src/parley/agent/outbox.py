@@ -70,7 +70,7 @@ class Outbox:
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
-                f"phase {phase} was begun and interrupted, and what was drawn is not known. If nothing was, start "
+                f"phase {phase} was interrupted, and it is unknown what was drawn. If nothing was, start "
                 f"again with `--draw-again {phase}`; if something was, tell the study's administrator"
             )
         write_whole(mark, "", mode=SECRET)

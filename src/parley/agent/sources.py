@@ -175,7 +175,7 @@ class CommandSource:
         words = shlex.split(command, posix=os.name != "nt")
         self._command = [word.strip('"') for word in words] if os.name == "nt" else words
         if not self._command:
-            raise InvalidInput("source", found="command: without a program", allowed=FORMS)
+            raise InvalidInput("source", found="command: and no program after it", allowed=FORMS)
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         for arm, _ in _asked(plan):  # before any of them is drawn

@@ -110,7 +110,7 @@ def per_unit(table: Table, *, alone: bool = True) -> Table:
         raise InvalidInput(
             f"{table.source}, column {EXPOSURE}",
             found="exposure in a study with further outcomes",
-            allowed="a row a person: the other outcomes of a row cannot be divided into units",
+            allowed="one row per person: further outcomes cannot be divided into units",
         )
     rows: list[Row] = []
     for place, row in enumerate(table.rows):

@@ -99,7 +99,7 @@ def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, 
         kept = cuts @ solution < 3.0  # drop old cuts that are far from tight
         cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts
     if not np.isfinite(value):
-        raise NotConverged("no number of draws can tell these means apart", None)
+        raise NotConverged("no number of draws can distinguish these means", None)
     return Proven(value=value, lower=min(lower, value), allocation=best)
 
 

@@ -216,7 +216,7 @@ def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
     say(f"The database {change} revision {after}.")
     if token is None:
-        say("It has tokens already; --new-token issues another.")
+        say("The database has tokens already; --new-token issues another.")
     else:
         hand_over(token, token_file)
 
@@ -250,14 +250,16 @@ def restore(source: str, db: str) -> None:
     for edge in edges():
         if edge.not_restored:
             say(edge.not_restored)
-    say("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
+    say("These tokens are valid again. Revoke those that had been revoked after the backup (parley admin revoke KID):")
     for row in made.live:
         say(f"  {row.kid}  {row.principal}")
 
 
 @admin_command.command()
 @click.argument("study")
-@click.option("--csv", "as_csv", is_flag=True, help="Print every estimate with its intervals as CSV and nothing else.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Print all estimates with their intervals as CSV, and nothing else."
+)
 @click.option("--phase", type=click.IntRange(min=1), help="As it was after this phase; default: the latest.")
 @with_client
 @json_option
@@ -266,7 +268,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
     if as_csv and as_json:
         raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     if client.request("GET", "whoami")["blinded"]:
-        raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
+        raise InvalidInput("token", found="a blinded one", allowed="an analyst's or an administrator's")
     found = _all_agents(client, study, "findings", **({} if phase is None else {"phase": phase}))
     document = _answer_document(found)
     if phase is None and found["stage"] == "finished":
@@ -291,7 +293,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
         print_json(found)
         return
     if not found["agents"]:
-        say("Nothing to say of other weights: before a phase is decided, and of one agent, there are none.")
+        say("There is nothing to show: no phase is decided yet, or there is only one agent.")
         return
     heads = [f"{step['value']:g}" for step in found["agents"][0]["steps"]]
     rows = []
@@ -303,7 +305,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
         rows.append((agent["agent"], answer_text(agent), held, *steps))
     show_table(f"{study}: other weights ({found['axis']})", ("agent", "answer", "holds", *heads), rows)
     if len(found["agents"]) > MOST_LINES:
-        say(f"And {number(len(found['agents']) - MOST_LINES)} more: --json has all.")
+        say(f"{number(len(found['agents']) - MOST_LINES)} more: --json has all.")
     say(f"{found['words']}. The level is {found['level']:g}.")
 
 
@@ -362,7 +364,7 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict
     show_table(title, ("agent", "end", "answer", "leader", "its mixed mean"), rows)
     if not OutcomeStatus(document["end"]).answered:
         proven = candidates_text(settings)
-        say(f"Candidates are no answers{': ' + proven if proven else ''}.")
+        say(f"Candidates are not answers{': ' + proven if proven else ''}.")
     for one in maps:
         say(f"{one['agent']}, where the weights are in doubt: {one['words']}.")
     _show_guardrails(found)
@@ -395,7 +397,7 @@ def _show_estimates(found: dict[str, Any]) -> None:
     ]
     show_table("Estimates", ("agent", "arm", "status", *heads.values()), rows)
     if len(lines) > MOST_LINES:
-        say(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.")
+        say(f"{number(len(lines) - MOST_LINES)} more: --csv and --json have all.")
     say(
         f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}; "
         "--csv has the usual ones too."

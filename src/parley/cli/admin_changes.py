@@ -120,7 +120,7 @@ def _freeze(shown: FreezePreview) -> list[str]:
         radius = "no interval at all" if least is None else f"no interval narrower than ± {least:.4g}"
         gap = "" if pair.gap is None else f", gap {pair.gap:.4g}"
         pairs.append(f"{pair.arm} of {pair.agent}: {pair.forecast} ({radius}{gap})")
-    lines = _first(pairs, lambda n: f"{plural(n, 'more open pair')} of agent and arm")
+    lines = _first(pairs, lambda n: f"{plural(n, 'more undecided pair')} of agent and arm")
     if shown.keep is not None:
         lines.append(f"Keep the question: {_projection(shown.keep)}.")
     if shown.reweigh is not None:
@@ -264,19 +264,21 @@ COLUMN = click.option(
     help="Weights of AGENT's mix, a number for every agent; default: its column without the frozen, normalised.",
 )
 CORRECTION = (
-    click.option("--agent", required=True, help="Whose report it is."),
-    click.option("--phase", required=True, type=click.IntRange(min=1), help="The phase, which was decided."),
+    click.option("--agent", required=True, help="The agent whose report it is."),
+    click.option("--phase", required=True, type=click.IntRange(min=1), help="The decided phase of the report."),
     click.option(
         "--file",
         type=click.Path(exists=True, dir_okay=False),
         help="The whole report as it should have been (.json), or a table with the columns arm, count, sum and perhaps "
         "squares; arms that it does not name stay.",
     ),
-    click.option("--arm", help="Or the one arm that was wrong: its numbers as they should have been follow."),
+    click.option(
+        "--arm", help="Instead of --file: the one arm that was wrong; give its correct numbers with --sum and so on."
+    ),
     click.option("--count", type=click.IntRange(min=0), help="Its draws; default: as many as were reported."),
     click.option("--sum", "total", type=float, help="The sum of its rewards."),
     click.option("--squares", type=float, help="The sum of their squares; not needed for rewards of 0 and 1."),
-    click.option("--counts-reason", default="", help="Why counts are not the plan's, as in missing-outcomes."),
+    click.option("--counts-reason", default="", help="Why the counts differ from the plan, such as missing-outcomes."),
 )
 FILE = click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
 # Rows whose body is not typed field by field: what is typed instead, and the function that builds the body.

@@ -58,13 +58,17 @@ class Question:
 )
 @click.option("--outcome", metavar="COLUMN", help="Column of the outcomes. Default: `outcome`, `reward`, `y`, ...")
 @click.option("--covariate", metavar="COLUMN", help="Adjust for this column, known before the arm was assigned.")
-@click.option("--study", "file", type=click.Path(dir_okay=False), help="Arms, agents, weights, delta of a study file.")
-@click.option("--alpha", type=float, help="Weights: this share of an agent's own mean, the rest the average of all.")
+@click.option(
+    "--study", "file", type=click.Path(dir_okay=False), help="Study file with arms, agents, weights and delta."
+)
+@click.option(
+    "--alpha", type=float, help="Weights: this share for an agent's own mean, the rest for everybody's average."
+)
 @click.option("--weights", "matrix", type=click.Path(dir_okay=False), help="Weights: a matrix in a .csv or .npy file.")
-@click.option("--pooled", is_flag=True, help="Weights: every agent wants what is best for all rows together.")
+@click.option("--pooled", is_flag=True, help="Weights: all agents ask for the arm that is best over all rows.")
 @click.option("--delta", type=float, help=f"Probability that any statement is wrong. Default: {USUAL_DELTA:g}.")
 @click.option("--control", metavar="ARM", help="Also compare every arm with this one.")
-@click.option("--tolerance", type=float, help="An arm within it of the best is good enough.")
+@click.option("--tolerance", type=float, help="An arm at most this much worse than the best is good enough.")
 @click.option(
     "--replications",
     default=200,

@@ -40,7 +40,7 @@ REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a r
     "horizons",
     type=click.IntRange(min=1),
     multiple=True,
-    help="Draws per agent, to see what regret until then must cost; can be repeated. By default the study's horizon.",
+    help="Horizon in draws per agent, for bounds on regret; may be repeated. Default: the study's horizon.",
 )
 @json_option
 def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tuple[int, ...], as_json: bool) -> None:

@@ -65,7 +65,11 @@ policy_option = click.option(
 def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option `--output`, for the file of a page."""
     return click.option(
-        "--output", default=default, show_default=True, type=click.Path(dir_okay=False), help="Where the page goes."
+        "--output",
+        default=default,
+        show_default=True,
+        type=click.Path(dir_okay=False),
+        help="File to write the page to.",
     )
 
 
@@ -227,7 +231,7 @@ PAUSE = 1.0  # seconds; the least that a coordinator asks for
 Answer = TypeVar("Answer")
 C = TypeVar("C", bound=click.Command)
 
-reason_option = click.option("--reason", required=True, help="The reason; the log keeps it.")
+reason_option = click.option("--reason", required=True, help="The reason, which is kept in the log.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 

@@ -142,7 +142,9 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
 @click.option(
     "--db", envvar="PARLEY_DB", help=f"Database to check; default: {DEFAULT_DB}, if there is one in this folder."
 )
-@click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to reach, through which proxy and with what trust.")
+@click.option(
+    "--server", envvar="PARLEY_SERVER", help="Coordinator to check, with the proxy and the certificates on the way."
+)
 @network_options
 @json_option
 def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:

@@ -386,7 +386,7 @@ def _require_better(problem: Problem, truths: Sequence[Scenario]) -> None:
         control = [problem.arms.index(str(problem.control))]
         if all(instance.best[control].all() for instance in truth.instances(problem)):
             found = f"{problem.control}, than which no arm is better under {truth.name}"
-            raise InvalidInput("--versus", found=found, allowed="a truth in which some arm is better")
+            raise InvalidInput("--versus", found=found, allowed="a truth in which some arm is better than the control")
 
 
 def _document(made: Simulated) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from parley.text.status import OutcomeStatus
 @click.option(
     "--chunk",
     type=int,
-    help="Replications held in memory at once, rounded up to whole blocks of 256; changes no number.",
+    help="Replications held in memory at once, rounded up to whole blocks of 256; does not affect results.",
 )
 @json_option
 def simulate_command(
@@ -232,9 +232,9 @@ def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str
 
 @click.command("audit-policy")
 @study_argument
-@click.option("--delta", type=float, help="Another delta than the study's own.")
+@click.option("--delta", type=float, help="Use this delta instead of the study's.")
 @click.option("--agent", "only", metavar="NAME", help="One agent only.")
-@click.option("--replications", default=4000, show_default=True, help="Tilted runs of every cell.")
+@click.option("--replications", default=4000, show_default=True, help="Tilted runs per cell.")
 @seed_option
 @json_option
 def audit_policy_command(
@@ -251,7 +251,7 @@ def audit_policy_command(
     problem = loaded.problem if delta is None else loaded.problem.with_(delta=delta)
     policy = make_policy(loaded.policy, problem, loaded.options, loaded.instance)
     if not isinstance(policy, EvidenceRacing):
-        raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
+        raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")
     if only is not None and only not in problem.agents:
         raise InvalidInput("--agent", found=repr(only), allowed=f"one of {', '.join(problem.agents)}")
     # One agent per distinct column of weights: the others make the same errors.

@@ -164,7 +164,7 @@ def _open_site(
             if only is not None and (agent := name or only.request("GET", "whoami")["agent"]) is not None:
                 clients = {agent: only}
             if "" in clients:
-                raise click.UsageError("the token is not an agent's: name one with --agent")
+                raise click.UsageError("this is not an agent's token: name the agent with --agent")
             for agent in sorted(clients.keys() - {one.agent for one in known}):
                 made = site_of(outbox, clients[agent], study=study, agent=agent, policy=own)
                 sites.append(stack.enter_context(made))
@@ -179,10 +179,10 @@ def _open_site(
 @click.group(invoke_without_command=True)
 @_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where the service listens.")
-@click.option("--port", default=8643, show_default=True, help="0 takes any that is free.")
-@click.option("--code-file", type=click.Path(dir_okay=False), help="File with the code that the page asks for.")
+@click.option("--port", default=8643, show_default=True, help="Port to listen on; 0 takes a free one.")
+@click.option("--code-file", type=click.Path(dir_okay=False), help="File with the access code of the page.")
 @click.option("--tls-cert", default="", help="Certificate, for addresses beyond this machine.")
-@click.option("--tls-key", default="", help="Its key.")
+@click.option("--tls-key", default="", help="Key of the certificate.")
 @click.option("--plain-http", is_flag=True, help="Serve other machines without TLS: only behind a TLS proxy.")
 @click.pass_context
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
@@ -237,8 +237,8 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 @click.argument("key")
 @click.option("--somebody-else", is_flag=True, help="KEY looks like a known one, but is another person.")
 @click.option("--covariate", type=float, help="The study's covariate of this person, known before the assignment.")
-@click.option("--without-covariate", is_flag=True, help="It is not known of this person.")
-@click.option("--eligible", is_flag=True, help="Every question of eligibility that the study asks was answered yes.")
+@click.option("--without-covariate", is_flag=True, help="The covariate of this person is not known.")
+@click.option("--eligible", is_flag=True, help="All eligibility questions of the study were answered yes.")
 @json_option
 @_with_site
 def assign(
@@ -293,8 +293,8 @@ def kits(opened: _OpenSite, file: str | None, as_json: bool) -> None:
 @site_command.command()
 @click.argument("key")
 @click.option("--by", required=True, help="Who is shown the arm.")
-@click.option("--reason", required=True, help="Why. It is kept with the record.")
-@click.option("--emergency", is_flag=True, help="Whoever treats the person must know it at once.")
+@click.option("--reason", required=True, help="Why; kept with the record.")
+@click.option("--emergency", is_flag=True, help="An emergency: whoever treats the person must know the arm at once.")
 @json_option
 @_with_site
 def unmask(opened: _OpenSite, key: str, by: str, reason: str, emergency: bool, as_json: bool) -> None:
@@ -317,7 +317,7 @@ _field_option = click.option(
 @site_command.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @_field_option
-@click.option("--missing", multiple=True, metavar="CODE", help="A code of the project for a value that will not come.")
+@click.option("--missing", multiple=True, metavar="CODE", help="The project's code for a missing value.")
 @_with_site
 def import_outcomes(
     opened: _OpenSite, file: str, fields: tuple[tuple[str, str], ...], missing: tuple[str, ...]
@@ -384,8 +384,8 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 
 @site_command.command()
 @click.argument("key")
-@click.option("--reason", required=True, help="Why it should not have been; it stays at the site.")
-@click.option("--who", required=True, help="Who voids it.")
+@click.option("--reason", required=True, help="Why the assignment was a mistake; kept at the site only.")
+@click.option("--who", required=True, help="Who voids the assignment.")
 @_with_site
 def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
     """Void the assignment of the person KEY, before anything is noted of them. They are never assigned again."""
@@ -395,7 +395,9 @@ def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
 
 
 @site_command.command()
-@click.option("--reason", required=True, type=click.Choice(list(CLOSING_REASONS)), help="Never because of the rewards.")
+@click.option(
+    "--reason", required=True, type=click.Choice(list(CLOSING_REASONS)), help="Why; it must not depend on the rewards."
+)
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:
     """Assign no more people in this phase; it is reported when everyone assigned is accounted for."""
@@ -444,7 +446,7 @@ def _release(outbox: str, study: str, agent: str, phase: int) -> None:
     type=(str, str, float),
     multiple=True,
     metavar="NAME KEY VALUE",
-    help="The same of a further outcome of the study.",
+    help="The same for a further outcome of the study.",
 )
 @_corrected_option
 @_with_site
@@ -558,7 +560,7 @@ def _say_status(shown: Mapping[str, Any]) -> None:
     "--draw-again",
     type=click.IntRange(min=1),
     metavar="PHASE",
-    help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
+    help="Draw an interrupted phase again; only if nothing of it was spent or seen.",
 )
 @click.option(
     "--release",
@@ -633,7 +635,7 @@ def agent_command(
     with connect(server, token_file) as client:
         agent = name if name is not None else persistent(client.whoami, lambda words: say(f"agent: {words}"))
         if agent is None:
-            raise click.UsageError("the token is not an agent's: name one with --agent")
+            raise click.UsageError("this is not an agent's token: name the agent with --agent")
 
         if released is not None:
             _release(outbox, study, agent, released)

@@ -32,7 +32,7 @@ LEVEL = 0.95  # of a report's intervals, unless given
     help="Folder of the results; default: parley-results/ and the sweep's file name.",
 )
 @click.option("--engine", default="local", show_default=True, metavar="NAME", help=f"One of {', '.join(engines())}.")
-@click.option("--workers", type=int, help="Processes or cluster workers to use; default: all there are.")
+@click.option("--workers", type=int, help="Processes or cluster workers to use; default: all available.")
 @click.option("--address", help="Address of the running cluster of an engine; default: start one here.")
 @click.option("--extend", is_flag=True, help="Add cells to a folder whose sweep had fewer values on its axes.")
 @click.option("--dry-run", is_flag=True, help="Print how many cells there are and how long they take; run nothing.")
@@ -111,7 +111,7 @@ def _dry_run(name: str, guess: Workload, engine: Engine, as_json: bool) -> None:
         f"with {plural(workers, 'worker')} like this machine's."
     )
     for path in guess.damaged:
-        say(f"Damaged, would be made again: {path}")
+        say(f"Damaged, would be computed again: {path}")
 
 
 def _duration(seconds: float) -> str:
@@ -135,7 +135,7 @@ def _duration(seconds: float) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder for every figure as PNG and SVG, light and dark.",
 )
-@click.option("--level", default=LEVEL, show_default=True, help="Of the confidence intervals.")
+@click.option("--level", default=LEVEL, show_default=True, help="Level of the confidence intervals.")
 @click.option("--bootstrap", is_flag=True, help="Intervals by the bootstrap instead of Student's t.")
 @json_option
 def report_command(
@@ -210,14 +210,14 @@ def report_command(
     multiple=True,
     default=["pdf"],
     show_default=True,
-    help="Of the files; may be repeated.",
+    help="Format of the files; may be repeated.",
 )
 @click.option(
     "--width",
     type=click.FloatRange(min=40, max=1000),
     help="Of a column of the page in mm, such as 85 or 178, with letters of 8 points; default: as each was designed.",
 )
-@click.option("--level", default=LEVEL, show_default=True, help="Of the confidence intervals.")
+@click.option("--level", default=LEVEL, show_default=True, help="Level of the confidence intervals.")
 @json_option
 def figures_command(
     results: Path, out: Path | None, formats: tuple[str, ...], width: float | None, level: float, as_json: bool

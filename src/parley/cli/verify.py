@@ -26,22 +26,22 @@ PART = 2**20  # bytes of a file at a time
 @edge_options("verify")
 @click.command()
 @click.argument("study", metavar="STUDY")
-@click.option("--db", envvar="PARLEY_DB", help="Database in which the study with this id lives.")
-@click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to export the log of the study from.")
+@click.option("--db", envvar="PARLEY_DB", help="Database with the study of this id.")
+@click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to fetch the study's log from.")
 @click.option("--token-file", type=click.Path(dir_okay=False), envvar="PARLEY_TOKEN_FILE", help="For --server.")
 @network_options
 @click.option(
     "--receipts",
     type=click.Path(exists=True),
     multiple=True,
-    help="An agent's outbox, or a file of receipts (one JSON object a line): the log must hold every report of "
-    "this study that they were given for. Those that were amended since are named.",
+    help="An agent's outbox, or a file of receipts (one JSON object per line). The log must contain the reports of "
+    "this study that they acknowledge; reports amended since then are listed.",
 )
 @click.option(
     "--stamp",
     type=click.Path(exists=True, dir_okay=False),
     multiple=True,
-    help="A file with time stamps kept elsewhere, such as an earlier export: the log must hold the stamped records.",
+    help="A file with time stamps kept elsewhere, such as an earlier export: the log must contain the stamped records.",
 )
 @json_option
 def verify_command(

@@ -56,21 +56,25 @@ class ServerSettings:
     port: int = setting(8642, "Port to listen on; 0 takes a free one.", least=0)
     tls_cert: str = setting("", "Certificate file (PEM), to serve HTTPS directly.")
     tls_key: str = setting("", "Key file of the certificate (PEM).")
-    tls_client_ca: str = setting("", "Authorities (PEM) of client certificates: clients without one are refused.")
+    tls_client_ca: str = setting(
+        "", "Authorities (PEM) for client certificates; clients without a certificate are refused."
+    )
     plain_http: bool = setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
     rate: float = setting(50.0, "Requests per second that one token may make on average.", least=0.1)
     burst: int = setting(200, "Requests that one token may make at once.", least=1)
     body_limit: int = setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
     study_body_limit: int = setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
-    max_cells: int = setting(MOST_CELLS, "Largest number of arms x agents of a study.", least=2, most=MOST_CELLS)
-    max_agents: int = setting(MOST_AGENTS, "Largest number of agents of a study.", least=1, most=MOST_AGENTS)
+    max_cells: int = setting(MOST_CELLS, "Largest number of arms times agents in a study.", least=2, most=MOST_CELLS)
+    max_agents: int = setting(MOST_AGENTS, "Largest number of agents in a study.", least=1, most=MOST_AGENTS)
     connections: int = setting(10, "PostgreSQL connections of one server process.", least=1)
     statement_timeout: float = setting(30.0, "Seconds after which PostgreSQL cancels a statement.", least=0.1)
     session_hours: float = setting(12.0, "Hours until a person must sign in again.", least=0.01)
     no_dashboard: bool = setting(False, "Serve the API alone, without the web pages.")
-    docs: str = setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
+    docs: str = setting(
+        "", "Folder of the documentation site (built by make docs), served at /help and linked from the pages."
+    )
     public_url: str = setting(
-        "", "Address at which people open the pages, for links from elsewhere; https:// makes cookies secure."
+        "", "Public address of the pages, for links in messages; with https://, cookies are secure."
     )
     log_level: str = setting("info", "debug, info, warning or error.")
     edges: tuple[EdgeSettings, ...] = ()
@@ -96,7 +100,7 @@ class ServerSettings:
                 "host",
                 found=f"{self.host} with plain HTTP",
                 allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
-                hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
+                hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, use --plain-http",
             )
         for edge in self.edges:
             edge.check(self)

@@ -51,7 +51,7 @@ class Programs(ABC):
             allowed = "numbers of at least 0 (infinity leaves a variable out)"
             raise InvalidInput("costs", found=costs.min(), allowed=allowed)
         if variances is not None and not (np.isfinite(variances) & (variances > 0)).all():
-            raise InvalidInput("variances", found=variances.min(), allowed="finite numbers above 0, one a cell")
+            raise InvalidInput("variances", found=variances.min(), allowed="finite numbers above 0, one per cell")
         if not (bounds >= SMALLEST_BOUND).all():
             allowed = f"numbers of at least {SMALLEST_BOUND:g} (infinity drops a row)"
             raise InvalidInput("right side of a constraint", found=bounds.min(), allowed=allowed)

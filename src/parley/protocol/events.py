@@ -392,7 +392,7 @@ def require_readable(event: Event) -> None:
         return
     kind, text = kind_of(event), event.text
     if read_event(kind, read_json(text, kind)).text != text:
-        raise InvalidInput(kind, found="an event that would be read as another", allowed="what can be read again")
+        raise InvalidInput(kind, found="an event that does not read back as written", allowed="one that does")
     vars(event)[READABLE] = True
 
 

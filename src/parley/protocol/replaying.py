@@ -185,7 +185,7 @@ def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> No
                 allowed="the state recomputed from the log",
             )
     if len(recorded.states) != len(mine.states):
-        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
+        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one per recorded phase")
     _check_next_plan(recorded.plan, mine.plan, study)
 
 

@@ -115,7 +115,7 @@ class History:
         if empty.any():
             arm, agent = np.argwhere(empty)[0]
             of_arm = f" of {draws.arms[arm]}" if own else ""
-            raise InvalidInput(draws.source, found=f"no row{of_arm} at {draws.agents[agent]}", allowed="one at least")
+            raise InvalidInput(draws.source, found=f"no row{of_arm} at {draws.agents[agent]}", allowed="at least one")
         return cls(
             source=draws.source,
             outcomes=draws.outcome[order],

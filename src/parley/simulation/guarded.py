@@ -273,7 +273,9 @@ def _correlated_rates(
     without = others - spread * np.sqrt(rates / (1 - rates))
     if not (min(with_it.min(), without.min()) >= 0 and max(with_it.max(), without.max()) <= 1):
         raise InvalidInput(
-            "truth.correlation", found=together, allowed="less: no such rates of 0 and 1 go together so far"
+            "truth.correlation",
+            found=together,
+            allowed="a smaller correlation: 0/1 outcomes with these rates cannot have this one",
         )
     ones = primary.sums.astype(np.int64)
     hits = generator.binomial(ones, np.broadcast_to(with_it, ones.shape))

@@ -86,7 +86,7 @@ def ruled_out_probability(
     ruled it out nor made it safe after 400 times its first phase's samples is left open.
     """
     if not isinstance(policy, EvidenceRacing):
-        raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
+        raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")
     if policy.problem.between == "assign":
         allowed = '"outside" or "leading": errors with people who are assigned between phases are counted, never tilted'
         raise InvalidInput("sites.between", found='"assign"', allowed=allowed)

@@ -328,7 +328,7 @@ def draws_of(
 ) -> Draws:
     """A table's rows as numbers. Names are the table's own in natural order, unless given."""
     if not table.rows:
-        raise InvalidInput(table.source, found="no rows below its names", allowed="a row for every draw")
+        raise InvalidInput(table.source, found="no rows below the header", allowed="a row for every draw")
     for column in columns.values():
         if column is not None and table.columns.count(column) != 1:
             raise InvalidInput(

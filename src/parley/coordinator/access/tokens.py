@@ -224,7 +224,7 @@ def _check_scope(transaction: Transaction, role: Role, study: str | None, agent:
     if role is Role.AGENT and (study is None or agent is None):
         raise Refusal("invalid-request", "an agent's token needs a study and an agent")
     if role is not Role.AGENT and agent is not None:
-        raise Refusal("invalid-request", "only an agent's token names an agent")
+        raise Refusal("invalid-request", "only an agent's token may name an agent")
     if role is Role.ADMINISTRATOR and study is not None:
         raise Refusal("invalid-request", "an administrator's token is for the whole server, not for one study")
     if study is None:

@@ -114,7 +114,7 @@ class Pool:
     async def turn(self, key: str) -> AsyncIterator[None]:
         """Hold a place during a `with` block, when it is the token's turn."""
         if self._waiting >= self._most:
-            raise Refusal("too-busy", "the server computes for others: try again", headers=LATER)
+            raise Refusal("too-busy", "the server is busy with other requests: try again", headers=LATER)
         with self._slots.taken(key):
             self._waiting += 1
             self._places = self._places or Semaphore(self._at_once, fast_acquire=True)

@@ -199,9 +199,9 @@ def check_shape(body: bytes | bytearray, *, keys: int) -> None:
     parley.coordinator.problems.Refusal: the body is nested more than 32 deep
     """
     if body.count(b":") > keys:
-        raise Refusal("invalid-request", f"the body may have up to {keys} keys")
+        raise Refusal("invalid-request", f"the body may have at most {keys} keys")
     if body.count(b"[") + body.count(b"{") > keys:  # each costs a step below
-        raise Refusal("invalid-request", f"the body may have up to {keys} lists and objects")
+        raise Refusal("invalid-request", f"the body may have at most {keys} lists and objects")
     depth = 0
     for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # more closing ones than that cannot matter
         depth += 1 if bracket in b"[{" else -1
@@ -282,7 +282,7 @@ def _require_clean(asked: Asked) -> None:
     """Raise if a name contains a NUL or a lone surrogate, which databases and JSON cannot store."""
     for value in (*asked.place.values(), *asked.query.values()):
         if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
-            raise Refusal("not-found", "no such thing")
+            raise Refusal("not-found", "not found")
 
 
 async def record_read(call: Call[Any, Any], operation: str) -> None:

@@ -284,7 +284,9 @@ def append(
     """
     record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
     if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
-        raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
+        raise InvalidInput(
+            "record", found="one that was prepared for another position", allowed="the next record of the chain"
+        )
     _insert(transaction, record, event.text)
     return record
 
@@ -318,9 +320,7 @@ def _require_readable(stream: str, actor: str, kind: str) -> None:
     """Raise unless a record with these texts reads back as written; cached for repeated ones."""
     around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
-        raise InvalidInput(
-            "record", found="one that would be read as another", allowed="what is read as it was written"
-        )
+        raise InvalidInput("record", found="one that does not read back as written", allowed="a record that does")
 
 
 def store(transaction: Transaction, study: str, entry: Entry) -> None:

@@ -51,7 +51,8 @@ def prepare_study(study_id: str, study: StudyMessage) -> Trial:
     """The new trial with its first plan: the slow part of creating one, outside every transaction."""
     if not ID.fullmatch(study_id) or study_id in RESERVED:
         raise Refusal(
-            "invalid-study", f"id: found {study_id[:80]!r}; allowed: small letters, digits and inner hyphens, up to 64"
+            "invalid-study",
+            f"id: found {study_id[:80]!r}; allowed: up to 64 lower-case letters, digits and inner hyphens",
         )
     try:
         require_live_size(len(study.arms), len(study.agents))
@@ -69,7 +70,7 @@ def _created(trial: Trial) -> events.StudyCreated:
 def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str) -> StudyRow:
     """Store a study from `prepare_study`, and open its first phase."""
     if studies.get(transaction, trial.id) is not None:
-        raise Refusal("already-exists", f"there is a study {trial.id!r}")
+        raise Refusal("already-exists", f"there is a study {trial.id!r} already")
     state = canonical(trial.state.to_json())
     return write_first(transaction, _created(trial), state=state, actor=actor, at=at, readable=True)
 

@@ -18,15 +18,20 @@ class OidcSettings(EdgeSettings):
     """Without an issuer, nobody can sign in this way."""
 
     oidc_issuer: str = setting(
-        "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
+        "", "URL of the OpenID Connect issuer through which people may sign in to the pages. Empty: none."
     )
     oidc_client_id: str = setting("", "Client id of this server at the provider.")
-    oidc_secret_file: str = setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
+    oidc_secret_file: str = setting(
+        "", "File with the client's secret; without it, the variable PARLEY_OIDC_SECRET, or no secret."
+    )
     oidc_scope: str = setting("openid profile email", "Scopes to ask the provider for.")
-    oidc_name: str = setting("email", "Claim of the ID token by which the log names people; without it: sub.")
-    oidc_claim: str = setting("groups", "Claim of the ID token that gives the roles, or its path (realm.roles).")
+    oidc_name: str = setting(
+        "email", "Claim of the ID token with a person's name for the log; if the token lacks it, sub."
+    )
+    oidc_claim: str = setting("groups", "Claim of the ID token with a person's roles, or the path to it (realm.roles).")
     oidc_roles: str = setting(
-        "", "Values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first that fits counts."
+        "",
+        "Roles by values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first match counts.",
     )
 
     def check(self, server: ServerSettings) -> None:
@@ -42,7 +47,7 @@ class OidcSettings(EdgeSettings):
         wanted = {"public_url": server.public_url, "oidc_client_id": self.oidc_client_id, "oidc_roles": self.oidc_roles}
         for name, value in wanted.items():
             if not value:
-                raise InvalidInput(name, found="nothing", allowed="a value, where there is an oidc_issuer")
+                raise InvalidInput(name, found="nothing", allowed="a value, if there is an oidc_issuer")
         self.provider_roles  # noqa: B018  # read now, so that a typing error is found at the start
 
     @property
@@ -57,7 +62,9 @@ class OidcSettings(EdgeSettings):
             value, _, scope = entry.rpartition("=")
             role, _, study = scope.partition(":")
             if not value or role not in PEOPLE or (study and role == "administrator"):
-                allowed = f"VALUE=ROLE or VALUE=ROLE:STUDY with a ROLE of {', '.join(PEOPLE)} (which is of no study)"
+                allowed = (
+                    f"VALUE=ROLE or VALUE=ROLE:STUDY where ROLE is {', '.join(PEOPLE)} (the last one without a study)"
+                )
                 raise InvalidInput("oidc_roles", found=entry, allowed=allowed)
             found.append((value, role, study or None))
         return found

@@ -37,16 +37,18 @@ NAMESPACE = "parley-qualification"  # of the signature, so that it cannot be mis
     default="parley-qualification.html",
     show_default=True,
     type=click.Path(dir_okay=False),
-    help="Where the page goes; the same as JSON goes beside it.",
+    help="File to write the page to; the same report as JSON is written beside it.",
 )
 @click.option(
     "--minutes",
     default=2.0,
     show_default=True,
     type=click.FloatRange(0, 1000),
-    help="About how long to try on two cores: more minutes, more studies at ties and more kills.",
+    help="Rough duration on two cores: more minutes mean more studies at ties and more kills.",
 )
-@click.option("--database", help="An empty PostgreSQL database to try too: postgresql://USER:PASSWORD@HOST/DATABASE.")
+@click.option(
+    "--database", help="An empty PostgreSQL database to test as well: postgresql://USER:PASSWORD@HOST/DATABASE."
+)
 @click.option("--key", type=click.Path(dir_okay=False), help="SSH key to sign the report with, by ssh-keygen.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this check; may be repeated.")
 @json_option

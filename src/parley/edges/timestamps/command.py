@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("study")
-@click.option("--authority", required=True, metavar="URL", help="The RFC 3161 authority that this command asks.")
+@click.option("--authority", required=True, metavar="URL", help="Address of the RFC 3161 authority.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False),

@@ -309,7 +309,7 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
         where = draws.agents[int(np.argmax(constant))]
         name = draws.columns[COVARIATE]
         found = f"{name} is constant within the arms of {where}"
-        raise InvalidInput(f"{draws.source}, column {name}", found=found, allowed="a covariate that differs")
+        raise InvalidInput(f"{draws.source}, column {name}", found=found, allowed="a covariate that varies")
     slope = xy / xx
     center = np.bincount(draws.agent, draws.covariate, agents) / np.bincount(draws.agent, minlength=agents)
     residual = y - slope[draws.agent] * x
@@ -372,7 +372,7 @@ def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
     silent = (widest <= 0) & np.asarray(problem.weights.any(axis=1))
     if silent.any():
         found = f"no two different outcomes in any arm of {problem.agents[int(np.argmax(silent))]}"
-        raise InvalidInput(draws.source, found=found, allowed="outcomes that scatter")
+        raise InvalidInput(draws.source, found=found, allowed="outcomes that vary")
     return replace(cells, variances=np.where(equal, widest, cells.variances))
 
 
@@ -394,4 +394,4 @@ def _require_rows(problem: Problem, counts: IntArray, source: str) -> None:
     if few.any():
         arm, agent = np.argwhere(few)[0]
         found = f"{plural(int(counts[arm, agent]), 'row')} of {problem.arms[arm]} at {problem.agents[agent]}"
-        raise InvalidInput(source, found=found, allowed="2 rows at least of every arm at every site")
+        raise InvalidInput(source, found=found, allowed="at least 2 rows of every arm at every site")

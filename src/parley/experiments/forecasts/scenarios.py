@@ -136,7 +136,7 @@ def _draw(
             return means
     raise InvalidInput(
         "min_gap",
-        found=f"{min_gap:g}, which none of {MAX_DRAWS:,} draws from the prior reached",
+        found=f"{min_gap:g}, which no draw of {MAX_DRAWS:,} from the prior reached",
         allowed="a smaller gap",
     )
 

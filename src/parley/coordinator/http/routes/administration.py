@@ -127,9 +127,9 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
         plain = Given(**vars(given) | {"columns": {}})
         anew: Any = (await call.compute(partial(acts.propose, call.context.storage, follows, plain))).preview
         if anew.weights != wanted.weights:
-            raise Refusal("changed-meanwhile", "the weights differ from those that were shown")
+            raise Refusal("changed-meanwhile", "the weights differ from those in the preview")
         if not set(anew.withdrawn) & set(shown.keep.answered) <= set(wanted.withdrawn):
-            raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
+            raise Refusal("changed-meanwhile", "it would withdraw answers that the preview did not show")
         return await _confirmed(call, follows, plain, anew.digest)
     except Refusal as refusal:
         words = f"{given.agent} is frozen. The others are not re-weighed: {refusal}"
@@ -144,7 +144,7 @@ async def _require_shown(call: Call[Any, Any], digest: str) -> None:
     look = partial(ledger.names, stream=ledger.SERVER, kind=SHOWN, actor=call.by.name)
     what = {"study": call.study, "digest": digest}
     if not await call.context.read(partial(look, what=what)):
-        raise Refusal("preview-unknown", "look at what the act would do first, and confirm the digest of that")
+        raise Refusal("preview-unknown", "look at the preview of this act first, and confirm its digest")
 
 
 async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str | None = None) -> answers.StudyLine:
@@ -153,7 +153,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
     for _ in range(ATTEMPTS):  # reports may come meanwhile, and mostly do not change it
         proposal = await call.compute(partial(acts.propose, storage, act, given))
         if digest is not None and (proposal.preview is None or proposal.preview.digest != digest):
-            raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
+            raise Refusal("changed-meanwhile", "this is not the preview that you confirmed: look again")
         by = {"actor": call.by.name, "at": call.context.clock()}
         prepared = await call.compute(partial(proposal.prepare, storage, given.reason, **by))
         row = await call.change(partial(store_prepared, prepared=prepared))
