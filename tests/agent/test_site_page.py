@@ -41,9 +41,10 @@ MEASURED = RulesSeen(low=0.0, high=1.0, flexible=True, audience="trial")
 class Desk:
     """A site with its page, and a calendar that a test turns; without `draws` no plan has come."""
 
-    def __init__(self, folder, rules=RULES, draws=(3, 3), policy=None, most_ahead=0):
+    def __init__(self, folder, rules=RULES, draws=(3, 3), policy=None, most_ahead=0, agent="a"):
         morning = now().astimezone().replace(hour=9)  # days are counted by the calendar here, at any time of a test
         self.now, self.folder, self.rules, self.policy = morning.astimezone(UTC), folder, rules, policy
+        self.agent = agent
         self.open()
         if draws:
             arms = ("x", "y")[: len(draws)]
@@ -51,7 +52,7 @@ class Desk:
 
     def open(self):
         ours = {"rules": self.rules, "policy": self.policy, "key": b"k" * 32, "clock": lambda: self.now}
-        self.site = Site(self.folder, study="s", agent="a", **ours)
+        self.site = Site(self.folder, study="s", agent=self.agent, **ours)
         self.runtime = SiteRuntime(self.site, None, self.folder)
         app = create_app(self.runtime, Access(host="127.0.0.1"))
         self.browser = TestClient(app, base_url="http://127.0.0.1", headers={"Sec-Fetch-Site": "same-origin"})

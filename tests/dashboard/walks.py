@@ -162,7 +162,10 @@ STORY = (
 def message(kind, audience, more=""):
     """A study of a kind, for an audience; `more` are further settings."""
     text = HEAD.format(audience=audience) + STUDIES[kind]
-    return StudyMessage.of(parse_study(tomllib.loads(text + WEIGHTS + more)))
+    keys = tomllib.loads(text + WEIGHTS)
+    for name, section in tomllib.loads(more).items():
+        keys[name] = keys.get(name, {}) | section
+    return StudyMessage.of(parse_study(keys))
 
 
 class Walk:

@@ -16,10 +16,10 @@ from parley.web.guard import MOST_FIELDS
 OURS = {"Sec-Fetch-Site": "same-origin"}
 
 
-def opened(folder, name, audience):
+def opened(folder, name, audience, **rules):
     """A desk in a state."""
     options = {"rules": RULES, **STATES[name].options}
-    options["rules"] = replace(options["rules"], audience=audience)
+    options["rules"] = replace(options["rules"], audience=audience, **rules)
     desk = Desk(folder, **options)
     STATES[name].reach(desk)
     return desk
@@ -43,6 +43,51 @@ def test_each_state_has_a_page_in_every_language(tmp_path, place):
     for name in list(STATES)[place :: len(AUDIENCES)]:
         desk = opened(tmp_path / name.replace(":", ""), name, AUDIENCES[place])
         walked(desk, name, [({}, language) for language in LANGUAGES])
+        desk.close()
+
+
+# What people of a site with strata do: name one, another or none, and look at the other one's people.
+OF_STRATA = (
+    {},
+    {"do": "assign", "participant": "Kq-{n}"},
+    {"do": "assign", "participant": "Kq-{n}", "stratum": "Wxyz"},
+    {"do": "assign", "participant": "Kq-{n}", "stratum": "Vwq"},
+    {"do": "assign", "participant": "Kq-1", "stratum": "Vwq"},
+    {"do": "outcome", "participant": "Kq-1", "reward": "1"},
+    {"do": "find", "shown": "Vwq", "sought": "kq"},
+    {"do": "find", "sought": "kq"},
+)
+
+
+def with_strata(folder, name, audience):
+    """A desk in a state, of a site with another stratum where nobody came yet."""
+    stratum = {"place": "Wxyz", "stratum": "Kq"}
+    desk = opened(folder, name, audience, **stratum)
+    other = Desk(folder, **STATES[name].options | {"rules": replace(desk.rules, stratum="Vwq")}, agent="b")
+    app = create_app([desk.runtime, other.runtime], Access(host="127.0.0.1"))
+    desk.browser = TestClient(app, base_url="http://127.0.0.1", headers=OURS)
+    return desk, other
+
+
+@pytest.mark.parametrize("place", range(len(AUDIENCES)), ids=AUDIENCES)
+def test_each_state_has_a_page_with_strata_in_every_language(tmp_path, place):
+    languages = cycle(LANGUAGES)
+    for name in list(STATES)[(place + 1) % len(AUDIENCES) :: len(AUDIENCES)]:
+        desks = with_strata(tmp_path / name.replace(":", ""), name, AUDIENCES[place])
+        page = desks[0].browser.get("/").text
+        assert all(f"{word}" in page for word in ("Wxyz", "Kq", "Vwq")), name
+        walked(desks[0], name, [(act, next(languages)) for act in OF_STRATA])
+        for desk in desks:
+            desk.close()
+
+
+@pytest.mark.simulations
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("name", STATES)
+def test_whatever_people_with_strata_type_in_any_state(tmp_path, name, audience):
+    desks = with_strata(tmp_path, name, audience)
+    walked(desks[0], name, [(act, language) for act in OF_STRATA for language in LANGUAGES])
+    for desk in desks:
         desk.close()
 
 

@@ -25,6 +25,9 @@ class SiteWalk(Walk):
         self.folder, self.client, self.came = folder, self.clients[SITE], 0
         policy = SitePolicy(hold=seed % 2 == 1)
         self.site = site_of(folder, self.client, study=study_id, agent=SITE, policy=policy)
+        if study.problem.kits:
+            kits = (f"Kq{number:04},{arm}" for number, arm in enumerate(1000 * study.arms))
+            self.site.list_kits("\n".join(["kit,arm", *kits]).encode(), "kits.csv")
 
     def agent(self):
         return self.chance.choice([name for name in self.study.agents if name != SITE])

@@ -139,6 +139,16 @@ def test_the_page_asks_for_the_stratum_and_shows_whose_people_it_lists(line, sit
     assert 'name="stratum" value="young"' in similar.text
 
 
+def test_a_finished_study_has_an_answer_for_every_stratum(line, sites):
+    for site, arm in zip(sites, ("A", "B"), strict=True):
+        site.seen("finished", answer=(arm,))
+    for name, arm in zip(NAMES, ("A", "B"), strict=True):
+        page = line.get("/", params={"stratum": name}).text
+        assert f'<p class="arm">{arm}</p>' in page
+        assert page.count('href="/?stratum=') >= 2, "and the way to the other one"
+        assert page.count('aria-current="page"') == 1
+
+
 def test_two_processes_cannot_enrol_one_person_in_two_strata(tmp_path, sites):
     """The second has read both journals before the first wrote."""
     first, second = Strata(sites), Strata(opened(tmp_path))
