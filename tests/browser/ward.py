@@ -13,11 +13,18 @@ import httpx2
 class Ward:
     """The service of one site. It can be stopped and started again on the same journal and port."""
 
-    def __init__(self, server, folder: Path, *, study: str, agent: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, server, folder: Path, *, study: str, agent: str | list[str], options: tuple[str, ...] = ()
+    ) -> None:
+        """`agent` is one, or a list: the strata of the site."""
         self.folder, self.study, self.options = folder, study, options
         folder.mkdir(parents=True, exist_ok=True)
         self.token_file = folder / "token"
-        self.token_file.write_text(server.issue("agent", study=study, agent=agent))
+        if isinstance(agent, str):
+            self.token_file.write_text(server.issue("agent", study=study, agent=agent))
+        else:
+            lines = [f"{server.issue('agent', study=study, agent=one)} {one}\n" for one in agent]
+            self.token_file.write_text("".join(lines))
         self.server, self.port = server, 0
         self.start()
 

@@ -34,6 +34,7 @@ FLAWS = (
     "mismatched",
     "wrong_arm",
     "unbalanced",
+    "server_errors",
 )
 COLUMNS = (
     "part", "command", "size", "between commit and answer", "acknowledged", "lost", "duplicated", "double advances",
