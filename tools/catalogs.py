@@ -26,6 +26,7 @@ from parley.protocol.acts import ACTS
 from parley.protocol.certificate import ADJUSTED, REMAIN, WITHDRAWN
 from parley.protocol.lost_sites import ASKED_ANEW
 from parley.protocol.report_checks import CLOSING_REASONS, OVERDISPERSED, REASONS, SKEWED, UNEQUAL, VOIDS, WARNED
+from parley.rewards import MODELS
 from parley.settings import SETTINGS
 from parley.text.status import OutcomeStatus
 from parley.text.translation import AUDIENCES, FOLDER, phrases
@@ -50,6 +51,7 @@ OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base
 # And those of the dashboard's pages that are in every language.
 SPOKEN_FILES = (
     "dashboard/render.py", "dashboard/pages/access.py", "dashboard/pages/report.py", "dashboard/templates/report.md",
+    "edges/dossier/", "experiments/forecasts/scenarios.py", "rewards/",
     *(f"dashboard/templates/{one}" for one in SPOKEN),
 )  # fmt: skip
 # And sentences of lower rooms that these pages, reports and dossiers show.
@@ -66,6 +68,7 @@ REGISTRIES = {
     "text/status.py": [status.description for status in OutcomeStatus],
     "text/translation.py": phrases(),
     "policies/base.py": [CLAIM, NO_GUARANTEE],
+    "rewards/base.py": [model.observed for model in MODELS],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
     "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN],
     "protocol/lost_sites.py": [ASKED_ANEW],

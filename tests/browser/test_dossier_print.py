@@ -8,6 +8,7 @@ from parley.edges.dossier.dossier import make_dossier
 from parley.edges.dossier.page import dossier_html
 from parley.experiments.forecasts.planning import Planner
 from parley.study import parse_study
+from parley.text.translation import LANGUAGES
 
 LONG = "a name of many words, such as protocols have"
 GUARDRAIL = {"kind": "binary", "role": "guardrail", "better": "lower", "delta": 0.05}
@@ -36,24 +37,27 @@ PAPER = 794 - 2 * 57  # an A4 sheet in CSS pixels, less its margins of 15 mm
 def test_the_appendix_of_a_printed_dossier_begins_on_the_third_sheet(chromium, tmp_path, name):
     planner = Planner(policy="evidence", options={}, replications=2, seed=3)
     made = make_dossier(planner, parse_study(STUDIES[name]), [0.35, 0.4, 0.45, 0.5])
-    (tmp_path / "dossier.html").write_text(dossier_html(made, "parley plan x.toml --report y.html"), encoding="utf-8")
-    page = chromium.new_page(viewport={"width": PAPER, "height": 1000})
-    page.goto((tmp_path / "dossier.html").as_uri())
 
-    def sheets(hidden):
+    def sheets(page, hidden):
         style = page.add_style_tag(content=f"{hidden} {{ display: none; }}")
         printed = page.pdf(format="A4")
         style.evaluate("style => style.remove()")
         return len(re.findall(rb"/Type\s*/Page\b", printed))
 
-    assert sheets(".appendix, .appendix ~ p") == 2
-    assert sheets(".appendix > :not(h2), .appendix ~ p") == 3, "its heading alone, which would fit on the second"
-    page.emulate_media(media="print")
-    beyond = page.evaluate(
-        """edge => [...document.querySelectorAll(".decision *")]
-        .filter(part => part.getBoundingClientRect().right > edge + 1)
-        .map(part => part.outerHTML.slice(0, 200))""",
-        PAPER,
-    )
-    assert not beyond
-    page.close()
+    for language in LANGUAGES:
+        text = dossier_html(made, "parley plan x.toml --report y.html", language)
+        (tmp_path / f"{language}.html").write_text(text, encoding="utf-8")
+        page = chromium.new_page(viewport={"width": PAPER, "height": 1000})
+        page.goto((tmp_path / f"{language}.html").as_uri())
+        assert sheets(page, ".appendix, .appendix ~ p") == 2, language
+        beneath = sheets(page, ".appendix > :not(h2), .appendix ~ p")
+        assert beneath == 3, f"{language}: its heading alone, which would fit on the second"
+        page.emulate_media(media="print")
+        beyond = page.evaluate(
+            """edge => [...document.querySelectorAll(".decision *")]
+            .filter(part => part.getBoundingClientRect().right > edge + 1)
+            .map(part => part.outerHTML.slice(0, 200))""",
+            PAPER,
+        )
+        assert not beyond, language
+        page.close()

@@ -31,6 +31,7 @@ from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale, in_lists
 from parley.settings import Key
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
@@ -201,7 +202,7 @@ class Expectations(PossibleRewards):
 
     def scenario(self, gap: float) -> tuple[str, float]:
         """The name of a truth with this gap, and the mean of its arms that are not best."""
-        return f"gap {gap:g}", self.usual_mean - gap / 2
+        return Translatable("gap {0:g}", gap), self.usual_mean - gap / 2
 
     def other_guesses(self) -> list[tuple[str, str, Self]]:
         """Alternatives to a stated guess for a plan to try: name, change, and the model with the other guess."""

@@ -22,6 +22,7 @@ from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BETWEEN, FloatArray, within
 
@@ -125,7 +126,8 @@ class Binary(KnownVariance):
     def scenario(self, gap: float) -> tuple[str, float]:
         """A truth described by its base rate and the lift over it."""
         level = self._usual_rate - gap / 2 if self.rate is None else self.rate
-        return f"{100 * level:.4g} % against {100 * (level + gap):.4g} %, a lift of {100 * gap / level:.3g} %", level
+        shares = 100 * level, 100 * (level + gap), 100 * gap / level
+        return Translatable("{0:.4g} % against {1:.4g} %, a lift of {2:.3g} %", *shares), level
 
     @property
     def usual_mean(self) -> float:

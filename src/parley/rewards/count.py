@@ -28,6 +28,7 @@ from parley.rewards.plausibility import LEVEL, SMALLER, Flaw
 from parley.rewards.sampling import Sampler, TiltedLaw, least_squares
 from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray, positive
 
@@ -120,7 +121,8 @@ class Count(RewardModel):
     def scenario(self, gap: float) -> tuple[str, float]:
         """A truth described by its base mean and the lift over it."""
         level = self.usual_mean
-        return f"{level:.4g} against {level + gap:.4g} events, a lift of {100 * gap / level:.3g} %", level
+        means = level, level + gap, 100 * gap / level
+        return Translatable("{0:.4g} against {1:.4g} events, a lift of {2:.3g} %", *means), level
 
     def other_guesses(self) -> list[tuple[str, str, Self]]:
         if self.mean is None:

@@ -25,20 +25,27 @@ class DossierOfProtocol(Edge):
         import click
 
         from parley.edges.dossier.dossier import REPLICATIONS
+        from parley.text.translation import LANGUAGES
 
         words = (
             "Only write the dossier of a protocol to this file, .html or .md: the design in words, operating "
             "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands."
         )
         more = f" With {REPLICATIONS:,} simulated studies per truth, unless --replications says otherwise."
-        return (click.Option(["--report"], type=click.Path(dir_okay=False), help=words + more),)
+        spoken = (
+            "The language of --report: its two pages to decide by, their table and picture. The appendix is English."
+        )
+        return (
+            click.Option(["--report"], type=click.Path(dir_okay=False), help=words + more),
+            click.Option(["--language"], type=click.Choice(LANGUAGES), default="en", show_default=True, help=spoken),
+        )
 
     def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
         if options["report"] is None:
             return False
         from parley.edges.dossier.command import write_dossier
 
-        write_dossier(asked, options["report"])
+        write_dossier(asked, options["report"], options["language"])
         return True
 
 

@@ -11,14 +11,14 @@ from parley.errors import InvalidInput
 from parley.text.translation import reading
 
 
-def write_dossier(asked: PlanRequest, report: str) -> None:
+def write_dossier(asked: PlanRequest, report: str, language: str) -> None:
     """Simulate everything that a protocol needs, and write its dossier."""
     write = page.FORMATS.get(Path(report).suffix.lower())
     if write is None:
         raise InvalidInput("--report", found=report, allowed="a file whose name ends in .html or .md")
     checked_output(report, "--report")
-    with reading(asked.study.problem.audience):
-        pass  # a missing template is reported now, not after minutes of simulating
+    with reading(asked.study.problem.audience, language):
+        pass  # a missing catalog is reported now, not after minutes of simulating
     gaps, study = asked.gaps, asked.study
     if gaps and min(gaps) <= 0:
         raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
@@ -28,9 +28,14 @@ def write_dossier(asked: PlanRequest, report: str) -> None:
         made = make_dossier(counted, study, gaps)
     lines = Path(asked.file).read_text(encoding="utf-8").splitlines()
     made = replace(made, source=[line for line in lines if line.strip()])
-    given = "".join(f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *asked.changed.items()])
+    spoken = "" if language == "en" else f" --language {language}"
+    given = spoken + "".join(
+        f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *asked.changed.items()]
+    )
     same = f"--policy {planner.policy} --replications {planner.replications} --seed {planner.seed}"
-    path = write_page(report, write(made, f"parley plan {asked.file} --report {report} {same}{given}"), "--report")
+    path = write_page(
+        report, write(made, f"parley plan {asked.file} --report {report} {same}{given}", language), "--report"
+    )
     if asked.as_json:
         named = {"study": study.name, "policy": planner.policy, "seed": planner.seed, "report": str(path)}
         print_json(study.problem.settings() | made.document() | named | {"replications": planner.replications})

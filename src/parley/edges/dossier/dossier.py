@@ -36,6 +36,7 @@ from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_proba
 from parley.study import Study
 from parley.text.formatting import number
 from parley.text.status import ArmStatus, OutcomeStatus
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.weights import WeightPath
 
@@ -353,7 +354,9 @@ def _planned_truth(study: Study, gaps: Sequence[float]) -> Scenario:
         raise InvalidInput("--report", found="a horizon", allowed="a study that ends with answers")
     if found is None:
         return gap_scenario(study.problem, gaps[0])
-    named = Scenario(name="the study's truth", means=found.means[None], scale=found.scale, drift=found.drift)
+    named = Scenario(
+        name=Translatable("the study's truth"), means=found.means[None], scale=found.scale, drift=found.drift
+    )
     return named.shaped(found)
 
 

@@ -29,7 +29,9 @@ from parley.experiments.forecasts.selection import MOST_LOOKS
 from parley.experiments.report_kit.charts import canvas, elimination_timeline, legend_below, sample_axis
 from parley.experiments.report_kit.pages import picture, render, render_text
 from parley.experiments.report_kit.prose import (
+    FIGURE,
     SECTION,
+    TABLE,
     Blocks,
     as_text,
     html_sections,
@@ -42,10 +44,12 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.guardrails import TOGETHER
 from parley.problem import Problem
 from parley.protocol import StudyMessage
+from parley.rewards.base import RewardModel
 from parley.simulation import Phase
 from parley.text.formatting import DASH, number, real, share_text
 from parley.text.status import ArmStatus
-from parley.text.translation import gettext, reading, translated
+from parley.text.translation import Translatable, gettext, localized, reading, translated
+from parley.text.translation import language as spoken
 from parley.weights import alphas_of
 
 PACKAGE = "parley.edges.dossier"  # has the templates
@@ -56,106 +60,128 @@ MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
 WIDE_RANGE = 20  # times the fewest draws: beyond this, an axis from 0 would hide them
 
 
-def dossier_html(dossier: Dossier, command: str) -> str:
+def dossier_html(dossier: Dossier, command: str, language: str = "en") -> str:
     """The page: two printed pages to decide by, and the appendix."""
-    decision, appendix, blocks = _content(dossier, command, pictures=True)
-    return render(
-        "dossier",
-        package=PACKAGE,
-        title=f"Statistical design: {dossier.study.name}",
-        command=command,
-        decision=html_sections(decision, blocks),
-        sections=html_sections(appendix, blocks),
-        made=f"Parley {__version__}, {_today()}",
-    )
+    decision, appendix, blocks = _content(dossier, command, language, pictures=True)
+    with reading(dossier.problem.audience, language):
+        return render(
+            "dossier",
+            package=PACKAGE,
+            title=_title(dossier),
+            command=command,
+            decision=html_sections(decision, blocks),
+            sections=html_sections(appendix, blocks),
+            in_english=_in_english(),
+            made=f"Parley {__version__}, {_today()}",
+        )
 
 
-def dossier_markdown(dossier: Dossier, command: str) -> str:
+def dossier_markdown(dossier: Dossier, command: str, language: str = "en") -> str:
     """The dossier as Markdown, without charts."""
-    decision, text, blocks = _content(dossier, command, pictures=False)
+    decision, text, blocks = _content(dossier, command, language, pictures=False)
     contents = "".join(f"{place}. {name}\n" for place, name in enumerate(SECTION.findall(text), start=1))
-    appendix = markdown_text("Appendix", f"{contents}\n{text}", blocks)
+    with reading(dossier.problem.audience, language):
+        noted = f"{_in_english()}\n\n" if _in_english() else ""
+        appendix = markdown_text(gettext("Appendix"), f"{noted}{contents}\n{text}", blocks)
+        title = f"# {_title(dossier)}"
     # One level down: the appendix is beside the sections to decide by, with its own sections under it.
     appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
-    title = f"# Statistical design: {dossier.study.name}"
     return f"{title}\n\n" + re.sub(r"\n{3,}", "\n\n", decision).strip() + f"\n\n{appendix}"
 
 
-FORMATS: dict[str, Callable[[Dossier, str], str]] = {".html": dossier_html, ".md": dossier_markdown}  # by suffix
+# By the suffix of the file.
+FORMATS: dict[str, Callable[[Dossier, str, str], str]] = {".html": dossier_html, ".md": dossier_markdown}
 
 
-def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, str, Blocks]:
-    """The pages to decide by and the appendix, as texts with tokens, and the block for each token."""
-    problem, policy, counts, captions = dossier.problem, dossier.policy, Counter[str](), dict[str, int]()
+def _title(dossier: Dossier) -> str:
+    return gettext("Statistical design: %(study)s", study=dossier.study.name)
 
-    def caption(title: str, name: str = "", kind: str = "Table") -> str:
-        counts[kind] += 1
-        captions.setdefault(name, counts[kind])
-        return f"**{kind} {counts[kind]}.** {title}"
+
+def _in_english() -> str:
+    """What a reader of another language is told first: the appendix, unlike the pages to decide by, is English."""
+    return "" if spoken() == "en" else gettext("This appendix is in English.")
+
+
+def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -> tuple[str, str, Blocks]:
+    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each.
+
+    What to decide by is in the reader's language, the appendix in English, both in the words of the audience.
+    """
+    counts, captions, audience, blocks = Counter[str](), dict[str, int](), dossier.problem.audience, Blocks()
+
+    def caption(title: str, name: str = "", kind: str = TABLE) -> str:
+        counts[str(kind)] += 1
+        captions.setdefault(name, counts[str(kind)])
+        return f"**{translated(kind)} {counts[str(kind)]}.** {title}"
 
     def figure(name: str, title: str) -> str:
-        return f"{caption(title, kind='Figure')}\n\n{token(name)}" if (name, 0) in blocks else ""
+        return f"{caption(title, kind=FIGURE)}\n\n{token(name)}" if (name, 0) in blocks else ""
 
-    with reading(problem.audience):
-        blocks = _pictures(dossier) if pictures else {}
-        alphas, temper = alphas_of(problem.weights), policy.temper if isinstance(policy, EvidenceRacing) else None
-        known, size = [dossier.planned, *dossier.operating], policy.largest_size
-        looks = math.log((size or 1) / int(dossier.examples[0][2][0].quotas.sum()))
-        said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
-        values = dict[str, Any](
-            dossier=dossier,
-            words=words_of_reader(),
-            known=known,
-            comparison=dossier.comparison,
-            design_runs=DESIGN_RUNS,
-            most_looks_of_kn=MOST_LOOKS,
-            instance=dossier.truth.instances(problem)[0],
-            zip=zip,
-            caption=caption,
-            captions=captions,
-            figure=figure,
-            upper_bound=upper_bound,
-            quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
-            design_days=lambda design: _design_days(problem, design),
-            evidence=isinstance(policy, EvidenceRacing),
-            together=TOGETHER,
-            guardrails=[_guardrail(dossier, one) for one in problem.outcomes if one.guards],
-            secondary=[one.name for one in problem.outcomes if not one.guards],
-            outcomes=[_outcome_text(one) for one in problem.outcomes],
-            proven=policy.bounds_errors,
-            missing=_missing_text(dossier),
-            alone=known[0].alone.largest_size,
-            hardest=_hardest(known),
-            worst=max(dossier.errors, key=lambda one: one.outcome.mistaken.mean(), default=None),
-            most_biased=max(dossier.watched[0].estimates, key=lambda row: abs(row.bias), default=None),
-            tilted=_most_tilted(dossier),
-            approximate=problem.noise.document().get("inference") == "normal",
-            observed=_observed(dossier),
-            truth=_truth_text(dossier),
-            confidence=f"{100 * CONFIDENCE:g}",
-            level=f"{100 * (1 - problem.delta):g}",
-            looks=LOOKS,
-            stated=" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said),
-            temper=temper,
-            most_looks=1 + math.ceil(looks / math.log(temper.smallest_growth)) if size and temper else None,
-            alpha=None if alphas is None or np.ptp(alphas) > 1e-9 else float(alphas[0]),
-            examples=[_example(dossier, *one) for one in dossier.examples],
-            date=_today(),
-            version=__version__,
-            digest=StudyMessage.of(dossier.study).digest,
-            versions=f"Parley {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy "
-            f"{scipy.__version__}",
-            commands=_commands(dossier, command),
-            kind=problem.noise.observed or problem.noise.description,
-            reason=shorten(dossier.study.reason or "", MOST_REASON, placeholder=" …"),
-            shown=_decision_rows(dossier),
-            undecided=max(one.study.unfinished / len(one.study.samples) for one in _decision_rows(dossier)),
-        )
-        # In this order: tables and figures are numbered as they are rendered.
-        decision, appendix = (
-            render_text(name, package=PACKAGE, filters=FILTERS, **values) for name in ("decision", "dossier")
-        )
+    texts = []
+    # In this order: tables and figures are numbered as they are rendered.
+    for name, spoken_in in (("decision", language), ("dossier", "en")):
+        with reading(audience, spoken_in):
+            blocks |= _pictures(dossier, name) if pictures else {}
+            known = _values(dossier, command) | {"caption": caption, "captions": captions, "figure": figure}
+            texts.append(render_text(name, package=PACKAGE, filters=FILTERS, **known))
+    decision, appendix = texts
     return decision, appendix, blocks
+
+
+def _values(dossier: Dossier, command: str) -> dict[str, Any]:
+    """What the templates know, in the words of the reader."""
+    problem, policy = dossier.problem, dossier.policy
+    alphas, temper = alphas_of(problem.weights), policy.temper if isinstance(policy, EvidenceRacing) else None
+    known, size = [dossier.planned, *dossier.operating], policy.largest_size
+    looks = math.log((size or 1) / int(dossier.examples[0][2][0].quotas.sum()))
+    said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
+    return dict[str, Any](
+        dossier=dossier,
+        words=words_of_reader(),
+        known=known,
+        comparison=dossier.comparison,
+        design_runs=DESIGN_RUNS,
+        most_looks_of_kn=MOST_LOOKS,
+        instance=dossier.truth.instances(problem)[0],
+        zip=zip,
+        upper_bound=upper_bound,
+        quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
+        design_days=lambda design: _design_days(problem, design),
+        evidence=isinstance(policy, EvidenceRacing),
+        together=TOGETHER,
+        guardrails=[_guardrail(dossier, one) for one in problem.outcomes if one.guards],
+        secondary=[one.name for one in problem.outcomes if not one.guards],
+        outcomes=[_outcome_text(one) for one in problem.outcomes],
+        proven=policy.bounds_errors,
+        missing=_missing_text(dossier),
+        alone=known[0].alone.largest_size,
+        hardest=_hardest(known),
+        worst=max(dossier.errors, key=lambda one: one.outcome.mistaken.mean(), default=None),
+        most_biased=max(dossier.watched[0].estimates, key=lambda row: abs(row.bias), default=None),
+        tilted=_most_tilted(dossier),
+        approximate=problem.noise.document().get("inference") == "normal",
+        observed=_observed(dossier),
+        truth=_truth_text(dossier),
+        confidence=localized(f"{100 * CONFIDENCE:g}"),
+        level=localized(f"{100 * (1 - problem.delta):g}"),
+        looks=LOOKS,
+        stated=" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said),
+        temper=temper,
+        most_looks=1 + math.ceil(looks / math.log(temper.smallest_growth)) if size and temper else None,
+        alpha=None if alphas is None or np.ptp(alphas) > 1e-9 else float(alphas[0]),
+        examples=[_example(dossier, *one) for one in dossier.examples],
+        date=_today(),
+        version=__version__,
+        digest=StudyMessage.of(dossier.study).digest,
+        versions=f"Parley {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy "
+        f"{scipy.__version__}",
+        commands=_commands(dossier, command),
+        kind=_kind(problem.noise),
+        anew=localized(f"{300 * problem.delta:g} %"),
+        reason=shorten(dossier.study.reason or "", MOST_REASON, placeholder=" …"),
+        shown=_decision_rows(dossier),
+        undecided=max(one.study.unfinished / len(one.study.samples) for one in _decision_rows(dossier)),
+    )
 
 
 def _decision_rows(dossier: Dossier) -> list[Characteristic]:
@@ -176,7 +202,9 @@ def _design_days(problem: Problem, design: DesignSize) -> float:
 
 def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+    if len(names) <= most:
+        return shown
+    return gettext("%(names)s and %(count)s more", names=shown, count=number(len(names) - most))
 
 
 def _brief(names: Sequence[str]) -> str:
@@ -202,7 +230,8 @@ FILTERS: dict[str, Callable[..., str]] = {
     "share": share_text,
     "real": lambda value: real(value, 4),
     "span": lambda ends, form="%g": span(ends[0], ends[1], form),
-    "percent": lambda share, digits=1: f"{100 * share:.{digits}f} %",
+    "percent": lambda share, digits=1: localized(f"{100 * share:.{digits}f} %"),
+    "localized": localized,
 }
 
 
@@ -245,16 +274,21 @@ def span(low: float, high: float, form: str = "%g") -> str:
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
+def _kind(noise: RewardModel) -> str:
+    """What is observed of a person."""
+    return translated(Translatable(noise.observed)) if noise.observed else noise.description
+
+
 def _observed(dossier: Dossier) -> str:
     """The kind of rewards, and what the study file says about them."""
     noise = dossier.problem.noise
-    kind = noise.observed or noise.description
+    kind = _kind(noise)
     stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
     return f"{kind}; `[noise]` states {stated}" if stated else kind
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    kind = outcome.noise.observed or outcome.noise.description
+    kind = _kind(outcome.noise)
     return f"{outcome.name} ({kind}; {outcome.better} is better; {outcome.role})"
 
 
@@ -263,13 +297,17 @@ def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
     problem = dossier.problem
     beyond = (one for one in dossier.harms if one.guardrail == outcome.name and one.margins > 1)
     arms = problem.arm_count - (outcome.limit is None)
-    most = "at most" if outcome.better == "lower" else "at least"
     assert outcome.delta is not None
+    if outcome.limit is None:
+        margin = localized(f"{outcome.margin:g}")
+        allowed = gettext("worse than %(arm)s by up to %(margin)s", arm=problem.control, margin=margin)
+    else:
+        limit = localized(f"{outcome.limit:g}")
+        low = gettext("at most %(limit)s", limit=limit)
+        allowed = low if outcome.better == "lower" else gettext("at least %(limit)s", limit=limit)
     return {
         "name": outcome.name,
-        "allowed": f"worse than {problem.control} by up to {outcome.margin:g}"
-        if outcome.limit is None
-        else f"{most} {outcome.limit:g}",
+        "allowed": allowed,
         "delta": f"{outcome.delta:g}",
         "alarm": arms / outcome.delta,
         "pair": arms * problem.question_count / outcome.delta,
@@ -281,8 +319,11 @@ def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
 def _truth_text(dossier: Dossier) -> str:
     rates, shown = dossier.problem.noise.means_are_rates, []
     for arm, row in zip(dossier.problem.arms, dossier.truth.means[0], strict=True):
-        low, high = (f"{100 * end:.3g} %" if rates else f"{end:.3g}" for end in (float(row.min()), float(row.max())))
-        shown.append(f"{arm} {low}" if low == high else f"{arm} {low} to {high}")
+        ends = (f"{100 * end:.3g} %" if rates else f"{end:.3g}" for end in (float(row.min()), float(row.max())))
+        low, high = map(localized, ends)
+        shown.append(
+            f"{arm} {low}" if low == high else gettext("%(arm)s %(low)s to %(high)s", arm=arm, low=low, high=high)
+        )
     return "; ".join(shown)
 
 
@@ -308,11 +349,13 @@ def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> d
     return {"truth": truth, "seed": seed, "phases": shown, "left": "; ".join(left)}
 
 
-def _pictures(dossier: Dossier) -> Blocks:
+def _pictures(dossier: Dossier, text: str) -> Blocks:
+    """Those of a text."""
+    if text == "decision":
+        takes, rows = gettext("Draws by truth, beside other designs"), _decision_rows(dossier)
+        return {("decision_figure", 0): picture(takes, decision_figure, rows, dossier.policy.largest_size)}
     known, first = [dossier.planned, *dossier.operating], dossier.examples[0][2]
-    takes = f"{words_of_reader()['draws'].capitalize()} by truth, beside other designs"
     drawn = {
-        "decision_figure": picture(takes, decision_figure, _decision_rows(dossier), dossier.policy.largest_size),
         "operating_figure": picture("Power, wrong answers and samples by truth", operating_figure, known),
         "timeline": picture("The first example, look by look", elimination_timeline, first, dossier.problem),
     }
@@ -323,16 +366,16 @@ def _pictures(dossier: Dossier) -> Blocks:
 
 def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme: str = "light") -> Figure:
     """The sizes of this study and of others, a row per truth."""
-    words, places = words_of_reader(), np.arange(len(found))
+    places = np.arange(len(found))
     with canvas(theme, 9, 1.2 + 0.28 * len(found)) as (figure, style):
         panel = figure.subplots()
         means = np.array([one.study.samples.mean() for one in found])
         beyond = np.maximum([np.quantile(one.study.samples, 0.9) - one.study.samples.mean() for one in found], 0)
         bars = [np.zeros(len(found)), beyond]
         look: dict[str, Any] = {"fmt": "o", "color": style.colour(0), "capsize": 4}
-        panel.errorbar(means, places, xerr=bars, label="this study: mean, and what 9 of 10 stay below", **look)
+        panel.errorbar(means, places, xerr=bars, label=gettext("this study: mean, and what 9 of 10 stay below"), **look)
         others = {
-            "fixed size": ([one.fixed and one.fixed.samples for one in found], "D", 2),
+            gettext("fixed size"): ([one.fixed and one.fixed.samples for one in found], "D", 2),
             gettext("every agent alone"): ([one.alone.samples.mean() for one in found], "s", 1),
         }
         for label, (values, marker, colour) in others.items():
@@ -340,12 +383,12 @@ def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme:
             if drawn:
                 panel.plot(*zip(*drawn, strict=True), marker, color=style.colour(colour), label=label)
         if size is not None:
-            panel.axvline(size, color=style.muted, linestyle="--", label="largest size of this study")
+            panel.axvline(size, color=style.muted, linestyle="--", label=gettext("largest size of this study"))
         wide = max(value or 0 for values, *_ in others.values() for value in values) > WIDE_RANGE * means.min()
         panel.set(xscale="log") if wide else panel.set(xlim=(0, None))
         sample_axis(panel, "x")
-        scale = " (logarithmic scale)" if wide else ""
-        panel.set_xlabel(f"{words['draws']} of all {words['agents']}{scale}")
+        scale = gettext(" (logarithmic scale)") if wide else ""
+        panel.set_xlabel(gettext("draws of all agents") + scale)
         panel.set_yticks(places, [translated(one.study.scenario) for one in found])
         panel.set_ylim(len(found) - 0.5, -0.5)
         legend_below(figure, panel)

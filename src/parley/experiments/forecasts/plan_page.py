@@ -26,7 +26,7 @@ from parley.problem import Problem
 from parley.rewards.history import History
 from parley.rewards.privacy import epsilon
 from parley.text.formatting import DASH, number, real, share_text
-from parley.text.translation import gettext, translated
+from parley.text.translation import gettext, localized, translated
 
 LABEL = 14  # letters in a line below a box
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
@@ -121,7 +121,8 @@ def right_text(study: ScenarioCost) -> str:
 def wrong_text(study: ScenarioCost) -> str:
     """The share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
     wrong = int(study.mistaken.sum())
-    return f"{100 * study.error_rate:.1f} % (at most {100 * upper_bound(wrong, len(study.samples)):.1f} %)"
+    share, bound = (f"{100 * one:.1f} %" for one in (study.error_rate, upper_bound(wrong, len(study.samples))))
+    return gettext("%(share)s (at most %(bound)s)", share=localized(share), bound=localized(bound))
 
 
 def mean_text(figures: Mapping[str, float]) -> str:

@@ -34,6 +34,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.experiments.report_kit.prose import words_of_reader
 from parley.problem import FloatArray, Problem
 from parley.simulation import Phase
+from parley.text.translation import localized
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
@@ -253,7 +254,7 @@ def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
         between = (1.0, 2.0, 5.0) if which == "y" or high < 30 * low else (1.0,)  # words need more room along x
         axis.set_major_locator(LogLocator(subs=between))
         axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: localized(f"{value:,.0f}")))
 
 
 def delta_axis(panel: Axes, deltas: list[float]) -> None:

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from parley.experiments.report_kit.charts import THEMES
 from parley.text.formatting import gap, number, plural, real, size_text, status_text
+from parley.text.translation import gettext, language, ngettext
 
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 
@@ -48,7 +49,10 @@ def _environment(package: str) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    made.install_null_translations(newstyle=True)  # type: ignore[attr-defined]
+    made.globals |= {"gettext": gettext, "ngettext": ngettext, "language": language}
     made.globals["font"] = base64.b64encode(FONT.read_bytes()).decode("ascii")  # the page may be sent to anybody
     made.globals |= {"plural": plural, "size_text": size_text}
     made.globals["series"] = {name: theme.series for name, theme in THEMES.items()}

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from parley.experiments.report_kit.tables import Table
 from parley.text.formatting import printable
-from parley.text.translation import gettext
+from parley.text.translation import Translatable, gettext, translated
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
@@ -23,6 +23,7 @@ SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\A[-+=](?=[-= ]|\Z))")
 NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # would begin a list
 
+CAPTIONS = TABLE, FIGURE = Translatable("Table"), Translatable("Figure")
 Block = Table | Markup | tuple[Markup, str]  # the last: on a page, and in Markdown
 Blocks = dict[tuple[str, int], Block]
 
@@ -77,8 +78,9 @@ def _html(text: str, blocks: Blocks) -> Markup:
 def _rendered(text: str) -> Markup:
     """Markdown as HTML: no raw HTML, captions with a class, tables like all others."""
     tokens, parts, begun = MARKDOWN.parse(text), list[Markup](), 0
+    captions = ("**Table ", "**Figure ", *(f"**{translated(kind)} " for kind in CAPTIONS))
     for place, one in enumerate(tokens):
-        if one.type == "paragraph_open" and tokens[place + 1].content.startswith(("**Table ", "**Figure ")):
+        if one.type == "paragraph_open" and tokens[place + 1].content.startswith(captions):
             one.attrSet("class", "caption")
         if one.type == "table_open":
             parts.append(_render(tokens[begun:place]))
