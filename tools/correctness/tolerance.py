@@ -22,7 +22,7 @@ from parley.edges.reproduction.reproduction import paper_instance
 from parley.experiments.forecasts.designs import TextbookDesign
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance
-from parley.problem import FloatArray, Instance, Problem
+from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import simulate
 from parley.weights import personalized
@@ -160,14 +160,15 @@ def block(cell: Cell, place: int, size: int = BLOCK) -> dict[str, float]:
 
 def mutants(size: int = 4000) -> dict[str, float]:
     """Bad answers in the cell where they are likeliest, were the rule another one."""
-    plain = evidence_tolerance.endowment
+    plain = evidence_tolerance.no_pairs
 
-    def too_much(*arguments: Any) -> FloatArray:
-        return np.zeros_like(plain(*arguments)) + math.log(4)
+    def too_much(*arguments: Any) -> dict[str, Any]:
+        found = plain(*arguments)
+        return found | {"log_pairs": np.full_like(found["log_pairs"], math.log(4))}
 
     wider = replace(EDGE, tolerance=3 * EDGE.tolerance).instance
     shares = {"as it is": block(EDGE, 0, size)["bad"] / size}
-    with patch.object(evidence_tolerance, "endowment", too_much):
+    with patch.object(evidence_tolerance, "no_pairs", too_much):
         shares["every pair starts with 4"] = block(EDGE, 0, size)["bad"] / size
     found = simulate(make_policy("evidence", wider.problem), wider, replications=size, seed=SEED, chunk=size)
     shares["three times the tolerance"] = float((found.chosen != 0).any(axis=(1, 2)).mean())
