@@ -171,7 +171,7 @@ class Estimates:
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
 
-        Of a question asked again after a change, only a share of the `claimed` delta may be spent.
+        A question asked again after a change may spend only a share of the `claimed` delta.
         """
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)

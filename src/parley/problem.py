@@ -162,7 +162,7 @@ class Problem(Tabular, StudySettings):
         weighed = np.flatnonzero(self.weights.any(axis=1) & ~self.draws)
         if weighed.size:
             found = f"weight on {self.agents[weighed[0]]!r}, which only asks"
-            raise InvalidInput("weights", found=found, allowed="weight on sites")
+            raise InvalidInput("weights", found=found, allowed="weights on sites only")
         if not self.asks.any():
             allowed = "at least one site that asks, or one question"
             raise InvalidInput("questions", found="nobody who asks", allowed=allowed)

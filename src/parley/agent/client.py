@@ -118,7 +118,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """A parsed answer. A 200 with another content comes from a captive portal or a proxy: try again."""
+    """The answer, parsed. If it does not parse, it is a captive portal's or a proxy's: try again."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -241,7 +241,7 @@ class Client:
                 if not response.is_success:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
-                    raise Unreachable("an answer that is not from a coordinator: no log")
+                    raise Unreachable("the answer is not from a coordinator: it is not a log")
                 yield from map(bytes.decode, lines_of(response.iter_bytes()))
         except httpx.RequestError as error:
             raise self._network.failure(self.server, error) from None

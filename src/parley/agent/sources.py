@@ -189,7 +189,7 @@ class CommandSource:
                 "source",
                 found=f"the arm {arm!r}, which {self._command[0]} may take for an option",
                 allowed="arms that do not begin with a hyphen",
-                hint="End the command with -- if the program knows that nothing after it is an option",
+                hint="If the program supports it, end the command with --, after which nothing is an option",
             )
 
     def _run(self, plan: AgentPlan, arm: str, count: int) -> list[Drawn]:
@@ -565,7 +565,11 @@ class SimulatedSource:
     def __call__(self, plan: AgentPlan) -> Delivery:
         problem = self._instance.problem
         if plan.arms != problem.arms or plan.agent not in problem.agents:
-            raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
+            raise InvalidInput(
+                "study file",
+                found="arms or agents that are not the live study's",
+                allowed="the same as in the live study",
+            )
         place = problem.agents.index(plan.agent)
         whole = self._whole_plan(plan.phase)
         quotas, at = whole.array, {"seed": self._seed, "phase": plan.phase - 1}

@@ -299,7 +299,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """The sum of one program per arm, at these gaps."""
+    """A bound that sums one program per arm, at the instance's gaps."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)

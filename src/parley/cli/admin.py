@@ -199,7 +199,11 @@ def _show_study(found: dict[str, Any]) -> None:
 
 
 database_option = click.option(
-    "--db", default="parley.db", show_default=True, envvar="PARLEY_DB", help="A file, or postgresql://..."
+    "--db",
+    default="parley.db",
+    show_default=True,
+    envvar="PARLEY_DB",
+    help="Database: an SQLite file, or postgresql://...",
 )
 
 
@@ -260,7 +264,7 @@ def restore(source: str, db: str) -> None:
 @click.option(
     "--csv", "as_csv", is_flag=True, help="Print all estimates with their intervals as CSV, and nothing else."
 )
-@click.option("--phase", type=click.IntRange(min=1), help="As it was after this phase; default: the latest.")
+@click.option("--phase", type=click.IntRange(min=1), help="Show the findings after this phase; default: the latest.")
 @with_client
 @json_option
 def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json: bool) -> None:

@@ -275,7 +275,7 @@ CORRECTION = (
     click.option(
         "--arm", help="Instead of --file: the one arm that was wrong; give its correct numbers with --sum and so on."
     ),
-    click.option("--count", type=click.IntRange(min=0), help="Its draws; default: as many as were reported."),
+    click.option("--count", type=click.IntRange(min=0), help="The number of its draws; default: as reported."),
     click.option("--sum", "total", type=float, help="The sum of its rewards."),
     click.option("--squares", type=float, help="The sum of their squares; not needed for rewards of 0 and 1."),
     click.option("--counts-reason", default="", help="Why the counts differ from the plan, such as missing-outcomes."),

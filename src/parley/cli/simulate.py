@@ -35,7 +35,7 @@ from parley.text.status import OutcomeStatus
 @click.command()
 @study_argument
 @policy_option
-@click.option("--replications", default=1000, show_default=True, help="Independent runs.")
+@click.option("--replications", default=1000, show_default=True, help="Number of independent runs.")
 @seed_option
 @click.option("--max-samples", type=int, help="Stop a run before the phase that would exceed this many samples.")
 @click.option("--environment", metavar="NAME", help=f"One of {', '.join(ENVIRONMENTS)}; default: as the noise says.")

@@ -552,7 +552,7 @@ def _say_status(shown: Mapping[str, Any]) -> None:
     type=(str, str),
     multiple=True,
     metavar="OUTCOME COLUMN",
-    help="The column of a table with a further outcome, where it has another name than the outcome.",
+    help="The column of a further outcome, if it is not named after the outcome.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
 @outbox_option("Folder that remembers what was drawn and acknowledged. Keep it for the whole study.")

@@ -76,7 +76,7 @@ class ServerSettings:
     public_url: str = setting(
         "", "Public address of the pages, for links in messages; with https://, cookies are secure."
     )
-    log_level: str = setting("info", "debug, info, warning or error.")
+    log_level: str = setting("info", "Least severe messages to log: debug, info, warning or error.")
     edges: tuple[EdgeSettings, ...] = ()
 
     def __post_init__(self) -> None:

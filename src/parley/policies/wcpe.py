@@ -3,7 +3,7 @@
 Every phase halves the *proxy gap* of the arms that remain, asks the oracle for the cheapest allocation that makes
 every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
 
-How wide an interval must be, the paper's beta says: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. The
+The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. The
 appendix proof of the paper's confidence lemma shows a second factor 2 under the root, which `beta` already holds.
 """
 

@@ -12,7 +12,7 @@ SMALLEST = 1e-12  # means are kept this far from 0: logarithms stay finite
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """The divergence kl of two means, and the mean that a price moves another one to."""
+    """The divergence kl(mean, other), and the x that minimises kl(mean, x) + price * x."""
 
     largest: float  # possible mean
     between: Callable[[FloatArray, FloatArray], FloatArray]  # kl(mean, other)

@@ -248,7 +248,7 @@ class _Bets:
     prior: FloatArray
 
     def log_wealth(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Its logarithm, and the slope of that."""
+        """The logarithm of the wealth at theta, and its slope."""
         total, rest = self.information + self.prior, self.signal - self.information * theta
         plain = np.log(PLAIN) + 0.5 * np.log(self.prior / total) + np.square(rest) / (2 * total)
         logs = np.concatenate([self.won - self.rate * theta, plain[None]])

@@ -327,7 +327,7 @@ def quarantined(
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
     """Some quarantined reports after a record of the log, oldest first, and the record after which to continue.
 
-    Until their total size exceeds `size`. `only` those with these digests.
+    The list ends once its total size exceeds `size`; `only` selects digests.
     """
     here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
     query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)

@@ -65,7 +65,7 @@ class PostgresStorage(Storage):
     def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
         done: Future[T] = Future()
         if not self._writable:
-            done.set_exception(StorageUnavailable("the database was opened for reading"))
+            done.set_exception(StorageUnavailable("the database is open for reading only"))
             return done
         key: Hashable = object() if study is None else study
         with self._order:

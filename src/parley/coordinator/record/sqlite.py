@@ -60,7 +60,7 @@ class SqliteStorage(Storage):
     def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:  # noqa: ARG002
         done: Future[T] = Future()
         if self._lock is None:
-            done.set_exception(StorageUnavailable("the database was opened for reading"))
+            done.set_exception(StorageUnavailable("the database is open for reading only"))
         else:
             self._waiting.put((work, done))
         return done

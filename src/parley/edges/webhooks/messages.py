@@ -1,4 +1,4 @@
-"""Bodies and answers of the operations."""
+"""Bodies and answers of the webhooks' operations."""
 
 from enum import StrEnum
 from typing import Annotated

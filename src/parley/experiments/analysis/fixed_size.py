@@ -95,7 +95,7 @@ class Verdict:
         return self.tolerance > 0 and self.behind <= self.tolerance
 
     def words(self, arm: str, arms: str, shown: str) -> str:
-        """The verdict as a sentence; `shown` is the number of `behind`."""
+        """The verdict as a sentence; `shown` is `behind` as text."""
         named = ", ".join(self.chosen)
         best = f"the best {arm}" if len(self.chosen) == 1 else f"the best {len(self.chosen)} {arms}"
         if self.proven:

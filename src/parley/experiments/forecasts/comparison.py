@@ -325,7 +325,7 @@ class Designs:
         return replace(made, per_cell=sizes)
 
     def trial(self, name: str, instances: Sequence[Instance]) -> Callable[[int], DesignSize]:
-        """A sized design, to be tried at any size, always with the same errors."""
+        """A function that tries the design at any size, always with the same random errors."""
         looks = 1 if name in ("fixed", "bechhofer") else LOOKS
         if name in ("fixed", "sequential"):
             return TextbookDesign.of(instances, seed=self.seed, looks=looks, runs=self.runs).at

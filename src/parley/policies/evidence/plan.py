@@ -55,7 +55,7 @@ TEMPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """The four numbers that the options of evidence racing determine."""
+    """The parameters of a plan, as the options of evidence racing set them."""
 
     precision: float
     growth: float

@@ -105,7 +105,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def temper(self) -> Temper:
-        """The numbers that all options determine, given or not.
+        """The plan's parameters, from the options that were given and the defaults of the others.
 
         Rewards without boosted bets gain by small steps, and take more rounds: not where rounds are stated.
         """
@@ -371,7 +371,7 @@ class EvidenceRacing(Elimination):
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
 
     def past_variances(self, state: State) -> FloatArray:
-        """Variances of the mixed means so far. A candidate's cell was reported in nearly every phase."""
+        """Variances of the mixed means so far, with private noise as if every cell was reported in every phase."""
         return self.variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
