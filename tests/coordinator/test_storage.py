@@ -240,7 +240,7 @@ def test_reading_cannot_write_and_sees_one_moment(storage):
 def test_opened_for_reading_nothing_is_changed(storage, database):
     before = put(storage)
     reader = open_for_reading(database)
-    with pytest.raises(StorageUnavailable, match="opened for reading"):
+    with pytest.raises(StorageUnavailable, match="open for reading only"):
         append(reader)
     reader.close()
     assert storage.read(lambda connection: studies.get(connection, "trial")) == before

@@ -51,7 +51,7 @@ class Outbox:
                 "outbox",
                 found=f"{self.folder}, which another process holds",
                 allowed="one process per agent and study",
-                hint="Stop the other one: two processes would draw everything twice",
+                hint="Stop the other one: two processes would draw twice",
             ) from None
         for leftover in self.folder.glob(f"*/*{ASIDE}"):  # left by a killed process
             leftover.unlink(missing_ok=True)
