@@ -21,11 +21,12 @@ from parley.coordinator.http.schemas import EstimateBody, SomeAgents
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
-from parley.coordinator.record import Transaction, studies
+from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.record.base import Cache
 from parley.errors import ParleyError
 from parley.experiments.forecasts.forecast import budget_for_power, estimates, forecast_document, launch_warning
 from parley.policies import Policy, State
+from parley.problem import IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.text.translation import Translatable
 
@@ -69,21 +70,23 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     study = call.study
 
-    def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...]]:
+    def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...], IntArray | None]:
         row = studies.require(transaction, study)
         message = studies.message(transaction, row)
         frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
         state = latest_state(transaction, row)
         over = row.stage in (Stage.FINISHED, Stage.CANCELLED, Stage.STALLED)
         key = (row.digest, row.id, int(state.phase), frozen, over)
-        return key, over, message.make_policy(), state, frozen
+        plan = phases.plan_of(transaction, row.id, int(state.phase) + 1)
+        between = np.array(plan.between, dtype=np.int64) if plan is not None and plan.between else None
+        return key, over, message.make_policy(), state, frozen, between
 
-    key, over, policy, state, frozen = await call.context.read_for(call.by.kid, work)
+    key, over, policy, state, frozen, between = await call.context.read_for(call.by.kid, work)
     if not state.counts.any():
         nothing = "nothing is known before the first phase is decided"
         return Forecast(study=study, state="none", reason=nothing)
     forecaster: Forecaster = call.app.state.forecaster
-    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=over))
+    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=over, between=between))
     if found is None:
         return Forecast(study=study, state="computing")
     some = slice(call.query.first, call.query.first + call.query.columns)

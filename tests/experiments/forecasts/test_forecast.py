@@ -95,3 +95,16 @@ def test_small_gaps_are_not_forecast_to_end_early():
             more = 10 * found["unfinished"] > found["continuations"]
             held.append(low <= run[-1].after.counts.sum() <= (np.inf if more else high))
     assert np.mean(held) >= 0.65, "0.8, less two standard errors"
+
+
+def test_people_who_are_assigned_for_the_next_phase_save_days_of_it():
+    given = Problem(arms=2, weights=[[1.0]], between="assign", rate=2.0, delay=20.0)
+    policy = make_policy("evidence", given)
+    first = policy.plan(policy.start())
+    state = policy.update(policy.start(), Totals(counts=first, sums=first * np.array([[0.15], [0.0]])))
+    assert not state.finished
+    days = [
+        simulate_rest(policy, state, between=between, continuations=40, seed=1).study_costs.days.mean()
+        for between in (None, policy.plan(state) // 2)
+    ]
+    assert days[1] < days[0]

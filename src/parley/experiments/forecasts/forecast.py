@@ -85,11 +85,13 @@ def simulate_rest(
     state: State,
     *,
     frozen: Collection[str] = (),
+    between: IntArray | None = None,
     continuations: int,
     seed: int,
     seconds: float = math.inf,
 ) -> Forecast:
-    """Simulate the rest of a study from a state with data; frozen agents draw no more.
+    """Simulate the rest of a study from a state with data; frozen agents draw no more. `between (arm, agent)` are
+    people who are assigned for the next phase already.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -117,9 +119,10 @@ def simulate_rest(
     ends = isinstance(problem.horizon, int)  # by itself, however long it takes
     cap = math.inf if ends else LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
-    days, between = np.zeros(continuations), None
+    days = np.zeros(continuations)
+    early_counts = None if between is None else np.broadcast_to(between, (continuations, *problem.shape))
     while not running.finished.all() and monotonic() - begun < seconds:
-        quotas = policy.plan(running, between).copy()
+        quotas = policy.plan(running, early_counts).copy()
         quotas[:, :, idle] = 0
         over = (running.counts.sum(axis=(-2, -1)) > cap) | (running.phase - state.phase >= MOST_ROUNDS)
         quotas[over] = 0
@@ -128,10 +131,10 @@ def simulate_rest(
         if problem.rate is not None:
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
         fresh = with_noise(draw(generator, quotas), generator, problem.noise)
-        early = None if between is None else draw(generator, asked_with(quotas, between))
+        early = None if early_counts is None else draw(generator, asked_with(quotas, early_counts))
         assigns = problem.between == "assign"
-        ahead = people_ahead(problem, quotas, policy.most_ahead(running, quotas, between)) if assigns else None
-        running, between = policy.update(running, replace(fresh, between=early)), ahead
+        ahead = people_ahead(problem, quotas, policy.most_ahead(running, quotas, early_counts)) if assigns else None
+        running, early_counts = policy.update(running, replace(fresh, between=early)), ahead
     return Forecast(
         study_costs=StudyCosts(
             samples=running.counts.sum(axis=(-2, -1)),
@@ -326,7 +329,9 @@ def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
     return np.asarray(spent + whole)
 
 
-def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
+def forecast_document(
+    policy: Policy, state: State, frozen: Collection[str], *, over: bool, between: IntArray | None = None
+) -> dict[str, Any]:
     """What is likely left after a phase, and the lower bound at the estimated means; once over, only the bound."""
     bound = bound_at_estimates(policy, state)
     document: dict[str, Any] = {
@@ -343,7 +348,13 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
     continuations = max(4, min(64, FORECAST_WORK // state.counts.size))
     try:
         ahead = simulate_rest(
-            policy, state, frozen=frozen, continuations=continuations, seed=int(state.phase), seconds=FORECAST_SECONDS
+            policy,
+            state,
+            frozen=frozen,
+            between=between,
+            continuations=continuations,
+            seed=int(state.phase),
+            seconds=FORECAST_SECONDS,
         )
     except InvalidInput as error:
         return document | {"reason": str(error)}
