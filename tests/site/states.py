@@ -340,7 +340,7 @@ def vocabulary(language, audience):
         texts, own = [], [name for name in (language, f"{language}_{audience}") if name in catalogs.names()]
     texts += [text for name in own for message in catalogs.catalog(name) for text in catalogs.strings(message)]
     known = {word.lower() for text in texts for word in WORD.findall(catalogs.VALUE.sub(" ", text))}
-    spans = [timedelta(minutes=1), timedelta(minutes=-10), timedelta(hours=-2)]
+    spans = [timedelta(seconds=-11), timedelta(minutes=1), timedelta(minutes=-10), timedelta(hours=-2)]
     dates = [*get_month_names("wide", locale=language).values()]
     dates += [format_timedelta(span, add_direction=True, locale=language) for span in spans]
     return known | {word.lower() for text in dates for word in WORD.findall(text)} | {"parley", "utc", "csv"}

@@ -52,7 +52,7 @@ class Bed:
         while self.site.status()["to_assign"]:
             number = len(self.site.people.persons) + 1
             self.site.assign(f"p-{number}", covariate=20.0 + number % 60)
-            for value, name in ((1.0, ""), (1.0, "harm"), (2.5, "pain")):
+            for value, name in ((1.0 - (number - 1) % 60 / 60, ""), (1.0, "harm"), (2.5, "pain")):
                 self.site.outcome(f"p-{number}", value, name)
         hand_over(self.site, self.client, self.folder)
 
@@ -137,6 +137,21 @@ def test_a_correction_goes_from_the_page_to_an_administrator_and_back(bed):
         assert "The correction was accepted. Reason: seen" in browser.get("/").text
     assert bed.house.admin.report("trial", 1, "agent 1") == first, "what was decided on stands"
     assert verify_stored(bed.house.storage, "trial").sound
+
+
+def test_a_corrected_report_is_adjusted_as_its_phase_was(bed):
+    for _ in range(4):
+        bed.phase()
+    people = bed.site.people
+    phase = max(number for number, book in people.phases.items() if book.reported and book.plan.theta)
+    key = next(key for key, person in people.persons.items() if person.phase == phase)
+    first, arm = bed.house.admin.report("trial", phase, "agent 1"), people[key].arm
+    moved = people[key].reward
+    bed.site.correct([(key, 0.0)])
+    bed.sent()
+    (entry,) = bed.waiting()
+    assert (entry["report"]["theta"], entry["report"]["x0"]) == (first.theta, first.x0)
+    assert entry["report"]["sums"][arm] == pytest.approx(first.sums[arm] - moved)
 
 
 def test_a_refused_correction_says_why_and_another_one_can_follow(bed):

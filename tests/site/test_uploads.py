@@ -72,7 +72,10 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     page = upload(ward, TABLES[name], name=name)
     assert "What the table would do" in page
     assert "2 to enter." in page
-    first, second = '<th scope="row">p-2</th><td>no</td><td>yes</td>', '<th scope="row">p-1</th><td>yes</td><td>–</td>'
+    first, second = (
+        '<th scope="row">p-2</th><td class="text">no</td><td>yes</td>',
+        '<th scope="row">p-1</th><td class="text">yes</td><td>–</td>',
+    )
     assert page.index(first) < page.index(second), "what is replaced comes first"
     assert ward.site.status() == before
     assert "2 outcomes entered." in confirmed(ward, page)
@@ -88,7 +91,7 @@ def test_what_somebody_changed_after_the_preview_is_shown_again_and_not_overwrit
     before = ward.site.status()
     again = confirmed(ward, page)
     assert "Somebody changed something since you checked the table." in again
-    assert '<th scope="row">p-2</th><td>no</td><td>yes</td>' in again
+    assert '<th scope="row">p-2</th><td class="text">no</td><td>yes</td>' in again
     assert ward.site.status() == before
     assert ward.site.people["p-2"].reward == 1.0
     assert "2 outcomes entered." in confirmed(ward, again), "whoever has seen that can confirm it"

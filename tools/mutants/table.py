@@ -712,7 +712,7 @@ MUTANTS = [
         ("a correction after the first one is not sent", "agent/people.py", "if self.sent < self.number:", "if not self.sent:",
          MENDED + "test_a_refused_correction_says_why_and_another_one_can_follow"),
         ("a corrected report is adjusted by no slope", "agent/privacy.py", "            theta=earlier.theta,", "            theta=0.0,",
-         MENDED + "test_a_correction_goes_from_the_page_to_an_administrator_and_back"),
+         MENDED + "test_a_corrected_report_is_adjusted_as_its_phase_was"),
         ("a corrected report leaves out further outcomes", "agent/reporting.py", "now.rewards, outbox, now.outcomes, now.between)", "now.rewards, outbox, tuple(one.without_small_cells(10**9) for one in now.outcomes), now.between)",
          MENDED + "test_a_correction_goes_from_the_page_to_an_administrator_and_back"),
         ("a report that was never sent is refused", "protocol/state_machine.py", "if not here.aside:", "if False:",

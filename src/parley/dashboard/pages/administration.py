@@ -64,6 +64,8 @@ async def administration_page(
         problem = problem or refusal.detail
     except (InvalidInput, BadColumns) as error:
         problem = problem or str(error)
+    if considered is not None and considered.preview is not None and (numbers or "").startswith("{"):
+        numbers = None  # a whole report, which is in the preview: nobody edits it by hand
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
     # What waits stands first; of what came beside a report, the newest.
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine

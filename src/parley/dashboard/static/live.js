@@ -82,7 +82,8 @@
     if (busy) { due = true; return; }
     busy = true;
     try {
-      const answer = await fetch(location.href, { headers: { "Parley-Live": "1" }, cache: "no-store" });
+      // A page that answers a form has an address that cannot be loaded: then it names the one that can.
+      const answer = await fetch(body.dataset.page || location.href, { headers: { "Parley-Live": "1" }, cache: "no-store" });
       if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
