@@ -51,7 +51,7 @@ OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base
 # And those of the dashboard's pages that are in every language.
 SPOKEN_FILES = (
     "dashboard/render.py", "dashboard/pages/access.py", "dashboard/pages/report.py", "dashboard/templates/report.md",
-    "edges/dossier/", "experiments/forecasts/scenarios.py", "rewards/",
+    "edges/dossier/", "experiments/forecasts/plan_page.py", "experiments/forecasts/scenarios.py", "rewards/",
     *(f"dashboard/templates/{one}" for one in SPOKEN),
 )  # fmt: skip
 # And sentences of lower rooms that these pages, reports and dossiers show.
