@@ -1,6 +1,7 @@
 """Pairs of outcome and covariate in, ordinary totals out."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,24 @@ def test_a_site_tells_what_its_next_slope_leaves_of_the_scatter():
     assert left_after(rule, [], half, 0.0) == pytest.approx((1 + residual) / 2, abs=1e-6)
     assert left_after(rule, [pairs], pairs, after) == pytest.approx(1.0, abs=1e-3)
     assert left_after(Covariate(name="x", theta=np.array([0.5])), [], pairs, 0.5) is None
+
+
+def test_people_between_phases_are_adjusted_as_the_phase_before_and_teach_the_next_one():
+    rng, rule = np.random.default_rng(4), Covariate(name="x", center=0.0)
+
+    def people(count):
+        xs = [rng.normal(size=count).tolist() for _ in range(2)]
+        return Pairs.of(
+            [[0.9 * x + 0.4 * e for x, e in zip(own, rng.normal(size=count), strict=True)] for own in xs], xs
+        )
+
+    one, two, own, early = (people(count).column for count in (20, 30, 40, 10))
+    then = Slopes.none((1,)).added(one)
+    now = then.added(two)
+    totals, after = rule.reported(now, replace(own, between=early), then)
+    assert totals.between == early.adjusted(*rule.fixed(then)) != early.adjusted(*rule.fixed(now))
+    assert replace(totals, between=None, left=None) == own.adjusted(*rule.fixed(now))
+    assert after.theta == now.added(early).added(own).theta
 
 
 def test_a_useless_or_constant_covariate_gives_no_slope():

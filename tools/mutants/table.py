@@ -680,7 +680,7 @@ MUTANTS = [
         ("a report may leave out who came between phases", "protocol/state_machine.py", "    check_between(report, here.place.between, here.place.most_ahead, problem.noise, problem.outcomes)", "    pass",
          "tests/protocol/test_between.py::test_impossible_reports_are_refused_in_a_sentence"),
         ("people between phases are adjusted by a slope of the phase that waits", "covariates.py", "*self.fixed(then)", "*self.fixed(slopes)",
-         "tests/coordinator/test_between.py::test_live_and_simulated_studies_decide_alike[a covariate whose slope is learned]"),
+         "tests/test_covariates.py::test_people_between_phases_are_adjusted_as_the_phase_before_and_teach_the_next_one"),
         ("a site adjusts people between phases by the newest slope", "agent/site.py", "kept = Totals.of(self._kept(early))", "early.plan = book.plan; kept = Totals.of(self._kept(early))",
          "tests/agent/test_between.py::test_their_outcomes_are_adjusted_as_the_phase_in_which_they_were_assigned"),
         ("a guardrail adds people between phases to the phase", "policies/guardrails.py", "for stratum in fresh.strata for pairs", "for stratum in (fresh.everybody,) for pairs",
