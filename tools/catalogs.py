@@ -2,7 +2,7 @@
 
 `messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
 `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those with a
-researcher's word, that of a language those of the page of a site, that of both those with both. A message that is new
+researcher's word, that of a language all but those of static pages, that of both those with both. A message that is new
 comes without a translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves
 all catalogs.
 """
@@ -19,7 +19,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.coordinator.problems import PROBLEMS
-from parley.dashboard.render import SPOKEN, TOO_LARGE, WORDS
+from parley.dashboard.render import TOO_LARGE, WORDS
 from parley.policies.base import CLAIM, NO_GUARANTEE
 from parley.protocol import EVENTS
 from parley.protocol.acts import ACTS
@@ -46,20 +46,8 @@ NOT_SAID = {
     "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),
 }
 KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
-# Files whose messages are on the page of a site, and so in every language.
-OF_SITES = ("site/", "agent/", "validation/tables.py", "dashboard/templates/base.html")
-# And those of the dashboard's pages that are in every language.
-SPOKEN_FILES = (
-    "dashboard/render.py", "dashboard/pages/access.py", "dashboard/pages/report.py", "dashboard/templates/report.md",
-    "edges/dossier/", "experiments/forecasts/plan_page.py", "experiments/forecasts/scenarios.py", "rewards/",
-    *(f"dashboard/templates/{one}" for one in SPOKEN),
-)  # fmt: skip
-# And sentences of lower rooms that these pages, reports and dossiers show.
-SHOWN_SENTENCES = (
-    "settings.py", "text/status.py", "text/translation.py", "policies/", "weight_map.py", "experiments/report_kit/",
-    "protocol/certificate.py", "protocol/corrections.py", "protocol/events.py", "protocol/lost_sites.py",
-    "protocol/outcome_findings.py", "protocol/report_checks.py",
-)  # fmt: skip
+# Files whose messages only commands print, in English.
+ENGLISH = ("simulation/",)
 
 
 # Rows of tables that are shown to people, marked by being there.
@@ -118,8 +106,7 @@ def belongs(name: str, message: Message) -> bool:
     if not audience or audience not in AUDIENCES:
         language, audience = name, ""
     spoken = not audience or any(not_said(audience, form) for form in forms(message))
-    shown = (*OF_SITES, *SPOKEN_FILES, *SHOWN_SENTENCES)
-    return spoken and (not language or any(place.startswith(shown) for place, _ in message.locations))
+    return spoken and (not language or any(not place.startswith(ENGLISH) for place, _ in message.locations))
 
 
 def names() -> list[str]:

@@ -42,8 +42,6 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, translated
 
 HERE = Path(__file__).parent
-# Pages that are in every language of ours; the others are in English. `base.html` is part of each.
-SPOKEN = ("sign_in.html", "studies.html", "report.html")
 ROLE_WORDS = {
     "agent": Translatable("agent"),
     "administrator": Translatable("administrator"),

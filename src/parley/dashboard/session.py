@@ -22,7 +22,7 @@ from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, context
 from parley.coordinator.http.guard import COSTLY, Asked, Operation, cost_of, settled, too_large
 from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
-from parley.dashboard.render import SPOKEN, render
+from parley.dashboard.render import render
 from parley.protocol.codec import Model
 from parley.text.translation import LANGUAGES, Translatable, language_of, reading
 from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_elsewhere, shielded
@@ -92,11 +92,12 @@ class Page:
         tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
         known["links"] = [link for link in self.request.app.state.links if self.may(*link.roles)]
 
-        if template in SPOKEN:
-            known |= {"language": spoken_language(self.request), "spoken_languages": LANGUAGE_NAMES}
+        known["language"] = spoken_language(self.request)
+        # The same page in another language is asked for by its address, which a form may not have.
+        known["spoken_languages"] = LANGUAGE_NAMES if self.request.method == "GET" else {}
 
         def drawn() -> bytes:
-            with reading(values.get("audience", "bandit"), known.get("language", "en")):
+            with reading(values.get("audience", "bandit"), known["language"]):
                 return render(template, **known, tabs=tabs, **values, **made()).encode()
 
         if self.who is None:  # nothing about a study

@@ -19,7 +19,6 @@ from parley.errors import InvalidInput, UnknownName
 from parley.protocol.codec import Count, Message, Phase, canonical, described, read_json, sha256_of
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.system.once import once
-from parley.text.formatting import plural
 from parley.text.translation import Translatable, joined
 
 GENESIS = "0" * 64  # the hash that the first record names as its predecessor
@@ -128,8 +127,11 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
         """What happened, as a sentence."""
         decision = self.decision
         out = sum(row.count(decision.phase) for row in decision.dropped_in)
-        words = f"phase {decision.phase} decided: {plural(out, 'pair')} ruled out or set aside"
-        return words + ("; the study is finished" if decision.finished else "")
+        if out == 1:
+            words: str = Translatable("phase {0} decided: 1 pair ruled out or set aside", decision.phase)
+        else:
+            words = Translatable("phase {0} decided: {1:,} pairs ruled out or set aside", decision.phase, out)
+        return words + Translatable("; the study is finished") if decision.finished else words
 
 
 class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
@@ -143,7 +145,7 @@ class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
     @property
     def sentence(self) -> str:
         """What happened, as a sentence."""
-        return f"phase {self.phase} closed without {', '.join(self.without)}: {self.reason}"
+        return Translatable("phase {0} closed without {1}: {2}", self.phase, ", ".join(self.without), self.reason)
 
 
 class StepFailed(_Event, tag="parley/event/step-failed/1"):
@@ -205,8 +207,9 @@ class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
     @property
     def sentence(self) -> str:
         """What happened, as a sentence."""
-        without = f", without {', '.join(self.left)}" if self.left else ""
-        return f"asked anew in phase {self.phase}{without}: {self.reason}"
+        if not self.left:
+            return Translatable("asked anew in phase {0}: {1}", self.phase, self.reason)
+        return Translatable("asked anew in phase {0}, without {1}: {2}", self.phase, ", ".join(self.left), self.reason)
 
 
 class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
