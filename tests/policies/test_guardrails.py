@@ -276,6 +276,20 @@ def test_who_came_between_phases_is_compared_within_the_stratum(pooled):
     assert after.phase == 2
 
 
+@pytest.mark.parametrize("how", ["margin", "limit"])
+@pytest.mark.parametrize("model", ["binary", "bounded", "normal", "count", "unknown"])
+def test_what_first_draws_settle_in_mid_phase_stays(model, how):
+    """Stakes on the first report of a site do not depend on which other sites have reported."""
+    guard, means = made(model, how=how, weights=np.eye(3))
+    draw = next(iter(guard.problem.noise.samplers(means(2.0, 3.0), 0.5 if model == "unknown" else None).values()))()
+    whole = draw(np.random.default_rng(3), np.array([[40, 60, 50]] * 3))
+    some, waiting = Totals.columns([whole[:, 0], None, whole[:, 2]], 3), np.array([False, True, False])
+    early, late = guard.update(guard.start(), some, waiting=waiting), guard.update(guard.start(), whole)
+    assert np.array_equal(early.log_alarm[:, [0, 2]], late.log_alarm[:, [0, 2]])
+    assert np.array_equal(early.log_clear[:, [0, 2]], late.log_clear[:, [0, 2]])
+    assert late.log_alarm[:, [0, 2]].any()
+
+
 @pytest.mark.parametrize("model", ["binary", "count", "unknown"])
 def test_what_is_settled_in_mid_phase_stays_with_people_between_phases(model):
     """Stakes on a report do not depend on who was between phases at a site that has not reported yet."""

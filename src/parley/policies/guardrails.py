@@ -253,6 +253,8 @@ class Guardrail:
         *replication, arm, agent = np.nonzero(betting)
         if not arm.size:
             return
+        surely = math.sqrt(2 * self.alarm_line)
+        first_harm = LARGE_HARM * surely / (surely + FOUND) * np.sqrt(cells)
         missing, other = line[betting] - wealth[betting], np.full(arm.shape, pairs.other)
         above = side * self.outcome.sign > 0
         bets = Bets(
@@ -267,7 +269,7 @@ class Guardrail:
             arm=other if above else arm,
             agent=agent,
             weights=weights,
-            past=self._imagined(state.past, pairs, side * provable[..., -1:] + self.allowed),
+            past=self._imagined(state.past, pairs, side * first_harm + self.allowed),
             fresh=fresh,
             # A limit is not a tolerance, from which models infer how long a test of near-ties may take.
             horizon=None if pairs.control else np.full(arm.shape, np.nan),
@@ -275,10 +277,12 @@ class Guardrail:
         won = model.payoff(bets)
         wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
-    def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray) -> Totals:
-        """The past with a few imagined draws for arms that have none, at the `harm` their first draws stake on.
+    def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray | float) -> Totals:
+        """The past with a few imagined draws for arms that have none, at the `harm` that a first phase can just prove.
 
-        Otherwise models with past means as references would expect no harm, and use their widest payoff.
+        Otherwise models with past means as references would expect no harm, and use their widest payoff. The harm does
+        not depend on the counts of the phase: in mid-phase some are not known yet, and what is settled then must not
+        change when they come.
         """
         new = past.counts == 0
         if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
