@@ -55,7 +55,7 @@ def test_dates_and_numbers_are_written_as_the_language_writes_them(desk):  # noq
     open_.browser.headers |= SPANISH
     open_.site.assign("p-2")
     open_.site.missing("p-2")
-    assert "Su informe sale el 2 de marzo de 2026" in open_.get()
+    assert "Su informe se enviará el 2 de marzo de 2026" in open_.get()
 
 
 TYPED = {

@@ -49,8 +49,8 @@ def test_a_hostile_body_is_refused_shortly_and_at_once(house, name):
 
 
 SHAPES = {
-    "unknown keys": "up to 2500 keys",
-    "a deep list": "up to 2500 lists and objects",
+    "unknown keys": "at most 2500 keys",
+    "a deep list": "at most 2500 lists and objects",
     "a deep object": "nested more than 32 deep",
 }
 

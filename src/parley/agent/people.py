@@ -65,7 +65,7 @@ class Person:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correction:
+class CorrectionState:
     """What became of the corrections of a reported phase: each of its corrected reports has all outcomes before it."""
 
     number: int = 0  # corrections
@@ -199,7 +199,7 @@ class People:
         self.closed_arms: frozenset[str] = frozenset()
         self.kits: dict[str, str] = {}  # number -> arm, of the lists in this journal
         self.kits_given: set[str] = set()
-        self.corrections: dict[int, Correction] = {}  # by reported phase
+        self.corrections: dict[int, CorrectionState] = {}  # by reported phase
         self.unmasked: dict[str, journal.Unmasked] = {}  # key -> the first unmasking
 
     def __getitem__(self, key: str) -> Person:
@@ -440,7 +440,7 @@ class People:
             reward = values.pop(PRIMARY, person.reward)
             self.persons[person.key] = replace(person, reward=reward, others={**person.others, **values})
             phase = self.reported_in(person)
-            before = self.corrections.get(phase, Correction())
+            before = self.corrections.get(phase, CorrectionState())
             self.corrections[phase] = replace(before, number=before.number + 1)
             return
         before = self.corrections[entry.phase]

@@ -21,7 +21,7 @@ from parley.agent import journal
 from parley.agent.kits import Shelf
 from parley.agent.outbox import agent_folder
 from parley.agent.outcomes import PRIMARY, DrawnOutcome, OutcomeRules, clipped, outcome_named
-from parley.agent.people import Correction, People, Person, PhaseBook, as_pattern, drawn_arm, fits
+from parley.agent.people import CorrectionState, People, Person, PhaseBook, as_pattern, drawn_arm, fits
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
 from parley.covariates import Pairs, adjusted_rewards, checked_x, fixed_for, left_after
@@ -451,7 +451,7 @@ class Site:
                 rewards=self._kept(book),
                 outcomes=self._others(book),
                 between=self._between(book),
-                number=self.people.corrections.get(phase, Correction()).number,
+                number=self.people.corrections.get(phase, CorrectionState()).number,
             )
 
     def totals(self) -> Totals:
