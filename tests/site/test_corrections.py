@@ -17,6 +17,9 @@ from parley.covariates import adjusted_rewards
 from parley.errors import NotNow, Unreachable
 from parley.site.access import Access
 from parley.site.app import create_app
+from parley.site.pages import as_typed
+from parley.site.tables import typed_value
+from parley.text.translation import reading
 from parley.totals import Totals
 
 HARM = {"name": "harm", "role": "secondary", "better": "lower", "kind": "binary"}
@@ -182,6 +185,54 @@ def test_a_correction_that_is_taken_back_has_nothing_to_confirm(bed):
     assert bed.sent() == {}
     assert (bed.status, bed.waiting()) == ("same", [])
     assert "there is nothing to confirm" in bed.post({"do": "find", "sought": "p-1"})
+
+
+def test_first_numbers_again_are_not_all_that_the_coordinator_has(bed):
+    bed.phase()
+    bed.post(WRONG)
+    bed.sent()
+    bed.post(WRONG | {"value-0": "1", "value-1": "1", "value-2": "2.5"})
+    bed.sent()
+    assert (bed.status, len(bed.waiting())) == ("same", 1)
+    page = bed.post({"do": "find", "sought": "p-1"})
+    assert "a corrected report was sent since. Ask the office to refuse it" in page
+    assert "nothing to confirm" not in page
+
+
+def test_a_correction_that_another_one_replaced_does_not_count_when_it_comes_again(bed):
+    bed.phase()
+    for value in ("7.5", "8.5"):
+        bed.post(WRONG | {"value-2": value})
+        bed.sent()
+        bed.confirm(bed.waiting()[0]["report"])
+        bed.sent()
+        assert bed.status == "accepted"
+    bed.post(WRONG)
+    bed.sent()
+    assert bed.status == "refused"
+    assert "it was accepted before and replaced since" in bed.post({"do": "find", "sought": "p-1"})
+    everything = bed.house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
+    bed.confirm(everything[0]["report"])
+    assert verify_stored(bed.house.storage, "trial").sound
+
+
+def test_a_phase_whose_people_are_too_few_now_does_not_hold_up_other_phases(bed, monkeypatch):
+    bed.phase()
+    bed.post(WRONG)
+    later = next(key for key, person in bed.site.people.persons.items() if person.phase == 2)
+    bed.site.correct([(later, 0.0, "harm")], **SAID)
+    as_it_is = bed.site.corrected
+    few = {1: lambda found: found._replace(rewards=[[] for _ in found.rewards]), 2: lambda found: found}
+    monkeypatch.setattr(bed.site, "corrected", lambda phase: few[phase](as_it_is(phase)))
+    assert list(bed.sent()) == [1]
+    assert [entry["report"]["phase"] for entry in bed.waiting()] == [2]
+
+
+@pytest.mark.parametrize(("language", "shown"), [("en", "1234.5"), ("de", "1234,5"), ("fr", "1234,5")])
+def test_a_number_in_a_form_is_one_that_the_form_takes(language, shown):
+    with reading("trial", language):
+        assert as_typed(1234.5) == shown
+        assert typed_value(shown) == 1234.5
 
 
 def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(house, tmp_path):  # noqa: F811

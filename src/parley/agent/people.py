@@ -73,7 +73,7 @@ class CorrectionState:
     report: str = ""  # its digest
     same: bool = False  # it is the first one of the phase again
     accepted: bool | None = None  # what an administrator said of it
-    ever_accepted: bool = False
+    kept: frozenset[str] = frozenset()  # digests of corrected reports that the coordinator has and nobody refused
     reason: str = ""
 
     @property
@@ -446,13 +446,17 @@ class People:
         before = self.corrections[entry.phase]
         if isinstance(entry, journal.CorrectionSent):
             self.corrections[entry.phase] = replace(
-                before, sent=entry.number, report=entry.report, same=entry.same, accepted=None, reason=""
+                before,
+                sent=entry.number,
+                report=entry.report,
+                same=entry.same,
+                accepted=None,
+                reason="",
+                kept=before.kept if entry.same else before.kept | {entry.report},
             )
         elif entry.report == before.report:
-            ever = before.ever_accepted or entry.accepted
-            self.corrections[entry.phase] = replace(
-                before, accepted=entry.accepted, reason=entry.reason, ever_accepted=ever
-            )
+            kept = before.kept if entry.accepted else before.kept - {entry.report}
+            self.corrections[entry.phase] = replace(before, accepted=entry.accepted, reason=entry.reason, kept=kept)
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
         """Apply a voided assignment of a person about whom nothing has been noted yet.

@@ -15,7 +15,7 @@ from parley.agent.plans import AgentPlan, Withheld
 from parley.agent.privacy import Disclosure, SitePolicy
 from parley.agent.site import Site
 from parley.agent.worker import Coordinator, Worker
-from parley.errors import Conflict, CoordinatorError, NotNow, ParleyError, Unreachable
+from parley.errors import Conflict, CoordinatorError, InvalidInput, NotNow, ParleyError, Unreachable
 from parley.outcomes import Outcome
 from parley.problem import Problem
 from parley.protocol import Receipt, Report, StudyMessage
@@ -173,7 +173,7 @@ def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[in
             _hand_over_correction(site, client, outbox, phase)
         except Unreachable:
             raise
-        except (Withheld, CoordinatorError, NotNow) as error:
+        except (Withheld, CoordinatorError, NotNow, InvalidInput) as error:
             problems[phase] = str(error)
     return problems
 

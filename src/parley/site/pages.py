@@ -42,6 +42,7 @@ from parley.text.translation import (
     gettext,
     language,
     language_of,
+    localized,
     reading,
     translated,
 )
@@ -232,7 +233,7 @@ class Pages:
         for number, one in enumerate(all_outcomes(self._site.people.rules)):
             text, was = fields.get(f"value-{number}", "").strip(), known.value(one.name)
             # What was left as the form had it is no correction; it may show fewer digits than there are.
-            if text and (was is None or text != figure(was)):
+            if text and (was is None or text != as_typed(was)):
                 values.append((key, None if text == GONE else self._value(text, one.name), one.name))
         phase = self._runtime.correct(values, **said)
         return gettext(
@@ -293,6 +294,7 @@ class Pages:
             day=day,
             moment=moment,
             decimal=figure,
+            as_typed=as_typed,
         )
 
     def _many_voids(self) -> tuple[int, int] | None:
@@ -438,6 +440,15 @@ def example_of(pattern: str) -> str:
     """
     digits, letters = cycle("1234567890"), cycle("ABCDEFGH")
     return "".join(next(digits) if sign == "#" else next(letters) if sign == "@" else sign for sign in pattern)
+
+
+def as_typed(value: float) -> str:
+    """A number as the reader would type it in a form: without separators of thousands, which are refused there.
+
+    >>> as_typed(1234.5), as_typed(1.0)
+    ('1234.5', '1')
+    """
+    return localized(f"{value:.10g}")
 
 
 def contact_words(silence: float | None) -> str:

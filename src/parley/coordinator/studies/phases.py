@@ -44,6 +44,7 @@ from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
 from parley.system.killpoints import reached
 
+COUNTED_BEFORE = "it was accepted before and replaced since: ask an administrator to correct the report with it again"
 MOST_ASIDE = 20  # conflicting reports kept per place; more are refused without storing their content
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
@@ -137,9 +138,13 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
 
 def _answered(transaction: Transaction, report: Report, aside: Mapping[str, str | None]) -> tuple[str, str]:
     """What an administrator said of a report in quarantine, and why. A site sends a correction again to hear."""
-    for one in phases.corrections(transaction, report.study):
-        if one.event.report.digest == report.digest:
-            return "accepted", one.event.reason
+    place, digest = (report.phase, report.agent), report.digest
+    all_made = [one.event for one in phases.corrections(transaction, report.study)]
+    made = [one for one in all_made if (one.report.phase, one.report.agent) == place]
+    if made and made[-1].report.digest == digest:
+        return "accepted", made[-1].reason
+    if any(one.report.digest == digest for one in made):
+        return "refused", COUNTED_BEFORE
     refused = aside[report.digest]
     return ("waiting", "") if refused is None else ("refused", refused)
 

@@ -126,7 +126,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
     """
     report = entry.report
     alone = msgspec.structs.asdict(entry) | dict.fromkeys(
-        ("stands", "open", "decided", "used", "corrected", "restores")
+        ("stands", "open", "decided", "used", "corrected", "restores", "again")
     )
     if entry.held or entry.refused is not None:
         return alone
@@ -147,6 +147,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
         "used": used,
         "corrected": corrected,
         "restores": stands.report if corrected and counts == report else None,
+        "again": corrected and counts != report,
     }
 
 
