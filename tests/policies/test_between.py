@@ -133,6 +133,21 @@ def test_one_run_is_the_first_replication_and_wasted_people_cost():
     assert last.after.counts.sum() > sum(phase.quotas.sum() for phase in course), "people between are counted"
 
 
+def test_people_of_a_site_that_is_not_asked_again_cost_too():
+    """The first site is done early: whom it assigned for the next phase is in no report, and was assigned."""
+    given = Problem(arms=2, weights=np.eye(2), between="assign", most_between=1.0)
+    policy = make_policy("evidence", given)
+    instance = Instance(problem=given, means=[[0.9, 0.2], [0.0, 0.0]])
+    course, people, between, lost = list(phases(policy, instance, seed=1)), 0, None, 0
+    for phase in course:
+        kept = None if between is None else asked_with(phase.quotas, between)
+        lost += 0 if between is None else (between - kept).sum()
+        between = people_ahead(given, phase.quotas, policy.most_ahead(phase.before, phase.quotas, kept))
+        people += phase.quotas.sum() + between.sum()
+    assert lost > 0
+    assert simulate(policy, instance, replications=3, seed=1).costs[0] == people
+
+
 def test_with_a_covariate_one_run_is_the_first_replication_of_any_batch():
     """Whom sites assign between phases is adjusted as the phase before was."""
     given = problem(rate=2.0, delay=20.0, covariate="age", noise=make_model(scale="unknown"))

@@ -14,6 +14,7 @@ from parley.errors import ImpossibleReport, InvalidInput
 from parley.outcomes import Outcome
 from parley.policies.between import people_ahead
 from parley.protocol import Report, check_between, replay
+from parley.protocol.corrections import correction_preview
 from parley.protocol.events import PhaseClosed, ReportAccepted
 from parley.protocol.messages import BetweenTotals, OutcomeTotals, Plan
 from parley.rewards import Binary
@@ -91,8 +92,11 @@ def test_a_withdrawn_arm_and_a_lost_site_replay_with_them():
     course.phase()
     course.freeze("agent 3")
     course.to_the_end()
-    course.certify()
+    certificate = course.certify()
     course.verified()
+    decisions = [event.decision for event in course.events if isinstance(event, PhaseClosed)]
+    assigned, counted = (sum(np.sum(getattr(one, name) or 0) for one in decisions) for name in ("ahead", "between"))
+    assert certificate.ahead == assigned - counted > np.sum(decisions[-1].ahead or 0), "those of the lost site too"
 
 
 def test_a_frozen_site_has_nobody_between_and_its_people_do_not_shorten_the_plan():
@@ -184,7 +188,12 @@ def test_a_correction_may_change_their_outcomes_and_not_their_number():
     report = course.report_of(2, "agent 2")
     early = report.between
     moved = structs.replace(early, sums=(early.sums[0] - 1.0, *early.sums[1:]))
-    course.correct(structs.replace(report, between=moved))
+    corrected = structs.replace(report, between=moved)
+    (cell,) = correction_preview(course.trial, corrected).cells
+    assert cell.arm == "arm 1"
+    assert cell.counts == (report.counts[0] + early.counts[0],) * 2
+    assert cell.sums[1] == pytest.approx(cell.sums[0] - 1.0)
+    course.correct(corrected)
     with pytest.raises(ImpossibleReport, match=r"ahead: .*as before: the next plan counted on them"):
         course.correct(structs.replace(report, ahead=tuple(count + 1 for count in report.ahead)))
     course.to_the_end()

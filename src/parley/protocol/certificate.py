@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -202,10 +203,18 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
 
 
 def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
-    """How many people were assigned for the phase after the last one, which is decided or not."""
+    """How many people were assigned for a phase that their agent did not report in: it was not asked, or lost.
+
+    And those for the phase after the last one, which is decided or not.
+    """
+    found = 0
+    for one, following in pairwise(decisions):
+        parts = (following.counts, following.between, following.missing)
+        reported = sum(np.array(part or 0).sum(axis=0) for part in parts)
+        found += int((np.array(one.ahead or 0).sum(axis=0) * (reported == 0)).sum())
     if decisions and trial.phase == len(decisions):
-        return int(np.sum(decisions[-1].ahead or 0))
-    return sum(sum(report.ahead) for report in trial.reports.values())
+        return found + int(np.sum(decisions[-1].ahead or 0))
+    return found + sum(sum(report.ahead) for report in trial.reports.values())
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:

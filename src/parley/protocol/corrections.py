@@ -242,7 +242,9 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
     assert trial.past is not None, "a correction without the recorded phases was not admitted"
     earlier = trial.corrected(report.phase, report.agent)
     place = trial.study.agents.index(report.agent)
-    was, now = trial.past[report.phase - 1][:, place] if earlier is None else earlier.totals, report.totals
+    was = trial.past[report.phase - 1][:, place] if earlier is None else earlier.totals
+    # Everybody in the report: an outcome of somebody who came before the phase may be what is corrected.
+    was, now = was.everybody, report.totals.everybody
     found = read_anew(replace(trial, corrections=(*trial.corrections, event)))
     return CorrectionPreview(
         study=trial.id,

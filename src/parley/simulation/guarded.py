@@ -63,6 +63,7 @@ class _Group:
     state: State
     guards: tuple[GuardState, ...]
     past: tuple[Totals, ...]
+    unasked: IntArray  # (study,): people assigned for a phase in which their site was not asked
     between: IntArray | None = None  # (study, arm, agent): assigned for the next phase while the last one waited
 
     def take(self, some: BoolArray) -> "_Group":
@@ -72,6 +73,7 @@ class _Group:
             state=self.state.take(some),
             guards=tuple(guard.take(some) for guard in self.guards),
             past=tuple(totals[some] for totals in self.past),
+            unasked=self.unasked[some],
             between=None if self.between is None else self.between[some],
         )
 
@@ -110,6 +112,7 @@ def simulate_guarded(
             state=policy.start((len(members),)),
             guards=tuple(guard.start((len(members),)) for guard in guards),
             past=(),
+            unasked=np.zeros(len(members), dtype=np.int64),
         )
         waiting = [start]
         while waiting:
@@ -135,7 +138,10 @@ def _phase(
         return np.random.default_rng(np.random.SeedSequence(seeds[0], spawn_key=(*key, 1000 + number)))
 
     quotas = group.policy.plan(group.state, group.between)
-    between = None if group.between is None else asked_with(quotas, group.between)
+    between, unasked = None, group.unasked
+    if group.between is not None:
+        between = asked_with(quotas, group.between)
+        unasked = unasked + (group.between - between).sum(axis=(-2, -1))
     exact = make_environment(instance)(stream(0), quotas)
     if between is not None:
         exact = replace(exact, between=make_environment(instance)(stream(EARLY), between))
@@ -151,7 +157,8 @@ def _phase(
         )
         for place, (guard, state) in enumerate(zip(guards, group.guards, strict=True))
     ]
-    moved = replace(group, guards=tuple(seen), between=ahead(group.policy, group.state, quotas, between))
+    coming = ahead(group.policy, group.state, quotas, between)
+    moved = replace(group, guards=tuple(seen), between=coming, unasked=unasked)
     drawn = group.state.counts.sum(axis=-1) + fresh.everybody.counts.sum(axis=-1)
     for place, state in enumerate(seen):
         _enter_guard(found, group.members, place, state, drawn)
@@ -206,7 +213,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
     which, state = group.members, group.state
     found.samples[which] = np.sum([totals.everybody.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
     if group.between is not None:  # who was assigned for a phase that never came is a draw too
-        found.samples[which] += group.between.sum(axis=(-2, -1))
+        found.samples[which] += group.between.sum(axis=(-2, -1)) + group.unasked
     found.rounds[which] = len(group.past)
     asked = instance if not group.stopped else replace(instance, problem=group.policy.problem)
     top = asked.problem.top

@@ -459,11 +459,26 @@ def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int
     return instance.drift.shifts(steps, count, instance.means, instance.problem.noise)
 
 
+def _with_sites_asked(
+    quotas: IntArray, between: IntArray | None, unasked: IntArray
+) -> tuple[IntArray | None, IntArray]:
+    """The people `between` of sites that are asked in the phase, and the others added to those `unasked` before."""
+    if between is None:
+        return None, unasked
+    asked = asked_with(quotas, between)
+    return asked, unasked + (between - asked)
+
+
+def _people(counts: IntArray, between: IntArray | None, unasked: IntArray) -> IntArray:
+    return np.asarray((counts + unasked + (0 if between is None else between)).sum(axis=(-2, -1)))
+
+
 def _run(
     policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress, watch: Watch
 ) -> None:
     state, phase = policy.start((len(members),)), 0
-    first, truth, past = policy, batch.truths[0], list[Totals]()  # kept if arms come and go
+    # The past is kept if arms come and go; `unasked` were assigned for a phase in which their site was not asked.
+    first, truth, past, unasked = policy, batch.truths[0], list[Totals](), np.zeros_like(state.counts)
     keeps = bool(truth.opens or truth.withdraws)
     slopes = then = _no_slopes(truth, len(members))  # before the phase, and before the one before it
     between: IntArray | None = None
@@ -479,20 +494,20 @@ def _run(
             unfinished = np.isin(statuses, [OutcomeStatus.OPEN.value, OutcomeStatus.SETTLED.value])
             statuses = np.where(unfinished, OutcomeStatus.EXHAUSTED.value, statuses)
         if between is not None:
-            final = replace(final, counts=final.counts + between[ended])
+            final = replace(final, counts=final.counts + between[ended] + unasked[ended])
         for tally, own, some in batch.of_truths(which):
             tally.enter(own, final.take(some), statuses[some], phase)
         progress(len(which))
 
     while members.size:
         quotas = policy.plan(state, between)
-        between = None if between is None else asked_with(quotas, between)
+        between, unasked = _with_sites_asked(quotas, between, unasked)
         over = np.zeros(len(members), dtype=np.bool_)
         if max_samples is not None:
-            over = (state.counts + quotas + (0 if between is None else between)).sum(axis=(-2, -1)) > max_samples
+            over = _people(state.counts + quotas, between, unasked) > max_samples
         if over.any():
             enter(over, stopped=True)
-            members, state, quotas = members[~over], state.take(~over), quotas[~over]
+            members, state, quotas, unasked = members[~over], state.take(~over), quotas[~over], unasked[~over]
             between = None if between is None else between[~over]
             slopes, then = (None if known is None else known.take(~over) for known in (slopes, then))
             past = [totals[~over] for totals in past]
@@ -513,7 +528,7 @@ def _run(
         done, phase = state.finished, phase + 1
         if done.any():
             enter(done, stopped=False)
-            members, state = members[~done], state.take(~done)
+            members, state, unasked = members[~done], state.take(~done), unasked[~done]
             between = None if between is None else between[~done]
             slopes, then = (None if known is None else known.take(~done) for known in (slopes, then))
             past = [totals[~done] for totals in past]
