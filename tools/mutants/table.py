@@ -646,7 +646,7 @@ MUTANTS = [
          CLAIMS + "test_an_answer_whose_reports_left_out_too_much_has_no_guarantee"),
         ("the true best is said to be a candidate, also with a tolerance", "text/formatting.py", "if tolerance and top == 1:  # the true best may be gone", "if False:  # the true best may be gone",
          "tests/dashboard/test_estimates.py::test_what_is_said_of_the_candidates_is_what_is_proven_of_them"),
-        ("everybody reads the researcher's words", "dashboard/session.py", 'with reading(values.get("audience", "bandit"), known.get("language", "en")):', 'with reading("bandit", known.get("language", "en")):',
+        ("everybody reads the researcher's words", "dashboard/session.py", 'with reading(values.get("audience", "bandit"), known["language"]):', 'with reading("bandit", known["language"]):',
          AUDIENCES + "test_nor_one_of_an_experiment"),
         ("a name within a message is markup", "dashboard/render.py", "name: escape(value) for", "name: value for", AUDIENCES + "test_a_name_in_a_message_is_text"),
         ("a language hides the words of an audience in it", "text/translation.py", '(f"{language}_{audience}", language, audience)', '(language, f"{language}_{audience}", audience)',
