@@ -486,6 +486,8 @@ MUTANTS = [
         "guardrails",
         ("an alarm is not enacted", "protocol/trial.py", "        if self.finding is not None:\n            found =", "        if False:\n            found =",
          ALARMS + "test_a_log_without_the_alarm_is_not_sound"),
+        ("first bets of a mix depend on which other sites have reported", "policies/guardrails.py", "side * first_harm + self.allowed", "side * provable[..., -1:] + self.allowed",
+         "tests/policies/test_guardrails.py::test_what_first_draws_settle_in_mid_phase_stays"),
         ("an alarm of one agent is not enough", "policies/guardrails.py", "np.logaddexp.reduce((state.log_alarm + self._log_shares)[..., counts], axis=-1)", "(state.log_alarm + self._log_shares)[..., counts].min(axis=-1)",
          GUARDS + "test_a_pair_with_cells_that_were_not_drawn_keeps_its_wealth"),
         ("a mix with a report to come counts by its last phase", "policies/guardrails.py", "counts = counts & ~(self.mixes[waiting] > 0).any(axis=0)", "pass",
