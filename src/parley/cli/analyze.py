@@ -54,7 +54,8 @@ class Question:
 @click.option(
     "--agent",
     metavar="COLUMN",
-    help=f"Column of the agents (sites). Default: `agent`, `site`, `market`, ...; `{NO_COLUMN}`: all rows are of one.",
+    help="Column of the agents (sites). Default: `agent`, `site`, `market`, ...; "
+    f"`{NO_COLUMN}`: all rows belong to one agent.",
 )
 @click.option("--outcome", metavar="COLUMN", help="Column of the outcomes. Default: `outcome`, `reward`, `y`, ...")
 @click.option("--covariate", metavar="COLUMN", help="Adjust for this column, known before the arm was assigned.")

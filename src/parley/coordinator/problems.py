@@ -62,7 +62,10 @@ PROBLEMS: dict[str, Kind] = {
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """RFC 9457, plus whether sending the same request again can help. Some problems have further keys."""
+    """A problem document (RFC 9457), plus whether sending the same request again can help.
+
+    Some problems have further keys.
+    """
 
     type: str
     title: str

@@ -64,7 +64,7 @@ TOO_LARGE = "This record is too large for a page. The export of the log has it w
 
 
 def _time(text: str | None) -> Markup:
-    """A time shown as "how long ago", with the exact time on hovering."""
+    """A time shown as "how long ago", with the exact time as a tooltip."""
     if not text:
         return Markup(DASH)
     return Markup('<time datetime="{}" data-show="ago" title="{}">{}</time>').format(text, clock(text), ago(text))

@@ -166,7 +166,7 @@ class Thawing:
 
 
 def thaw(trial: Trial, agent: str) -> Thawing:
-    """Bring a frozen agent back: into the current phase if it still waits for somebody, else from the next one on."""
+    """Bring a frozen agent back: into the current phase if reports are still due, otherwise from the next phase."""
     back = replace(trial, frozen=trial.frozen - {agent}, closed_early=trial.closed_early or not trial.awaited)
     plan = _going_on(back)
     return Thawing(trial=back if plan is None else back.opened(plan), agent=agent, plan=plan)

@@ -238,7 +238,7 @@ class OutcomeTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
-        """The totals that an agent observed, `(arm,)`."""
+        """Make one from the totals `(arm,)` that an agent observed."""
         return cls(
             name=name,
             counts=tuple(totals.counts.tolist()),
@@ -274,7 +274,7 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, totals: Totals, missing: tuple[int, ...] = (), outcomes: tuple[OutcomeTotals, ...] = ()) -> Self:
-        """The totals that an agent observed, `(arm,)`."""
+        """Make one from the totals `(arm,)` that an agent observed."""
         return cls(
             counts=tuple(totals.counts.tolist()),
             sums=tuple(totals.sums.tolist()),

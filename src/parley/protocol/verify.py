@@ -385,7 +385,7 @@ LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cel
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Split parts into lines; a line longer than any record is cut off, and its rest is never read."""
+    """Split parts into lines; a line longer than any record is cut off, and nothing after it is read."""
     kept = bytearray()
     for part in parts:
         *whole, rest = part.split(b"\n")

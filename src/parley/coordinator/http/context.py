@@ -318,7 +318,7 @@ class Call(Generic[Q, B]):
         return finished
 
     async def about(self, work: Callable[[Transaction, StudyRow], T]) -> T:
-        """The same for the study in the path."""
+        """Like `answer`, for work that also takes the row of the study in the path."""
         return await self.answer(lambda transaction: work(transaction, studies.require(transaction, self.study)))
 
     async def compute(self, work: Callable[[], T]) -> T:

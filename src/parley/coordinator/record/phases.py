@@ -85,7 +85,10 @@ def draws_of_many(
 
 
 def look_up(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
-    """An agent's place in the phase in progress: plan_digest, draws, frozen, held, why and reported, or None each."""
+    """An agent's place in the phase in progress; each column but plan_digest may be None.
+
+    The columns: plan_digest, draws, frozen, held, why and reported.
+    """
     return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
 
 

@@ -74,7 +74,7 @@ def read_response(stamp: Stamp) -> TimeStampResponse:
         response = decode_timestamp_response(base64.b64decode(stamp.response, validate=True))
         imprint = response.tst_info.message_imprint.message.hex() if response.status == 0 else ""
     except (ValueError, binascii.Error) as error:
-        raise InvalidInput("time stamp", found=f"no RFC 3161 answer: {error}", allowed=AUTHORITY) from None
+        raise InvalidInput("time stamp", found=f"a response that is not RFC 3161: {error}", allowed=AUTHORITY) from None
     if response.status != 0:
         said = "; ".join(response.status_string) or f"status {response.status}"
         raise InvalidInput("time stamp", found=f"a refusal of {stamp.authority}: {said}", allowed="a granted one")

@@ -80,7 +80,7 @@ def _cell(draws: Draws) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verdict:
-    """What can be said about one agent's best arms; all agents together with probability 1 - delta."""
+    """What can be said about one agent's best arms. All agents' verdicts hold at once with probability 1 - delta."""
 
     agent: str
     chosen: tuple[str, ...]  # the arms with the best estimates, as many as the study asks for

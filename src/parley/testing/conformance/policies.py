@@ -90,7 +90,7 @@ def assert_same(first: State, second: State) -> None:
 
 
 def drops_that_a_common_move_changes(name: str, instance: Instance, seed: int) -> int:
-    """The number of phases in which another arm would be dropped if all arms of a site had moved together."""
+    """The number of phases that would drop different arms if the rewards of all arms at a site shifted equally."""
     chance = np.random.default_rng(seed)
     policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
     states = course(policy, instance, noises)

@@ -163,7 +163,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """If an act asks for the token again, refuse it unless it is the caller's."""
+    """For an act that asks for the token again: refuse the request unless the token sent is the caller's own."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
