@@ -75,8 +75,8 @@ def test_what_was_typed_wrongly_is_said_and_kept(either):
     with either.browser() as browser:
         for text, words in (
             ("b: many", "is not a name with its numbers"),
-            ("z: 1, 2, 3", "is no arm of the study"),
-            ("b: 1", "is no arm of the study with its count"),
+            ("z: 1, 2, 3", "is not an arm of the study"),
+            ("b: 1", "is not an arm of the study with its count"),
             ("b: 3, 2, 2", "counts: found"),
             ("{", "no valid JSON"),
             ('{"schema": "parley/report/1"}', "missing"),

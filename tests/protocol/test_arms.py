@@ -238,9 +238,9 @@ def test_who_may_not_says_so():
         with pytest.raises(InvalidInput, match="arm: found"):
             act(trial, arm)
     event = open_arm(trial, "arm 4").event("ready", "")
-    with pytest.raises(IllegalMove, match="no arm that could be opened"):
+    with pytest.raises(IllegalMove, match="not an arm that can be opened"):
         apply(trial, structs.replace(event, arm="arm 1"))
-    with pytest.raises(IllegalMove, match="'' is no arm"):
+    with pytest.raises(IllegalMove, match="'' is not an arm"):
         apply(trial, structs.replace(event, arm=""))
     other = create("s", study_message(policy="wcpe"))
     with pytest.raises(IllegalMove, match="wcpe holds for the arms with which it began"):

@@ -34,7 +34,7 @@ def test_nobody_waits_for_a_question_and_it_has_its_answer_in_a_log_that_replays
 
 def test_a_question_cannot_be_frozen_and_takes_no_report():
     run = course()
-    with pytest.raises(IllegalMove, match="'agent 4' is no agent that could be frozen"):
+    with pytest.raises(IllegalMove, match="'agent 4' is not an agent that can be frozen"):
         run.let(AgentFrozen(agent="agent 4", reason="x", consequences=""))
     with pytest.raises(IllegalMove, match="asks nothing of 'agent 4'"):
         run.let(ReportAccepted(report=reported(run.trial, 3)))

@@ -142,7 +142,7 @@ WRONG = {
     ),
     "no workbook": (b"PK\x03\x04 and nothing", "a workbook that cannot be read", "un classeur illisible"),
     "old": (b"\xd0\xcf\x11\xe0" + bytes(100), "an Excel file of the old kind", "un fichier Excel de l’ancien type"),
-    "picture": (b"\x89PNG\r\n\x1a\n\0\0\0", "a file that is no table", "un fichier qui n’est pas un tableau"),
+    "picture": (b"\x89PNG\r\n\x1a\n\0\0\0", "a file that is not a table", "un fichier qui n’est pas un tableau"),
 }
 
 
@@ -169,7 +169,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(ward):
     assert "becomes too large when it is unpacked" in upload(ward, bomb, 422)
     many = packed({f"xl/{number}": b"" for number in range(workbooks.MOST_PARTS + 1)})
     assert "becomes too large when it is unpacked" in upload(ward, many, 422)
-    assert "no Excel workbook" in upload(ward, packed({"content.xml": b"<office/>"}), 422)
+    assert "not an Excel workbook" in upload(ward, packed({"content.xml": b"<office/>"}), 422)
     entities = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbb">]><a>&b;</a>'
     assert "cannot be read" in upload(ward, packed({"xl/workbook.xml": entities}), 422)
 

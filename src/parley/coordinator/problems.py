@@ -53,7 +53,7 @@ PROBLEMS: dict[str, Kind] = {
     "invalid-request": Kind(422, "The request has the wrong form"),
     "invalid-study": Kind(422, "The study cannot be run"),
     "impossible-report": Kind(422, "The report cannot be true"),
-    "too-fast": Kind(429, "Too many requests of one token", retry=True),
+    "too-fast": Kind(429, "Too many requests from one token", retry=True),
     "internal": Kind(500, "The coordinator failed", retry=True),
     "too-busy": Kind(503, "The coordinator is busy with other computations", retry=True),
     "provider-unavailable": Kind(503, "The sign-in provider does not answer", retry=True),

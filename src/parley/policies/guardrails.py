@@ -140,7 +140,7 @@ class Guardrail:
 
     @property
     def allowed(self) -> float:
-        """The allowed harm: beyond the control's, or at all."""
+        """The allowed harm: relative to the control if the outcome has a margin, otherwise absolute."""
         bound = self.outcome.margin
         return bound if bound is not None else self.outcome.sign * float(self.outcome.limit or 0.0)
 

@@ -228,7 +228,7 @@ def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
 
 def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """The preview of withdrawing an open arm; the study ends if no more arms are left than an answer names."""
-    becomes = Translatable("{0} is no candidate of any agent from here on", arm)
+    becomes = Translatable("{0} is no longer a candidate for any agent", arm)
     return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", becomes)
 
 

@@ -326,7 +326,7 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
     """The situation with one agent fewer to ask, or one more."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
     if event.agent not in here.study.problem.sites or place is None or place.frozen is freezes:
-        words = Translatable("{0!r} is no agent that could be frozen", event.agent)
+        words = Translatable("{0!r} is not an agent that can be frozen", event.agent)
         raise illegal(here.stage, kind, words if freezes else f"{event.agent!r} is not frozen")
     if isinstance(event, AgentFrozen):
         return _settled(replace(here, missing=here.missing - place.awaited))
@@ -355,8 +355,8 @@ def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, ki
 def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
     """Raise unless the arm can be opened (is closed) or withdrawn (is open), and enough arms for an answer stay."""
     if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
-        closed = Translatable("{0!r} is no arm that could be opened", arm)
-        raise illegal(here.stage, kind, closed if opens else Translatable("{0!r} is no open arm", arm), "not-found")
+        closed = Translatable("{0!r} is not an arm that can be opened", arm)
+        raise illegal(here.stage, kind, closed if opens else Translatable("{0!r} is not an open arm", arm), "not-found")
 
 
 def _check_early_close(here: Situation, phase: int, kind: str) -> None:

@@ -303,7 +303,7 @@ def _one_by_one(
     scale: float,
     moved: FloatArray,
 ) -> Pairs:
-    """Draw people one by one, some cells at a time."""
+    """Draw every person individually, a batch of cells at a time."""
     of_x, of_y = generator.spawn(2)
     flat, found = counts.ravel(), np.zeros((6, counts.size))
     shift = np.broadcast_to(moved, counts.shape).ravel()

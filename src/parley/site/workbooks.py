@@ -40,7 +40,7 @@ def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
     if b"\0" in data:
-        raise _wrong(Translatable("a file that is no table"), KINDS)
+        raise _wrong(Translatable("a file that is not a table"), KINDS)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -77,7 +77,7 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
         allowed = Translatable("at most {most} MB; save the sheet as CSV", most=MOST_UNPACKED // 1024**2)
         raise _wrong(found, allowed)
     if BOOK not in archive.namelist():
-        raise _wrong(Translatable("an archive that is no Excel workbook"), KINDS)
+        raise _wrong(Translatable("an archive that is not an Excel workbook"), KINDS)
     for part in parts:
         with archive.open(part) as file:
             text = file.read()

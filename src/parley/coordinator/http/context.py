@@ -313,7 +313,7 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Read something that may be large, when it is the token's turn; a text is JSON already."""
+        """Read something that may be large, when it is the token's turn; a string counts as finished JSON."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 

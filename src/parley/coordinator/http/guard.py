@@ -172,7 +172,7 @@ class Operation(Endpoint):
 
 
 def encoded(answer: Any) -> bytes:
-    """An answer as JSON; a text is JSON already.
+    """An answer as JSON; a string counts as finished JSON.
 
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'

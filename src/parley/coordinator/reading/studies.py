@@ -262,7 +262,7 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
 def quarantined(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool, beside: bool
 ) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; with `held` or `beside`: only those that wait."""
+    """Quarantined reports, and those that are or were held; `held` and `beside` narrow the list as in the query."""
     waits = {one.digest for one in held_now(transaction, row).values()}
     asides = {one.digest for one in phases.asides(transaction, row.id)}
     only = (waits if held else set()) | (asides if beside else set()) if held or beside else None

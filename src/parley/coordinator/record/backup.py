@@ -110,7 +110,7 @@ def restore(source: Path, address: str) -> Restored:
 
 
 def _require_empty(target: Connection) -> None:
-    """Raise if a table that a backup fills has rows: one token suffices, and `parley admin init` issues one."""
+    """Raise if a table that a backup fills has rows, even if only the token that `parley admin init` issues."""
     kept = [table for schema in tables.schemas() for table in schema.backed_up if table is not chains]
     counted = {table.name: target.execute(select(func.count()).select_from(table)).scalar_one() for table in kept}
     found = ", ".join(f"{count:,} rows of {name}" for name, count in counted.items() if count)

@@ -52,9 +52,9 @@ class LocalMeansPfUcb(PfUcbBai):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedWcpe(Wcpe):
-    """W-CPE whose phases draw at most `cap` of an arm by an agent, as a search does that stops too early.
+    """W-CPE with at most `cap` draws of an arm by an agent in a phase, like a search that stops too early.
 
-    Intervals are made from the counts that were drawn, so its answers keep the guarantee; its phases mean less.
+    Intervals use the counts that were drawn, so the guarantee holds; but a phase may end short of its target width.
     """
 
     name: ClassVar[str] = "wcpe, capped counts"

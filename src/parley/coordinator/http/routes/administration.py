@@ -175,7 +175,7 @@ async def _prove(call: Call[Any, Any], act: Act) -> None:
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; `after` continues. `held`: only those that wait."""
+    """Quarantined reports, and those that are or were held; `held`: only those that still are. `after` pages on."""
     return await call.about(partial(quarantined, **asdict(call.query)))
 
 
