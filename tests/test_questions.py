@@ -126,7 +126,7 @@ def test_the_wire_and_the_file_are_one_problem(tmp_path):
 WRONG = [
     ({"questions": [COUNTRY | {"weights": {"Paris": 0.3}}]}, "weights of the question 'country': found a sum of 0.3"),
     ({"questions": [COUNTRY | {"weights": {"Paris": 1.5, "Lyon": -0.5}}]}, "found -0.5"),
-    ({"questions": [COUNTRY | {"weights": {"Nice": 1.0}}]}, "found 'Nice', which is no site; allowed: Paris, Lille"),
+    ({"questions": [COUNTRY | {"weights": {"Nice": 1.0}}]}, "found 'Nice', which is not a site; allowed: Paris, Lille"),
     ({"questions": [COUNTRY | {"name": "Lyon"}]}, "questions.name: found 'Lyon', which is a site too"),
     ({"questions": [COUNTRY, COUNTRY]}, "questions.name: found 'country', which is another question too"),
     ({"questions": [{"weights": {"Paris": 1}}]}, "questions.name: found nothing"),

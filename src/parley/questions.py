@@ -261,7 +261,7 @@ def _weights(one: Mapping[str, Any], sites: tuple[str, ...], section: Mapping[st
             raise InvalidInput("questions.shares", found="shares with weights", allowed='weights = "population"')
         for name in given:
             if name not in sites:
-                raise InvalidInput(key, found=f"{name!r}, which is no site", allowed=", ".join(sites))
+                raise InvalidInput(key, found=f"{name!r}, which is not a site", allowed=", ".join(sites))
         values = real_array(key, [given.get(site, 0.0) for site in sites], "numbers")
         total = float(values.sum())
         if not (values >= 0).all() or abs(total - 1) > 1e-6:

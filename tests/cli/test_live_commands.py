@@ -573,5 +573,5 @@ def test_simulated_agents_try_a_study_with_a_guardrail_and_the_answer_names_the_
     assert not any("B" in entry["arms"] for entry in found["agents"])
     said = run("admin", "answer", "guarded")
     assert {"Guardrails", "stopped"} < set(said.split())
-    assert "A stopped arm is no answer, however good it is" in " ".join(said.split())
+    assert "A stopped arm cannot be an answer, however good it is" in " ".join(said.split())
     assert "Sound." in run("verify", "guarded")

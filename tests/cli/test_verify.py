@@ -187,8 +187,8 @@ def test_the_script_is_short_and_needs_nothing():
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\x7fELF\x02\x01\x01" + bytes(range(256)), "line 1 is no record"), (b"\xff\xfe{\x00}\x00\n", "line 1"),
-     (b"PK\x03\x04" * 99, "line 1 is no record"), (b"", "no record")],
+    [(b"\x7fELF\x02\x01\x01" + bytes(range(256)), "line 1 is not a record"), (b"\xff\xfe{\x00}\x00\n", "line 1"),
+     (b"PK\x03\x04" * 99, "line 1 is not a record"), (b"", "no record")],
     ids=["a program", "UTF-16", "an archive", "nothing"],
 )  # fmt: skip
 def test_a_file_that_is_no_log_is_refused_as_one(tmp_path, content, words):
@@ -212,5 +212,5 @@ def test_a_key_twice_does_not_verify(tmp_path, where):
     start = '{"actor":"a friend",' if where == "record" else '"payload":{"schema":"parley/event/other/1",'
     lines[1] = lines[1].replace("{" if where == "record" else '"payload":{', start, 1)
     file.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(BrokenChain, match=r"line 2 is no record: record: found the key .* twice"):
+    with pytest.raises(BrokenChain, match=r"line 2 is not a record: record: found the key .* twice"):
         run("verify", str(file))

@@ -60,7 +60,7 @@ def test_a_record_beyond_the_limits_is_refused_before_it_is_read(monkeypatch):
             yield sent[-1]
 
     monkeypatch.setattr(verify, "read_json", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(BrokenChain, match="line 1 is no record: it is longer than"):
+    with pytest.raises(BrokenChain, match="line 1 is not a record: it is longer than"):
         list(read_log(verify.lines_of(endless())))
     assert len(sent) < 5
 

@@ -385,7 +385,7 @@ def _show_guardrails(found: dict[str, Any]) -> None:
     if rows:
         show_table("Guardrails", ("outcome", "arm", "harm", "found for"), rows)
     if any(row[2] == "stopped" for row in rows):
-        say("A stopped arm is no answer, however good it is: answers are the best of the others.")
+        say("A stopped arm cannot be an answer, however good it is: answers are the best of the others.")
 
 
 def _show_estimates(found: dict[str, Any]) -> None:

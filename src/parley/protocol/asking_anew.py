@@ -110,7 +110,7 @@ def open_arm(trial: Trial, arm: str) -> Anew:
 
 
 def withdraw_arm(trial: Trial, arm: str) -> Anew:
-    """The trial without an arm: nobody draws it any more, and its draws are no evidence against others."""
+    """The trial without an arm: nobody draws it any more, and its draws do not count as evidence against others."""
     candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
     if arm not in candidates:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))

@@ -370,7 +370,7 @@ def _number(value: float) -> int | float | msgspec.Raw:
         if abs(value) <= LARGEST_INTEGER:
             return int(value)
         if not _is_double(value):
-            raise ValueError("a whole number that is no double")
+            raise ValueError("an integer that float64 cannot represent")
         value = float(value)
     if not math.isfinite(value):
         raise ValueError("no number of JSON")

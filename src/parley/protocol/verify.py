@@ -417,7 +417,7 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
         number += 1
         if len(line) > LARGEST_RECORD:
             most = f"{LARGEST_RECORD // 2**20} MB"
-            raise BrokenChain(f"line {number} is no record: it is longer than {most}, the most that one may have")
+            raise BrokenChain(f"line {number} is not a record: it is longer than {most}, the most that one may have")
         if line.strip():
             record = _unread(line) if len(line) > LARGE else None
             if record is not None:
@@ -436,7 +436,7 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
                 if record.text != text.strip():  # spaces do not matter; everything else must be canonical
                     _require_keys_once(text)
             except InvalidInput as error:
-                raise BrokenChain(f"line {number} is no record: {error}") from None
+                raise BrokenChain(f"line {number} is not a record: {error}") from None
             yield record
 
 

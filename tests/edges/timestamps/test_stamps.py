@@ -127,7 +127,7 @@ def test_a_stamp_that_does_not_hold_is_noticed(stamped, authority, tmp_path):
     moved.write_text(replace(forged, study="another").text)
     with pytest.raises(InvalidInput, match="no time stamp of the study 'trial'"):
         run("verify", stamped.log, "--stamp", moved)
-    with pytest.raises(InvalidInput, match=r"--stamp: found .*: line 1 is no record"):
+    with pytest.raises(InvalidInput, match=r"--stamp: found .*: line 1 is not a record"):
         run("verify", stamped.log, "--stamp", authority.certificates)
     with pytest.raises(InvalidInput, match="certificates: found none"):
         run("verify", stamped.log, "--stamp-ca", moved)

@@ -215,7 +215,7 @@ async def _show_step(
 ) -> Response:
     """A step with the file's values; errors are shown where the value is asked for.
 
-    While somebody types, missing values are no errors; they are once the reader wants to go on (`insist`).
+    While somebody types, missing values are not errors; they are once the reader wants to go on (`insist`).
     """
     text, place = given["text"], STEPS.index(step)
     try:
