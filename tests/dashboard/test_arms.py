@@ -57,6 +57,26 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
         assert "its arms are what they are" in browser.get(f"{base}/administration").text
 
 
+def test_a_size_that_changed_with_the_question_is_told_as_that_of_the_new_one(either):
+    text = LATE.replace('dormant = ["d"]', "tolerance = 0.4") + "[noise]\nscale = 1.0\n"
+    study = either.create(text, "sized")
+    before = either.call("GET", f"studies/{study}")["extent"]
+    either.phase(study, MEANS)
+    with either.browser() as browser:
+        page = browser.get(f"/studies/{study}/administration?withdraw-arm=d")
+        confirm(browser, f"/studies/{study}", page, "withdraw-arm", arm="d")
+        either.run(study, MEANS)
+        pages = {path: browser.get(f"/studies/{study}{path}").text for path in ("", "/answer", "/report.md")}
+    anew, size = "; numbers of the question as it was asked anew", either.call("GET", f"studies/{study}/certificate")
+    assert "unless the question changes (other arms or weights)" in before
+    assert anew not in before
+    assert f"ever more than {size['largest_size']:,} samples" not in before
+    for path, page in pages.items():
+        assert anew in page, path
+    assert f"at most {size['largest_size']:,} samples{anew}</dd>" in pages["/answer"]
+    assert f"| largest size | {size['largest_size']:,}{anew} |" in pages["/report.md"]
+
+
 def test_only_administrators(either):
     base = f"/studies/{either.create(LATE, 'others')}"
     with either.browser(either.issue("auditor", "a")) as browser:

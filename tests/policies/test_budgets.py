@@ -164,6 +164,8 @@ def test_looks_and_size_are_told_before_a_study(terms, options, said):
     assert policy.extent == said
     tolerant = make_policy("evidence", Problem(arms=3, weights=[[1.0]], tolerance=0.1, **terms), options)
     assert f"never more than {tolerant.largest_size:,} samples" in tolerant.extent
+    changes = "whatever the truth, unless the question changes (other arms or weights)"
+    assert (changes in tolerant.extent) == ("max_samples" not in terms), "a stated budget holds whatever is asked"
     if not terms:
         assert make_policy("uniform", policy.problem).extent == ""
 

@@ -14,7 +14,7 @@ from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Stage, apply, create, issue_certificate
 from parley.protocol.asking_anew import open_arm, withdraw_arm
 from parley.protocol.events import ArmOpened, Cancelled, Paused, PhaseClosed, ReportAccepted
-from parley.protocol.lost_sites import share_of_delta
+from parley.protocol.lost_sites import extent_of, share_of_delta
 from parley.protocol.previews import open_arm_preview, withdraw_arm_preview
 from parley.text.status import OutcomeStatus
 
@@ -103,6 +103,24 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     closed = [arm for agent in certificate.evidence["agents"] for arm in agent["arms"][3:]]
     assert {(arm["status"], arm["score"]) for arm in closed} == {("closed", None)}, "on no line: nobody is asked of it"
     assert not any(plan[3, :].any() for plan in plans_after(course, phase))
+    course.verified()
+
+
+@pytest.mark.parametrize("budget", [None, 2500])
+def test_a_size_by_the_tolerance_is_that_of_one_question_and_a_stated_budget_holds_for_all(budget):
+    course = late(phases=1, dormant=(), tolerance=0.1, max_samples=budget)
+    told = course.trial.policy.largest_size
+    assert extent_of(course.trial.study, anew=False) == course.trial.policy.extent
+    asked = course.withdraw_arm("arm 4").policy
+    said = extent_of(course.trial.study, anew=True)
+    assert said == f"{asked.extent}; numbers of the question as it was asked anew"
+    course.to_the_end()
+    certificate = course.certify()
+    assert certificate.created is not None
+    assert certificate.samples <= certificate.largest_size == asked.largest_size
+    assert f"never more than {certificate.largest_size:,} samples" in said
+    assert (asked.largest_size == told) == (budget is not None)
+    assert ("unless the question changes" in said) == (budget is None)
     course.verified()
 
 

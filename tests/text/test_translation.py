@@ -7,7 +7,9 @@ import re
 import pytest
 from tools import catalogs
 
+from parley.policies import make_policy
 from parley.policies.base import CLAIM, RIGHT_WITHIN
+from parley.problem import Problem
 from parley.protocol.certificate import WITHDRAWN
 from parley.settings import SETTINGS
 from parley.study import parse_study
@@ -63,6 +65,24 @@ def test_a_template_of_a_study_has_every_word_that_audiences_do_not_share_in_a_m
     fields = r'\b(?!aria-label=|title=|placeholder=|data-label=)[\w-]+="[^"]*"|agent:'
     found = [line for line in re.sub(fields, "", plain).splitlines() if catalogs.not_said("experiment", line)]
     assert found == [], "mark it: {{ _(...) }} or {% trans %}"
+
+
+@pytest.mark.parametrize(
+    ("audience", "language", "words"),
+    [
+        ("trial", "en", " participants with an outcome, whatever the truth"),
+        ("experiment", "en", " visitors with an outcome, whatever the truth"),
+        ("trial", "de", " Teilnehmende mit einem Ergebnis, was auch immer wahr ist"),
+        ("trial", "fr", " participants avec un résultat, quelle que soit la vérité"),
+        ("experiment", "es", " visitantes con resultado, sea cual sea la verdad"),
+    ],
+)
+def test_a_largest_size_is_told_of_people_with_an_outcome(audience, language, words):
+    """Missing ones that are replaced come on top."""
+    for size in (2000, None):
+        policy = make_policy("evidence", Problem(arms=3, weights=[[1.0]], tolerance=0.1, max_samples=size))
+        with reading(audience, language):
+            assert words in translated(policy.extent)
 
 
 def test_every_audience_but_the_researchers_has_a_catalog():

@@ -213,7 +213,16 @@ class Policy(ABC):
                 )
             )
         if size is not None:
-            parts.append(Translatable("never more than {0:,} samples, whatever the truth", size))
+            # A stated budget holds whatever is asked; what follows from the tolerance is the size of one question.
+            parts.append(
+                Translatable("never more than {0:,} samples, whatever the truth", size)
+                if size == self.problem.max_samples
+                else Translatable(
+                    "never more than {0:,} samples, whatever the truth, unless the question changes (other arms or "
+                    "weights)",
+                    size,
+                )
+            )
         return joined("; ", parts) if parts else ""
 
     def start(self, batch: tuple[int, ...] = ()) -> State:

@@ -193,8 +193,9 @@ class Guardrail:
         clearings, which take longer.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
-        # People who came before the phase are bets of their own. Stakes on the phase's own draws do not know of them:
-        # some of their reports may be missing in mid-phase, and what is settled then must not change when they come.
+        # People who came before the phase are bets of their own, settled first: what a pair's own draws still have to
+        # win is what these left. Estimates behind the stakes are those from before both. A site reports both at once,
+        # and a pair bets once all its sites have: what is settled in mid-phase stays when others report.
         for pairs in (pairs for stratum in fresh.strata for pairs in self._pairs(stratum)):
             self._settle(alarm, 1.0, state, pairs)
             if not alarms_only:

@@ -24,7 +24,7 @@ from parley.errors import InvalidInput
 from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 from parley.validation.checks import mixing_weights, real_array
 
@@ -36,6 +36,7 @@ ASKED_ANEW = (
     "the question is asked anew, {how}. Of any question asked anew, whatever was changed and why: {anew}. Of what this "
     "study ends with, asked anew or not: {either}"
 )
+NUMBERS_ANEW = Translatable("numbers of the question as it was asked anew")
 BOTH_CHANGED = phrase("with other weights and without {0}", of=ASKED_ANEW)
 OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase("without {0}", of=ASKED_ANEW)
 
@@ -175,6 +176,12 @@ def share_of_delta(
             allowed="fewer columns, or fewer decimals: the share of delta would be too small",
         )
     return share
+
+
+def extent_of(study: StudyMessage, *, anew: bool) -> str:
+    """How many looks and samples the question in force may take; said if it is not the one the study began with."""
+    said = study.make_policy().extent
+    return joined("; ", [said, NUMBERS_ANEW]) if anew and said else said
 
 
 def guarantee_under(

@@ -499,7 +499,9 @@ class Certificate(Message, tag="parley/certificate/1"):
     sequence: Annotated[Count, described("Of the log when it was issued.")]
     head: str
     planned_looks: Annotated[Count | None, described("Phases that were planned for; None where none were.")] = None
-    largest_size: Annotated[Count | None, described("The most samples it could ask for; None without a limit.")] = None
+    largest_size: Annotated[
+        Count | None, described("The most samples the question in force could ask for; None: no limit.")
+    ] = None
     ends: Annotated[
         dict[str, str] | None,
         described("Agent -> how its question ended, unless all are decided or the study was cancelled."),

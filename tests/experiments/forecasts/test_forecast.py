@@ -108,3 +108,19 @@ def test_people_who_are_assigned_for_the_next_phase_save_days_of_it():
         for between in (None, policy.plan(state) // 2)
     ]
     assert days[1] < days[0]
+
+
+def test_people_who_are_assigned_in_vain_are_forecast_too():
+    """The first site has nearly decided: whom it assigned ahead, and whoever is assigned at the end, cost as others."""
+    given = Problem(arms=2, weights=np.eye(2), between="assign", most_between=1.0, price=2.0)
+    policy = make_policy("evidence", given)
+    first = policy.plan(policy.start())
+    state = policy.update(policy.start(), Totals(counts=first, sums=first * np.array([[0.9, 0.15], [0.0, 0.0]])))
+    assert not state.finished
+    rest = simulate_rest(policy, state, between=first, continuations=20, seed=1)
+    assert rest.samples.min() > state.counts.sum() + first.sum()
+    assert np.array_equal(rest.study_costs.money, 2 * rest.samples)
+    assert rest.per_agent.sum() == pytest.approx(rest.samples.mean())
+    # Frozen, a site is not asked: all that it assigned is in vain, and still has been assigned.
+    frozen = simulate_rest(policy, state, frozen=given.agents, between=first, continuations=2, seed=1)
+    assert frozen.samples.tolist() == [state.counts.sum() + first.sum()] * 2

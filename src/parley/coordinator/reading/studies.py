@@ -24,7 +24,7 @@ from parley.coordinator.record import Transaction, ledger, phases, studies, tabl
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Certificate, Held, Report, Stage
 from parley.protocol.codec import canonical, read_json
-from parley.protocol.lost_sites import guarantee_under
+from parley.protocol.lost_sites import extent_of, guarantee_under
 from parley.protocol.verify import Signature
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable
@@ -149,7 +149,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
         descriptions=claim.problem.descriptions(),  # as created: `changed_arms` has what was opened or withdrawn
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
-        extent=study.make_policy().extent,
+        extent=extent_of(study, anew=question is not None),
         rates=study.problem.noise.means_are_rates,
         warnings=list(phases.warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),

@@ -497,6 +497,7 @@ def _corrections(known: Mapping[str, Any]) -> str:
 
 def _certificate(known: Mapping[str, Any]) -> Table:
     certificate, status = known["certificate"], known["status"]
+    anew = "; " + gettext("numbers of the question as it was asked anew") if certificate["created"] else ""
     rows = [
         (gettext("certificate"), known["verification"].certificate or DASH),
         (gettext("study"), certificate["problem"]),
@@ -509,7 +510,7 @@ def _certificate(known: Mapping[str, Any]) -> Table:
         ),
         (gettext("policy"), f"{certificate['policy']}, Parley {certificate['version']}"),
         (gettext("under drift"), translated(certificate["drift"])),
-        *((translated(name), number(found)) for key, name in PLANNED.items() if (found := certificate[key])),
+        *((translated(name), f"{number(found)}{anew}") for key, name in PLANNED.items() if (found := certificate[key])),
     ]
     if status.settings["horizon"] is None:
         rows.append((gettext("error probability"), error_bound(certificate["guarantee"], certificate["delta"])))

@@ -121,6 +121,7 @@ def simulate_rest(
     running = _copies(state, continuations)
     days = np.zeros(continuations)
     early_counts = None if between is None else np.broadcast_to(between, (continuations, *problem.shape))
+    in_vain = np.zeros_like(running.counts)
     while not running.finished.all() and monotonic() - begun < seconds:
         quotas = policy.plan(running, early_counts).copy()
         quotas[:, :, idle] = 0
@@ -131,19 +132,24 @@ def simulate_rest(
         if problem.rate is not None:
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
         fresh = with_noise(draw(generator, quotas), generator, problem.noise)
-        early = None if early_counts is None else draw(generator, asked_with(quotas, early_counts))
+        early = None
+        if early_counts is not None:
+            asked = asked_with(quotas, early_counts)
+            in_vain, early_counts, early = in_vain + early_counts - asked, asked, draw(generator, asked)
         assigns = problem.between == "assign"
         ahead = people_ahead(problem, quotas, policy.most_ahead(running, quotas, early_counts)) if assigns else None
         running, early_counts = policy.update(running, replace(fresh, between=early)), ahead
+    # People assigned ahead cost as much as others, also those whom no phase counts.
+    people = running.counts + in_vain + (0 if early_counts is None else early_counts)
     return Forecast(
         study_costs=StudyCosts(
-            samples=running.counts.sum(axis=(-2, -1)),
-            money=money_of(problem, running.counts) if "price" in problem.non_default() else None,
+            samples=people.sum(axis=(-2, -1)),
+            money=money_of(problem, people) if "price" in problem.non_default() else None,
             days=None if problem.rate is None else days,
-            regret=None if problem.horizon is None else _regret(problem, truths, running.counts - state.counts),
+            regret=None if problem.horizon is None else _regret(problem, truths, people - state.counts),
         ),
         rounds=running.phase,
-        per_agent=np.asarray(running.counts.sum(axis=-2).mean(axis=0)),
+        per_agent=np.asarray(people.sum(axis=-2).mean(axis=0)),
         unfinished=int((~running.finished).sum()),
     )
 
