@@ -117,6 +117,33 @@ def test_nobody_is_assigned_for_a_round_that_will_not_come_and_budgets_hold():
     assert (simulate(policy, instance, replications=50, seed=1).costs <= budget).all()
 
 
+def test_people_ahead_leave_enough_of_a_budget_for_a_cell_of_the_next_plan():
+    first = make_policy("evidence", problem()).plan(make_policy("evidence", problem()).start())
+    for more in range(5, 11):
+        policy = make_policy("evidence", problem(max_samples=int(first.sum()) + more, minimum_cell=5))
+        state = policy.update(policy.start(), _certain(first, 0.05))
+        most = policy.most_ahead(policy.start(), first)
+        assert most.sum() <= more - 5
+        assert not state.finished
+        assert policy.plan(state, people_ahead(policy.problem, first, most)).any()
+
+
+def test_a_budget_holds_for_those_who_count_and_only_people_of_unasked_sites_come_on_top():
+    given = Problem(arms=2, weights=np.eye(2), between="assign", most_between=1.0, max_samples=600)
+    policy = make_policy("evidence", given)
+    instance = Instance(problem=given, means=[[0.6, 0.1], [0.0, 0.0]])
+    people, between, lost = 0, None, 0
+    for phase in phases(policy, instance, seed=1):
+        kept = None if between is None else asked_with(phase.quotas, between)
+        lost += 0 if between is None else (between - kept).sum()
+        between = people_ahead(given, phase.quotas, policy.most_ahead(phase.before, phase.quotas, kept))
+        people += phase.quotas.sum() + between.sum()
+    assert phase.after.counts.sum() <= 600
+    assert lost > 0
+    assert people <= 600 + lost
+    assert simulate(policy, instance, replications=2, seed=1).costs[0] == people
+
+
 def test_one_run_is_the_first_replication_and_wasted_people_cost():
     given = problem(rate=2.0, delay=20.0)
     instance, policy = (

@@ -170,6 +170,24 @@ def test_looks_and_size_are_told_before_a_study(terms, options, said):
         assert make_policy("uniform", policy.problem).extent == ""
 
 
+@pytest.mark.parametrize("more", range(4, 24))
+def test_a_budget_that_leaves_less_than_a_cell_of_each_arm_is_spent_or_over(more):
+    """An empty plan of a study that is not over would stall it."""
+    weights = [[0.7, 0.4], [0.3, 0.6]]
+    free = make_policy("evidence", Problem(arms=3, weights=weights))
+    counts = free.plan(free.start())
+    policy = make_policy("evidence", free.problem.with_(max_samples=int(counts.sum()) + more, minimum_cell=5))
+    state = policy.start()
+    for _ in range(9):
+        means = np.array([[0.05], [0.0], [0.0]])
+        state = policy.update(state, Totals(counts=counts, sums=counts * means, squares=counts * (1 + means**2)))
+        if state.finished:
+            break
+        counts = policy.plan(state)
+        assert counts.any()
+    assert state.finished
+
+
 @pytest.mark.parametrize("terms", [{}, {"max_rounds": 4}, {"max_samples": 700}, {"top": 2}])
 @pytest.mark.parametrize(
     ("noise", "middle"),

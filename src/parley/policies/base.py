@@ -271,7 +271,9 @@ class Policy(ABC):
             most = np.where((state.phase + 1 >= problem.max_rounds)[..., None], 0, most)
         if self.largest_size is not None:
             spent = quotas.sum(axis=(-2, -1)) + (0 if between is None else between.sum(axis=(-2, -1)))
-            left, total = np.maximum(self._left(state) - spent, 0) // 2, np.maximum(most.sum(axis=-1), 1)
+            rest, total = self._left(state) - spent, np.maximum(most.sum(axis=-1), 1)
+            # What is left must suffice for a cell of the next plan: an empty one would stall a live study.
+            left = np.maximum(np.minimum(rest // 2, rest - problem.minimum_cell), 0)
             most = np.where((total > left)[..., None], most * left[..., None] // total[..., None], most)
         return np.asarray(most)
 

@@ -256,8 +256,10 @@ class EvidenceRacing(Elimination):
         if self.problem.max_rounds is not None and self.problem.max_samples is not None:
             last |= state.phase + 1 >= self.problem.max_rounds
         more = np.ceil(quotas * (left / np.maximum(total, 1))[..., None, None]).astype(np.int64)
-        takes = (last & (total > 0) & (state.phase > 0))[..., None, None]
-        return np.where(takes, cut_to(more, left, self.problem.minimum_cell), quotas)
+        raised = cut_to(more, left, self.problem.minimum_cell)
+        # Where no cell would reach the minimum, `plan` gives the largest what is left: without draws nothing ends.
+        takes = last & (total > 0) & (state.phase > 0) & raised.any(axis=(-2, -1))
+        return np.where(takes[..., None, None], raised, quotas)
 
     def _last(self, state: State, counts: IntArray) -> BoolArray:
         """`(...)`: whether a phase with these counts is the last one; counts say nothing about its rewards."""
