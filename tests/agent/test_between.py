@@ -300,3 +300,16 @@ def test_their_further_outcomes_are_told_with_them(tmp_path):
         )
         assert tuple(c + m for c, m in zip(early.counts, early.missing, strict=True)) == told.ahead
         assert site(asked).outcomes[0].totals.sums.sum() == 0.0
+
+
+def test_an_outcome_of_somebody_assigned_ahead_is_no_correction_before_the_next_report(tmp_path):
+    with begun(tmp_path) as site:
+        filled(site, 9)
+        noted(site, range(9))
+        site(first_phase())
+        with pytest.raises(InvalidInput, match="note the outcome again"):
+            site.correct([("p-6", 0.0)])
+        assert not site.people.corrections
+        noted(site, [6], 0.5)  # also for a site that is never asked again
+        assert site.people["p-6"].reward == 0.5
+        assert site.correct([("p-0", 0.0)]) == 1

@@ -2,18 +2,23 @@
 
 import re
 from contextlib import contextmanager
+from html import unescape
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
-from tests.coordinator.support import study_message
+from tests.coordinator.support import OWN_PAGE, study_message
 
 from parley.agent import journal, reporting
 from parley.agent import site as site_module
 from parley.agent.outbox import Outbox
+from parley.agent.privacy import SitePolicy
 from parley.agent.reporting import SiteRuntime, hand_over, hand_over_corrections, site_of
 from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.studies import phases
 from parley.covariates import adjusted_rewards
+from parley.dashboard.pages import administration
 from parley.errors import NotNow, Unreachable
 from parley.site.access import Access
 from parley.site.app import create_app
@@ -36,28 +41,40 @@ STUDY = {
     "contact": "the office",
     "grace_hours": 0.0,
 }
+SHOW = "Show what this correction would do"
 SAID = {"reason": "the wrong line", "who": "Nurse Kim"}
 WRONG = {"do": "correct", "participant": "p-1", "value-0": "0", "value-1": "0", "value-2": "7.5", **SAID}
+
+
+def filled(site, client, folder):
+    hand_over(site, client, folder)
+    while site.status()["to_assign"]:
+        number = len(site.people.persons) + 1
+        site.assign(f"p-{number}", covariate=20.0 + number % 60)
+        for value, name in ((1.0 - (number - 1) % 60 / 60, ""), (1.0, "harm"), (2.5, "pain")):
+            site.outcome(f"p-{number}", value, name)
+    hand_over(site, client, folder)
 
 
 class Bed:
     """A site of a study with a covariate and two further outcomes, whose first phase was reported."""
 
-    def __init__(self, house, folder):  # noqa: F811
+    def __init__(self, house, folder, **study):  # noqa: F811
         self.house, self.folder = house, folder
-        (self.client,) = house.create(study_message(**STUDY))
+        self.clients = house.create(study_message(**STUDY | study))
+        self.client = self.clients[0]
         self.site = site_of(folder, self.client, study="trial", agent="agent 1")
         self.phase()
 
     def phase(self):
         """Everybody whom the phase in progress needs, with all outcomes; it is reported."""
-        hand_over(self.site, self.client, self.folder)
-        while self.site.status()["to_assign"]:
-            number = len(self.site.people.persons) + 1
-            self.site.assign(f"p-{number}", covariate=20.0 + number % 60)
-            for value, name in ((1.0 - (number - 1) % 60 / 60, ""), (1.0, "harm"), (2.5, "pain")):
-                self.site.outcome(f"p-{number}", value, name)
-        hand_over(self.site, self.client, self.folder)
+        filled(self.site, self.client, self.folder)
+
+    def others(self):
+        """The same at the second site."""
+        folder = self.folder / "other"
+        with site_of(folder, self.clients[1], study="trial", agent="agent 2") as site:
+            filled(site, self.clients[1], folder)
 
     def open(self):
         """The same journal again, as after a restart."""
@@ -96,9 +113,35 @@ class Bed:
         where = ("studies", "trial", "phases", entry["report"]["phase"], "reports", "agent 1", "refuse")
         self.house.admin.request("POST", *where, json={"report": entry["digest"], "reason": reason})
 
+    def amend(self, entry):
+        where = ("studies", "trial", "phases", 1, "reports", "agent 1", "amend")
+        self.house.admin.request("POST", *where, json={"report": entry["report"], "reason": "right"})
+
+    @contextmanager
+    def office(self):
+        """An administrator's browser."""
+        options = {"follow_redirects": True, "timeout": 30, "verify": False, "headers": OWN_PAGE}
+        with httpx2.Client(base_url=self.house.url, **options) as made:
+            made.post("/sign-in", data={"token": self.house.token, "next": "/"})
+            yield made
+
+    def cards(self):
+        """The reports in quarantine as the administration page shows them."""
+        with self.office() as browser:
+            page = browser.get("/studies/trial/administration")
+        assert page.status_code == 200, page.text
+        return re.findall(r"<article.*?</article>", page.text, re.S)
+
     @property
     def status(self):
         return self.site.people.corrections[1].status
+
+
+def fields_of(card):
+    """What the first form of a card sends."""
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', card))
+    texts = re.findall(r'<textarea name="(\w+)"[^>]*>(.*?)<', card, re.S)
+    return fields | {name: unescape(text) for name, text in texts}
 
 
 @pytest.fixture
@@ -164,7 +207,7 @@ def test_a_refused_correction_says_why_and_another_one_can_follow(bed):
     bed.refuse(bed.waiting()[0])
     bed.sent()
     assert bed.status == "refused"
-    assert "what was reported stands. Reason: look again" in bed.post({"do": "find", "sought": "p-1"})
+    assert "what counts stays. Reason: look again" in bed.post({"do": "find", "sought": "p-1"})
     with pytest.raises(Exception, match=r"no such report is held|waits for no agent"):
         bed.refuse({"report": {"phase": 1}, "digest": "0" * 64})
     assert "nothing to correct" in bed.post(WRONG, status=422)
@@ -212,8 +255,33 @@ def test_a_correction_that_another_one_replaced_does_not_count_when_it_comes_aga
     assert bed.status == "refused"
     assert "it was accepted before and replaced since" in bed.post({"do": "find", "sought": "p-1"})
     everything = bed.house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
+    (again,) = [card for card in bed.cards() if SHOW in card]
+    assert f'id="q{everything[0]["sequence"]}"' in again, "and not the one that counts"
+    with bed.office() as browser:
+        shown = browser.post("/studies/trial/correct", data=fields_of(again))
+    assert "If the report of agent 1 in phase 1 is corrected" in shown.text
     bed.confirm(everything[0]["report"])
     assert verify_stored(bed.house.storage, "trial").sound
+
+
+def test_an_administrator_sees_which_of_two_waiting_corrections_is_older(bed, monkeypatch):
+    bed.phase()
+    for value in ("7.5", "8.5", "9.5"):
+        bed.post(WRONG | {"value-2": value})
+        bed.sent()
+    records = [entry["sequence"] for entry in bed.waiting()]
+    newest, *older = bed.cards()
+    assert f'id="q{records[-1]}"' in newest
+    assert "A newer report" not in newest
+    assert all(f"A newer report of the same phase waits too: record {records[-1]}" in card for card in older)
+    monkeypatch.setattr(administration, "MOST_BESIDE", 2)
+    assert [re.search(r'id="q(\d+)"', card)[1] for card in bed.cards()] == [str(records[n]) for n in (2, 1, 0)]
+    asked = {"newest_first": True, "limit": 2}
+    listed = bed.house.admin.request("GET", "studies", "trial", "quarantine", params=asked)
+    assert [entry["sequence"] for entry in listed["quarantine"]] == records[:0:-1]
+    asked["after"] = listed["next"]
+    listed = bed.house.admin.request("GET", "studies", "trial", "quarantine", params=asked)
+    assert [entry["sequence"] for entry in listed["quarantine"]] == records[:1]
 
 
 def test_a_phase_whose_people_are_too_few_now_does_not_hold_up_other_phases(bed, monkeypatch):
@@ -235,20 +303,122 @@ def test_a_number_in_a_form_is_one_that_the_form_takes(language, shown):
         assert typed_value(shown) == 1234.5
 
 
-def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(house, tmp_path):  # noqa: F811
-    house.create(study_message(**STUDY | {"agents": 2}))
-    client = house.issue("agent", study="trial", agent="agent 1")
+@pytest.fixture
+def early(house, tmp_path):  # noqa: F811
+    """A bed whose phase another agent keeps in progress."""
+    made = Bed(house, tmp_path / "box", agents=2)
+    yield made
+    made.site.close()
+
+
+def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(early):
+    early.post(WRONG)
+    early.sent()
+    early.amend(early.waiting()[0])
+    early.sent()
+    assert (early.status, early.waiting()) == ("accepted", [])
+
+
+def test_an_amendment_that_another_one_replaced_does_not_count_when_it_comes_again(early):
+    for value in ("7.5", "8.5"):
+        early.post(WRONG | {"value-2": value})
+        early.sent()
+        early.amend(early.waiting()[0])
+        early.sent()
+        assert early.status == "accepted"
+    early.post(WRONG)
+    early.sent()
+    assert early.status == "refused"
+    assert "it was accepted before and replaced since" in early.post({"do": "find", "sought": "p-1"})
+    (replaced,) = [card for card in early.cards() if "/amend" in card]
+    assert "It was accepted by an amendment, and replaced since." in replaced
+    with early.office() as browser:
+        browser.post("/studies/trial/amend", data=fields_of(replaced) | {"reason": "right after all"})
+    first, *_ = early.house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
+    assert early.house.admin.report("trial", 1, "agent 1").digest == first["digest"]
+    assert verify_stored(early.house.storage, "trial").sound
+
+
+def test_an_amendment_that_was_corrected_since_does_not_count_when_it_comes_again(early):
+    early.post(WRONG)
+    early.sent()
+    early.amend(early.waiting()[0])
+    early.sent()
+    early.others()
+    early.post(WRONG | {"value-2": "8.5"})
+    early.sent()
+    early.confirm(early.waiting()[0]["report"])
+    early.sent()
+    assert early.status == "accepted"
+    early.post(WRONG)
+    early.sent()
+    assert early.status == "refused"
+    (card,) = [card for card in early.cards() if SHOW in card]
+    assert "It was accepted by an amendment." in card
+
+
+FREEZE, WITHDRAW = ("agents", "agent 1", "freeze"), ("arms", "arm 2", "withdraw")
+MEANWHILE = {
+    "paused": (("pause",), {}),
+    "frozen": (FREEZE, {}),
+    "lost": (FREEZE, {"reweigh": True}),
+    "withdrawn": (WITHDRAW, {}),
+    "cancelled": (("cancel",), {}),
+}
+
+
+@pytest.mark.parametrize("decided", [True, False])
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_whatever_happened_meanwhile_a_correction_is_answered(early, what, decided):
+    admin, (parts, fields) = early.house.admin, MEANWHILE[what]
+    if decided:
+        early.others()
+    first = early.house.admin.report("trial", 1, "agent 1")
+    before = {"preview": admin.request("GET", "studies", "trial", *parts)["digest"]} if len(parts) > 1 else {}
+    admin.request("POST", "studies", "trial", *parts, json={"reason": "why", **before, **fields})
+    hand_over(early.site, early.client, early.folder)
+    early.post(WRONG)
+    assert early.sent() == {}
+    (entry,) = early.waiting()
+    (card,) = early.cards()
+    if what in ("cancelled", "withdrawn") and not decided:  # it is over: of two arms one is left
+        assert SHOW not in card
+        assert "Its phase is over: it changes nothing." in card
+        early.refuse(entry)
+    elif decided:
+        assert SHOW in card
+        early.confirm(entry["report"])
+        assert admin.report("trial", 1, "agent 1") == first
+    else:
+        early.amend(entry)
+        assert admin.report("trial", 1, "agent 1").digest == entry["digest"]
+    early.sent()
+    assert early.status == ("refused" if "changes nothing" in card else "accepted")
+    assert verify_stored(early.house.storage, "trial").sound
+
+
+def test_a_corrected_report_of_a_private_study_has_noise_of_its_own_and_is_drawn_once(house, tmp_path):  # noqa: F811
+    plain = {name: value for name, value in STUDY.items() if name not in ("outcomes", "covariate", "covariate_range")}
     bed = Bed.__new__(Bed)
-    bed.house, bed.folder, bed.client = house, tmp_path / "box", client
-    bed.open()
-    bed.phase()
-    bed.post(WRONG)
+    bed.house, bed.folder = house, tmp_path / "box"
+    (bed.client,) = house.create(study_message(**plain, rho=50.0))
+    bed.site = site_of(bed.folder, bed.client, study="trial", agent="agent 1", policy=SitePolicy(largest_rho=100.0))
+    hand_over(bed.site, bed.client, bed.folder)
+    while bed.site.status()["to_assign"]:
+        number = len(bed.site.people.persons) + 1
+        bed.site.assign(f"p-{number}")
+        bed.site.outcome(f"p-{number}", 1.0)
+    hand_over(bed.site, bed.client, bed.folder)
+    first = house.admin.report("trial", 1, "agent 1")
+    bed.post({"do": "correct", "participant": "p-1", "value-0": "0", **SAID})
+    for _ in range(3):
+        assert bed.sent() == {}
+        (entry,) = bed.waiting()
+    assert entry["report"]["counts"] == list(first.counts)
+    assert entry["report"]["sums"] != list(first.sums)
+    bed.confirm(entry["report"])
     bed.sent()
-    (entry,) = bed.waiting()
-    where = ("studies", "trial", "phases", 1, "reports", "agent 1", "amend")
-    house.admin.request("POST", *where, json={"report": entry["report"], "reason": "right"})
-    bed.sent()
-    assert (bed.status, bed.waiting()) == ("accepted", [])
+    assert bed.status == "accepted"
     bed.site.close()
 
 
@@ -275,6 +445,20 @@ def test_the_api_corrects_an_outcome_of_a_reported_phase(bed):
         assert line.post("/v1/corrections", json=body | {"reason": ""}).status_code == 422
     bed.sent()
     assert len(bed.waiting()) == 1
+
+
+def test_answered_corrections_leave_room_for_others(bed, monkeypatch):
+    monkeypatch.setattr(phases, "MOST_ASIDE", 1)
+    bed.phase()
+    for value, answer in (("7.5", bed.refuse), ("8.5", lambda entry: bed.confirm(entry["report"])), ("9.5", None)):
+        bed.post(WRONG | {"value-2": value})
+        assert bed.sent() == {}
+        (entry,) = bed.waiting()
+        if answer:
+            answer(entry)
+            bed.sent()
+    bed.post(WRONG | {"value-2": "1"})
+    assert "Too many corrections" in bed.sent()[1]
 
 
 def test_too_many_corrections_of_a_phase_are_told(bed):

@@ -421,6 +421,9 @@ class Site:
         allowed = Translatable("one whose outcome was reported")
         if person is None or not person.counted:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
+        if person.ahead and self.people.book_of(person).reported is None:  # the report of this phase has no outcome
+            hint = Translatable("Until a phase is reported, note the outcome again")
+            raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         said = self._said(person, row.outcome)
         if not said or (not row.outcome and None in (row.value, *said)):
             raise InvalidInput("participant", found=repr(key), allowed=allowed)

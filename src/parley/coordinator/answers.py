@@ -512,7 +512,7 @@ class Aside(Answer):
 
 
 class Quarantine(Answer):
-    """Some of the quarantined reports, oldest first; `next` continues."""
+    """Some of the quarantined reports, oldest first unless asked otherwise; `next` continues."""
 
     study: str
     quarantine: list[Aside]

@@ -455,7 +455,7 @@ _ROWS = (
         path="phases/{phase}/reports/{agent}/refuse",
         kind="report-refused",
         words="Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for "
-        "another. Or a corrected one that a site handed over: what was reported stands.",
+        "another. Or a corrected one that a site handed over: what counts stays.",
         body=RefuseBody,
         event=lambda _, given: events.ReportRefused(
             phase=given.phase, agent=given.agent, report=given.report, reason=given.reason

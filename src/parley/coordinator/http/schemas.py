@@ -100,7 +100,7 @@ class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
     actor: Annotated[str, Meta(max_length=300)] | None = None
 
 
-class QuarantineQuery(PageQuery, frozen=True, kw_only=True):
+class QuarantineQuery(LogQuery, frozen=True, kw_only=True):
     """`held`: only reports that the phase waits for; `beside`: only those that wait beside a report that counts."""
 
     held: bool = False

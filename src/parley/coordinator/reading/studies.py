@@ -260,13 +260,15 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
 
 
 def quarantined(
-    transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool, beside: bool
+    transaction: Transaction, row: StudyRow, *, after: int, limit: int, newest_first: bool, held: bool, beside: bool
 ) -> answers.Quarantine:
     """Quarantined reports, and those that are or were held; `held` and `beside` narrow the list as in the query."""
     waits = {one.digest for one in held_now(transaction, row).values()}
     asides = {one.digest for one in phases.asides(transaction, row.id)}
     only = (waits if held else set()) | (asides if beside else set()) if held or beside else None
-    found, following = phases.quarantined(transaction, row.id, after=after, limit=limit, size=PAGE, only=only)
+    found, following = phases.quarantined(
+        transaction, row.id, after=after, limit=limit, newest_first=newest_first, size=PAGE, only=only
+    )
     kept = ("digest", "stands", "why", "refused", "at", "sequence")
     shown = [
         answers.Aside(

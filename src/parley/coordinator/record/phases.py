@@ -325,15 +325,20 @@ def quarantined(
     *,
     after: int = 0,
     limit: int = 100,
+    newest_first: bool = False,
     size: int | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
     """Some quarantined reports after a record of the log, oldest first, and the record after which to continue.
 
+    With `newest_first`: those before the record, if one is given.
     The list ends once its total size exceeds `size`; `only` selects digests.
     """
-    here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
-    query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)
+    record = quarantine.c.sequence
+    query = select(quarantine).where(quarantine.c.study == study).limit(limit)
+    query = query.order_by(record.desc() if newest_first else record)
+    if not newest_first or after:
+        query = query.where(record < after if newest_first else record > after)
     if only is not None:
         query = query.where(quarantine.c.digest.in_(only))
     found: list[Row[*tuple[Any, ...]]] = []

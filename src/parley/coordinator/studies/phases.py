@@ -7,7 +7,7 @@ strands nothing: the closer of the next process finds it.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -38,14 +38,21 @@ from parley.protocol import (
 )
 from parley.protocol.asking_anew import Anew, finding_event
 from parley.protocol.codec import canonical
-from parley.protocol.events import Disputed, GuardrailNoted, ReportAccepted, ReportQuarantined, StepFailed
+from parley.protocol.events import (
+    Disputed,
+    GuardrailNoted,
+    ReportAccepted,
+    ReportCorrected,
+    ReportQuarantined,
+    StepFailed,
+)
 from parley.protocol.replaying import apply
 from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
 from parley.system.killpoints import reached
 
 COUNTED_BEFORE = "it was accepted before and replaced since: ask an administrator to correct the report with it again"
-MOST_ASIDE = 20  # conflicting reports kept per place; more are refused without storing their content
+MOST_ASIDE = 20  # conflicting reports per place that wait; more are refused without storing their content
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
 
@@ -77,11 +84,11 @@ def take_report(
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
     earlier = () if place else phases.receipts(transaction, report.study, report.phase, report.agent)
     reached("report-looked-up")
-    for receipt in earlier:
-        if receipt.report == report.digest:
-            return Accepted(receipt=receipt, repeated=True, row=row)
     if earlier:
-        return _put_aside(transaction, row, report, actor=actor, at=at)
+        receipt = _repeated(transaction, report, earlier)
+        if receipt is not None:
+            return Accepted(receipt=receipt, repeated=True, row=row)
+        return _put_aside(transaction, row, report, earlier, actor=actor, at=at)
     try:
         row = enact(transaction, row, ReportAccepted(report=report), actor=actor, at=at, place=place)
     except Refusal as refusal:
@@ -101,7 +108,26 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
     return Refusal("report-held", f"it waits until an administrator takes or refuses it: {why}")
 
 
-def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:
+def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
+    """The receipt of a report that comes again: the first one, as an agent sends it, or the one that counts.
+
+    Whoever sends one again that was replaced since must not hear that it counts.
+    """
+    first, last = earlier[0], earlier[-1]
+    if report.digest == first.report:
+        return first
+    return last if report.digest == last.report and not _corrections_of(transaction, report) else None
+
+
+def _corrections_of(transaction: Transaction, report: Report) -> list[ReportCorrected]:
+    """The corrections of the place of a report, in order."""
+    found = [one.event for one in phases.corrections(transaction, report.study)]
+    return [one for one in found if (one.report.phase, one.report.agent) == (report.phase, report.agent)]
+
+
+def _put_aside(
+    transaction: Transaction, row: StudyRow, report: Report, earlier: Sequence[Receipt], *, actor: str, at: str
+) -> Refusal:
     """Quarantine a different report for a place that has one, and log it; the first one counts.
 
     It must be one that could have been accepted: reports on another plan, or with impossible numbers, are refused and
@@ -122,8 +148,12 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = phases.set_aside(transaction, report.study, report.phase, report.agent)
-    known, full = report.digest in aside, len(aside) >= MOST_ASIDE
-    answer, reason = _answered(transaction, report, aside) if known else ("waiting", "")
+    counted = {receipt.report for receipt in earlier}
+    known = report.digest in aside or report.digest in counted
+    place = (report.phase, report.agent)
+    waiting = [one for one in phases.asides(transaction, row.id) if (one.phase, one.agent) == place]
+    full = len(waiting) >= MOST_ASIDE
+    answer, reason = _answered(transaction, report, aside, counted) if known else ("waiting", "")
     if not known and not full:
         enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
@@ -136,16 +166,16 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     )
 
 
-def _answered(transaction: Transaction, report: Report, aside: Mapping[str, str | None]) -> tuple[str, str]:
+def _answered(
+    transaction: Transaction, report: Report, aside: Mapping[str, str | None], counted: Collection[str]
+) -> tuple[str, str]:
     """What an administrator said of a report in quarantine, and why. A site sends a correction again to hear."""
-    place, digest = (report.phase, report.agent), report.digest
-    all_made = [one.event for one in phases.corrections(transaction, report.study)]
-    made = [one for one in all_made if (one.report.phase, one.report.agent) == place]
+    made, digest = _corrections_of(transaction, report), report.digest
     if made and made[-1].report.digest == digest:
         return "accepted", made[-1].reason
-    if any(one.report.digest == digest for one in made):
+    if digest in counted or any(one.report.digest == digest for one in made):
         return "refused", COUNTED_BEFORE
-    refused = aside[report.digest]
+    refused = aside[digest]
     return ("waiting", "") if refused is None else ("refused", refused)
 
 

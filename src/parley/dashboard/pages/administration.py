@@ -69,9 +69,11 @@ async def administration_page(
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
     # What waits stands first; of what came beside a report, the newest.
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine
-    beside = (await shown.call(admin.list_quarantine, {"beside": True, "limit": MOST_BESIDE})).quarantine
-    waiting = [*waiting, *reversed(beside)]
-    others = [entry for entry in aside.quarantine if not entry.held and not entry.beside]
+    newest = {"beside": True, "newest_first": True, "limit": MOST_BESIDE}
+    waiting = [*waiting, *(await shown.call(admin.list_quarantine, newest)).quarantine]
+    first = {entry.sequence for entry in waiting}
+    entries = [*waiting, *(entry for entry in aside.quarantine if entry.sequence not in first)]
+    last = _last_waiting(entries)
     possible = {name: row for name, row in ACTS.items() if (status.stage, row.kind) in TRANSITIONS}
     return await shown.show(
         "administration.html",
@@ -80,7 +82,7 @@ async def administration_page(
         **head,
         acts=ACTS,
         possible=possible,
-        quarantine=[await _beside(shown, entry, status) for entry in (*waiting, *others)],
+        quarantine=[await _beside(shown, entry, status) | {"newer": _newer(entry, last)} for entry in entries],
         next=aside.next,
         reasons=REASONS,
         considered=considered,
@@ -120,6 +122,18 @@ def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]
     return {**considered.given, **of_report}
 
 
+def _last_waiting(entries: Sequence[Aside]) -> dict[tuple[int, str], int]:
+    """The record of the newest report that waits beside each report that counts."""
+    beside = sorted((entry for entry in entries if entry.beside), key=lambda entry: entry.sequence)
+    return {(entry.report.phase, entry.report.agent): entry.sequence for entry in beside}
+
+
+def _newer(entry: Aside, last: Mapping[tuple[int, str], int]) -> int | None:
+    """The record of the newest report that waits in the same place, if this one waits and is older."""
+    newest = last.get((entry.report.phase, entry.report.agent), 0)
+    return newest if entry.beside and entry.sequence < newest else None
+
+
 async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, Any]:
     """A report that was put aside, with the one that counts. It can be used while its phase is in progress; after
     that, what counts can be corrected by it, and what a correction replaced can be restored.
@@ -139,16 +153,29 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
     used = any(taken.report == report for taken in (stands, *stands.earlier))
     counts = stands.corrections[-1].report if stands.corrections else stands.report
     corrected = any(one.report == report for one in stands.corrections)
-    decided = report.phase < status.phase or status.stage in CONCLUDED
+    decided = await _is_decided(shown, report.phase, status)
     return alone | {
         "stands": counts if not corrected else stands.report,
-        "open": not used and not decided and status.stage not in OVER,
+        "open": stands.report != report and not decided and status.stage not in OVER,
         "decided": decided,
         "used": used,
         "corrected": corrected,
         "restores": stands.report if corrected and counts == report else None,
-        "again": corrected and counts != report,
+        "again": decided and (used or corrected) and counts != report,
     }
+
+
+async def _is_decided(shown: Page, phase: int, status: StudyStatus) -> bool:
+    """A study that ended by an act, such as a withdrawn arm, may have left its last phase undecided."""
+    if phase < status.phase or status.stage not in CONCLUDED:
+        return phase < status.phase
+    try:
+        await shown.call(studies.get_decision, phase=phase)
+    except Refusal as refusal:
+        if refusal.status != 404:
+            raise
+        return False
+    return True
 
 
 async def act(shown: Page, row: Act) -> Response:
