@@ -2,8 +2,8 @@
 
 `messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
 `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those with a
-researcher's word, that of a language all but those of static pages, that of both those with both. A message that is new
-comes without a translation, and `tests/text/test_translation.py` fails until it has one; a message that is gone leaves
+researcher's word, that of a language all but what only commands print, that of both those with both. A message that is
+new comes without a translation, and `tests/text/test_translation.py` fails until it has one; one that is gone leaves
 all catalogs.
 """
 

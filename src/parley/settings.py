@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
-from parley.text.translation import AUDIENCES, Translatable
+from parley.text.translation import AUDIENCES, Translatable, phrase
 from parley.validation import checks
 from parley.validation.checks import (
     IN_WORDS,
@@ -29,6 +29,10 @@ from parley.validation.checks import (
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
+BETWEEN_PHASES, COUNTS_ARE = "people who come between phases: {value}", "the counts of reports are {value}"
+# Their values are words to people.
+CHOICES = {BETWEEN_PHASES: ("leading", "assign"), COUNTS_ARE: ("exact", "flexible")}
+SHOWN = [phrase(word, of=sentence) for sentence, words in CHOICES.items() for word in words]
 MOST_HALVINGS = 6  # how often the distance between two steps of weights in doubt may be halved
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
@@ -618,7 +622,7 @@ class StudySettings:
         '`"exact"`: a report has the counts of the plan. `"flexible"`: it may have others, with a '
         "[reason that does not depend on the rewards](site.md#other-counts-than-planned)",
         default='`"flexible"` where the policy\'s guarantee allows it, else `"exact"`', section="sites", key="counts",
-        affects_decisions=True, always_supported=("exact",), sentence="the counts of reports are {value}",
+        affects_decisions=True, always_supported=("exact",), sentence=COUNTS_ARE,
     )
     most_missing: float = setting(
         0.5, NUMBER, within(0.0, 1.0),
@@ -635,7 +639,7 @@ class StudySettings:
         'a person who comes to a site when its phase needs no one else stays `"outside"` of the study, gets the '
         '`"leading"` arm of the plan without being counted, or is [`"assign"`ed for the next '
         "phase](changes.md#people-who-come-between-phases)",
-        default='`"outside"`', section="sites", sentence="people who come between phases: {value}",
+        default='`"outside"`', section="sites", sentence=BETWEEN_PHASES,
         affects_decisions=True, always_supported=("leading",),
     )
     most_between: float = setting(
@@ -689,11 +693,11 @@ class StudySettings:
     kits: bool = setting(
         False, (bool,), switch,
         "whether sites give [numbered kits](strata.md#kits), and never see which arm is in them",
-        default="false", section="sites", sentence="sites give numbered kits: {value}",
+        default="false", section="sites", sentence="sites give numbered kits",
     )
     show_answer: bool = setting(
         False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",
-        default="false", section="sites", sentence="sites see their answer at the end: {value}",
+        default="false", section="sites", sentence="sites see their answer at the end",
     )
     # fmt: on
 

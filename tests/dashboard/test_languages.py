@@ -9,6 +9,7 @@ from tests.coordinator.support import House
 from tests.dashboard.site import MEANS, OF_NO_STUDY, TABS, TWO
 from tests.dashboard.test_audiences import Spoken
 from tests.dashboard.walks import ENDINGS, HEAD, STORY, STUDIES, Readers, Walk, message
+from tools.catalogs import VALUE
 
 from parley.coordinator.access.tokens import prepare
 from parley.coordinator.record import open_storage
@@ -16,6 +17,8 @@ from parley.dashboard.session import LANGUAGE_NAMES
 from parley.edges.webhooks.messages import Telling
 from parley.policies import POLICIES
 from parley.protocol import EVENTS
+from parley.protocol.report_checks import REASONS
+from parley.settings import SETTINGS
 from parley.text import translation
 from parley.text.translation import AUDIENCES, LANGUAGES, reading
 
@@ -24,26 +27,34 @@ NAMES = (
     *re.findall(r"[A-Za-z]+", HEAD), *("bleeding", "alive", "pain"),
     *("Two sites", "two", "running", "trial", "story", "guarded"),
     *("administrator:office", "office", "auditor", "analyst", "viewer", "coordinator", "bootstrap", "A. Person"),
-    *("look", "looked", "enough", "as agreed", "closed", "seen", "reviewed the results"),
+    *("look", "looked", "enough", "as agreed", "closed", "seen", "reviewed the results", *REASONS),
 )  # fmt: skip
 # names of the product: of policies, of kinds of records and messages, of keys of the study file, of formats;
 OWN = (*POLICIES, *EVENTS, *map(str, Telling), "Parley", "Webhooks", "JSON", "CSV", "TOML", "alpha", "rho", "UTC")
-# kinds of records of the server's log, hashes and ids; and what Babel writes: dates, and how long ago something was.
+# names of operations, kinds of records of the server's log, hashes and ids, names that a picture cuts; and what Babel
+# writes: dates, and how long ago something was.
 GIVEN = re.compile(
-    r"(token|webhook|preview)-\w+|\b[0-9a-f]{4,}\b…?|\d+ \w+\.? \d{4}, \d\d:\d\d(:\d\d| UTC)|vor \d+ \w+|"
-    r"[a-z]+\.[a-z_]+|max_\w+|agent:\S+|"
+    r"(token|webhook|preview|guarded)-\w+(-\w+)*|\b[0-9a-f]{4,}\b…?|\d+ \w+\.? \d{4}, \d\d:\d\d(:\d\d| UTC)|"
+    r"vor \d+ \w+|[a-z]+\.[a-z_]+|[a-z]+_\w+|agent:\S+|pla\w*…|"
     + "|".join(rf"\b{re.escape(name)}\b" for name in sorted((*NAMES, *OWN), key=len, reverse=True))
+)
+
+# What a report has of a study as it is stated: keys, and the model of its rewards.
+STATED = re.compile(
+    r"(kind|scale|guess|mean|low|high|method) (\w+|[\d.]+)(?=[, ])|\[\w+\.csv\]|\\[<>]|"
+    + "|".join(rf"^\| {re.escape(row.place)} (?=\|)" for row in SETTINGS.values()),
+    re.MULTILINE,
 )
 
 
 class Marked(NullTranslations):
-    """A language in which every message is its English in brackets."""
+    """A language in which every message is its English in brackets, but for its values."""
 
     def gettext(self, message):
-        return f"⟦{message}⟧"
+        return f"⟦{VALUE.sub(lambda found: f'⟧{found[0]}⟦', message)}⟧"
 
     def ngettext(self, one, many, count):
-        return f"⟦{one if count == 1 else many}⟧"
+        return self.gettext(one if count == 1 else many)
 
 
 class Unmarked(Spoken):
@@ -79,10 +90,25 @@ def marked(monkeypatch):
 def left_over(page):
     """What a page says that is in no message."""
     page = re.sub("placeholder='[^']*'", "", page.partition('<nav class="languages"')[0])  # a study file: TOML
-    said = " | ".join(Unmarked(page).said)
-    while re.search(r"⟦[^⟦⟧]*⟧", said):
-        said = re.sub(r"⟦[^⟦⟧]*⟧", "", said)
-    return [word.strip() for piece in said.split("|") for word in re.findall(r"[A-Za-z]{3,}.*", GIVEN.sub("", piece))]
+    return unsaid(" | ".join(Unmarked(page).said))
+
+
+def outside(text):
+    """A text without its messages; the values within them stay."""
+    while re.search(r"⟦[^⟦⟧]*⟧", text):
+        text = re.sub(r"⟦[^⟦⟧]*⟧", " ", text)
+    return text
+
+
+def unsaid(text):
+    """Words of a text that are in no message, and no names."""
+    pieces = outside(text).split("|")
+    return [word.strip() for piece in pieces for word in re.findall(r"[A-Za-z]{3,}.*", GIVEN.sub("", piece))]
+
+
+def left_over_in_report(text):
+    """What a report as Markdown says that is in no message; settings are there by their keys, with their values."""
+    return unsaid(re.sub(r"^    .*$", "", STATED.sub("", text), flags=re.MULTILINE).replace("\n", "|"))
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +134,9 @@ def assert_translated(house, walk, roles):
             answer = browser.get(address)
             if answer.headers["content-type"].startswith("text/html"):
                 found |= {(role, address, words) for words in left_over(answer.text)}
+    report = house.readers.browsers["administrator"].get(f"/studies/{walk.id}/report.md").text
+    assert report.startswith("# ")
+    found |= {("administrator", "report.md", words) for words in left_over_in_report(report)}
     assert not found, (walk.done, sorted(found)[:40])
 
 
@@ -152,7 +181,7 @@ def test_no_english_is_left_over_of_a_study_to_which_much_happened(house):
 @pytest.mark.parametrize("kind", STUDIES)
 def test_no_english_is_left_over_whatever_happened(house, kind):
     for seed, how in enumerate(ENDINGS):
-        walk = Walk(house, message(kind, AUDIENCES[seed]), seed, f"{kind.replace(' ', '-')}-{seed}")
+        walk = Walk(house, message(kind, AUDIENCES[seed]), seed, f"guarded-{kind.replace(' ', '-')}-{seed}")
         for step in range(25):
             walk.step()
             if step % 8 == 7:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.dashboard.test_languages import Marked
+from tests.dashboard.test_languages import Marked, outside
 from tests.dashboard.test_report import TRIAL, correct, short
 
 from parley.text import translation
@@ -18,10 +18,7 @@ GIVEN = re.compile(
 
 
 def left_over(text):
-    said = text
-    while re.search(r"⟦[^⟦⟧]*⟧", said):
-        said = re.sub(r"⟦[^⟦⟧]*⟧", "", said)
-    return re.findall(r"[A-Za-z]{3,}[^|\n]*", GIVEN.sub("", said))
+    return re.findall(r"[A-Za-z]{3,}[^|\n]*", GIVEN.sub("", outside(text)))
 
 
 def test_no_english_is_left_over_in_a_report_at_any_time_of_a_study(here, monkeypatch):

@@ -343,7 +343,7 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
     checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
     found = [warning for check in checks for warning in check(study, noise or study.problem.noise, added)]
     more = len(found) - MOST_WARNINGS
-    return tuple(found[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
+    return tuple(found[:MOST_WARNINGS]) + ((Translatable("and {0} more", more),) if more > 0 else ())
 
 
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:

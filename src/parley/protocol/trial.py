@@ -33,7 +33,11 @@ from parley.protocol.state_machine import OVER, STOPPED, Counted, Held, Place, S
 from parley.rewards import Past
 from parley.system.once import once
 from parley.text.status import OutcomeStatus
+from parley.text.translation import phrase
 from parley.totals import Totals
+
+ALARM = phrase("the guardrail {0} raised an alarm, in the mean of all mixes")
+ALARM_IN = phrase("the guardrail {0} raised an alarm, in the mix of {1}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +65,7 @@ class Finding(NamedTuple):
     @property
     def reason(self) -> str:
         """The reason of an alarm, as it is stored."""
-        whose = f"the mix of {', '.join(self.agents)}" if self.agents else "the mean of all mixes"
-        return f"the guardrail {self.guardrail} raised an alarm, in {whose}"
+        return (ALARM_IN if self.agents else ALARM).format(self.guardrail, ", ".join(self.agents))
 
 
 class Aside(NamedTuple):

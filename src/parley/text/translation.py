@@ -12,7 +12,7 @@ of ours that are stored as plain text among such values are a `phrase`: they are
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -267,7 +267,11 @@ def _phrased(text: str, *messages: str) -> str:
 
 
 class _Localized(Formatter):
-    """`str.format`, with numbers as the reader's language writes them."""
+    """`str.format`, with numbers as the reader's language writes them and phrases in its words."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        found, first = super().get_field(field_name, args, kwargs)
+        return (translated(found) if isinstance(found, str) and "." in field_name else found), first
 
     def format_field(self, value: Any, format_spec: str) -> str:
         shown = format(value, format_spec)

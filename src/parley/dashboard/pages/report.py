@@ -265,7 +265,12 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         *(
             (
                 gettext("opened") if one.open else gettext("withdrawn"),
-                gettext("%(arm)s, in phase %(phase)s: %(reason)s", arm=one.arm, phase=one.phase, reason=one.reason),
+                gettext(
+                    "%(arm)s, in phase %(phase)s: %(reason)s",
+                    arm=one.arm,
+                    phase=one.phase,
+                    reason=translated(one.reason),
+                ),
             )
             for one in status.changed_arms
         ),
