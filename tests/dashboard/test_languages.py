@@ -35,7 +35,7 @@ OWN = (*POLICIES, *EVENTS, *map(str, Telling), "Parley", "Webhooks", "JSON", "CS
 # writes: dates, and how long ago something was.
 GIVEN = re.compile(
     r"(token|webhook|preview|guarded)-\w+(-\w+)*|\b[0-9a-f]{4,}\b…?|\d+ \w+\.? \d{4}, \d\d:\d\d(:\d\d| UTC)|"
-    r"vor \d+ \w+|[a-z]+\.[a-z_]+|[a-z]+_\w+|agent:\S+|pla\w*…|"
+    r"vor \d+ \w+|[a-z]+\.[a-z_]+|[a-z]+_\w+|agent:\S+|\w+…|"
     + "|".join(rf"\b{re.escape(name)}\b" for name in sorted((*NAMES, *OWN), key=len, reverse=True))
 )
 
