@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -263,7 +264,7 @@ def test_a_report_that_is_held_is_shown_refused_and_taken(served):
             agents[0].request("PUT", "studies", "trial", "phases", 1, "reports", "agent 1", json=body)
         assert "its report is held: the mean" in " ".join(run("admin", "status", "trial").split())
         if by == 1:
-            assert "asked for another report" in run("admin", "refuse", "trial", "agent 1", "--reason", "a slip")
+            assert "Refused: agent 1 is told." in run("admin", "refuse", "trial", "agent 1", "--reason", "a slip")
     assert "Taken" in run("admin", "take", "trial", "agent 1", "--reason", "so it was")
     with pytest.raises(InvalidInput, match="none is"):
         run("admin", "take", "trial", "agent 1", "--reason", "again")
@@ -503,11 +504,27 @@ means = [[0.5, 0.5], [0.51, 0.49], [-3.0, -3.0]]
 """
 
 
+@contextmanager
+def closing_by_force(process):
+    """Nothing waits for a process that a failed test leaves behind."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
 def test_the_live_demo_stays_open_until_it_is_interrupted_and_judges_by_the_tolerance(tmp_path):
     file = tmp_path / "tied.toml"
     file.write_text(TIED)
     arguments = ["demo", "--live", "--keep-open", "--study", str(file), "--seed", "2"]
-    with subprocess.Popen([sys.executable, "-m", "parley", *arguments], stdout=subprocess.PIPE, text=True) as process:
+    # A job in the background of a script ignores SIGINT, and so would what it starts.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"{heard}; from parley.cli.main import run; run()"
+    with (
+        subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True) as process,
+        closing_by_force(process),
+    ):
         said = []
         for line in process.stdout:
             said.append(line.strip())

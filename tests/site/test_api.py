@@ -155,6 +155,7 @@ def test_answers_have_the_form_that_the_document_says(line):
         "note_outcomes": [{"outcomes": [{"participant": "p-1", "reward": 1}, 1]}, {}],
         "note_missing": [{"participant": "p-1"}, {"participant": "p-9"}],
         "void_assignment": [{"participant": "p-9", "reason": "by mistake", "who": "me"}, {}],
+        "correct_outcome": [{"participant": "p-9", "reward": 1, "reason": "", "who": "me"}, {}],
         "unmask": [{"participant": "p-1", "by": "me"}, {}],
         "evaluate_flag": [{"context": {"targetingKey": "p-1"}}, {}],
         "evaluate_flags": [{"context": {"targetingKey": "p-1"}}, {}],
@@ -168,7 +169,7 @@ def test_answers_have_the_form_that_the_document_says(line):
                 answer = line.request(operation.method, path, **({} if body is None else {"json": body}))
                 operation.validate_response(schemathesis.Response.from_any(answer))
                 checked += 1
-    assert checked == 22
+    assert checked == 24
 
 
 def test_a_page_tells_people_of_every_operation_and_every_shape(line):
