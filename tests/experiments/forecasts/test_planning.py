@@ -78,7 +78,7 @@ def test_identical_agents_save_by_collaborating_and_smaller_delta_costs_more():
         (lambda: prior(PROBLEM, instances=0), "instances: found 0"),
         (
             lambda: prior_scenario(PROBLEM, spread=0.01, heterogeneity=0, min_gap=0.5, instances=1, seed=0),
-            "none of 10,000 draws",
+            "no draw of 10,000",
         ),
     ],
 )
