@@ -21,20 +21,23 @@ def site(tmp_path):
         yield made
 
 
-def line_of(site):
-    """To its application."""
-    runtime = SimpleNamespace(
-        site=site,
-        words="connected",
-        noted=lambda: None,
-        receipts=dict,
-        silence=1.0,
-        held=None,
-        unsent={},
-        correctable=lambda _: True,
-    )
-    app = create_app(runtime, Access(host="127.0.0.1", code=CODE))
-    return TestClient(app, base_url="http://127.0.0.1", headers=BEARER)
+def line_of(*sites, **headers):
+    """To the application of a site, or of its strata."""
+    runtimes = [
+        SimpleNamespace(
+            site=site,
+            words="connected",
+            noted=lambda: None,
+            receipts=dict,
+            silence=1.0,
+            held=None,
+            unsent={},
+            correctable=lambda _: True,
+        )
+        for site in sites
+    ]
+    app = create_app(runtimes, Access(host="127.0.0.1", code=CODE))
+    return TestClient(app, base_url="http://127.0.0.1", headers=BEARER | headers)
 
 
 @pytest.fixture

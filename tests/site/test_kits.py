@@ -2,16 +2,14 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.agent.test_worker import plan
 from tests.coordinator.support import report_of, study_message
-from tests.site.conftest import BEARER, CODE
+from tests.site.conftest import line_of
 
 from parley.agent.journal import RulesSeen
 from parley.agent.kits import LEAST
@@ -21,8 +19,6 @@ from parley.agent.strata import Strata
 from parley.cli.site import site_command
 from parley.errors import InvalidInput, NotNow, Rejected
 from parley.protocol import StudyMessage
-from parley.site.access import Access
-from parley.site.app import create_app
 
 ARMS = ("usual", "honey")
 NAMES = ("old", "young")
@@ -51,21 +47,7 @@ def leeds(tmp_path):
 
 @pytest.fixture
 def line(leeds):
-    runtimes = [
-        SimpleNamespace(
-            site=site,
-            words="connected",
-            noted=lambda: None,
-            receipts=dict,
-            silence=1.0,
-            held=None,
-            unsent={},
-            correctable=lambda _: True,
-        )
-        for site in leeds.sites
-    ]
-    app = create_app(runtimes, Access(host="127.0.0.1", code=CODE))
-    with TestClient(app, base_url="http://127.0.0.1", headers=BEARER | {"Sec-Fetch-Site": "same-origin"}) as client:
+    with line_of(*leeds.sites, **{"Sec-Fetch-Site": "same-origin"}) as client:
         yield client
 
 

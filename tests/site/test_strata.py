@@ -1,18 +1,13 @@
 """A site with two strata: one page, one API, one token file; a plan, a journal and a key each."""
 
-from types import SimpleNamespace
-
 import pytest
-from starlette.testclient import TestClient
-from tests.site.conftest import BEARER, CODE
+from tests.site.conftest import line_of
 
 from parley.agent.client import read_tokens
 from parley.agent.journal import RulesSeen
 from parley.agent.site import Entered, Site
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput, NoRoom, NotNow, SimilarKey
-from parley.site.access import Access
-from parley.site.app import create_app
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 NAMES = ("young", "old & frail")
@@ -38,21 +33,7 @@ def sites(tmp_path):
 
 @pytest.fixture
 def line(sites):
-    runtimes = [
-        SimpleNamespace(
-            site=site,
-            words="connected",
-            noted=lambda: None,
-            receipts=dict,
-            silence=1.0,
-            held=None,
-            unsent={},
-            correctable=lambda _: True,
-        )
-        for site in sites
-    ]
-    app = create_app(runtimes, Access(host="127.0.0.1", code=CODE))
-    with TestClient(app, base_url="http://127.0.0.1", headers=BEARER | OURS) as client:
+    with line_of(*sites, **OURS) as client:
         yield client
 
 
