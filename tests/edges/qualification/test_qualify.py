@@ -147,7 +147,7 @@ def test_files_that_were_changed_since_the_installation_are_named(tmp_path, monk
         qualify_checks.installation(None)
 
 
-@pytest.mark.parametrize("name", ["installation", "solver", "bounds", "digests", "reports"])
+@pytest.mark.parametrize("name", ["installation", "solver", "bounds", "digests", "verify", "reports"])
 def test_a_quick_check_passes_here(name, tmp_path):
     one = next(one for one in CHECKS if one.name == name)
     assert one.run(Bench(minutes=0, folder=tmp_path))
