@@ -1,13 +1,14 @@
 """What draws cost a study: money, days, and the cost model by which plans are compared.
 
 A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`),
-how many days a round takes besides its draws (`round_days`) and how late outcomes come (`delay`). Plans compare
-`day_cost * days + sum price * draws`, which is the number of draws unless a study states any of these.
+how many days a round takes besides its draws (`round_days`) and how many days after a draw its outcome is known
+(`delay`). Plans are compared by `day_cost * days + sum price * draws`, which is the number of draws if a study states
+none of these.
 
 Time is a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
-agent n turns time into prices, and the least cost at these prices is a lower bound (docs/planning.md). The solver moves
-shares and multipliers in the same step: the bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the
-two together.
+agent n turns time into prices, and the least cost at these prices is a lower bound (docs/planning.md). The solver
+updates shares and multipliers `lam` in the same step: the bound that they prove, `sum sqrt((c + toll) (A lam))`, is
+jointly concave in both.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.validation.checks import above_zero
 
-DIGITS = 12  # of a price relative to the largest, so that multiplying all prices by a number changes no plan
+DIGITS = 12  # kept of relative prices, so that multiplying all prices by a number changes no plan
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
@@ -35,7 +36,7 @@ def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 
 def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(..., agent)`: the days that each agent needs."""
+    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0."""
     loads = draws.sum(axis=-2)
     idle = np.where(loads > 0, np.inf, 0.0)
     return np.asarray(np.divide(loads, rates, out=idle, where=np.broadcast_to(rates > 0, loads.shape)))
@@ -43,7 +44,7 @@ def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pace:
-    """The time cost of draws: `rates (agent,)` in draws a day, and `day_cost` in the unit of the programs' costs."""
+    """The time cost of draws: `rates (agent,)` in draws a day, and `day_cost` in the unit of the solver's costs."""
 
     rates: FloatArray
     day_cost: float
@@ -117,7 +118,7 @@ class CostModel:
 
     @classmethod
     def of(cls, problem: Problem) -> CostModel:
-        """The cost model of a problem; only ratios matter."""
+        """The cost model of a problem; only ratios of costs matter."""
         drawn = problem.weights.any(axis=1)
         largest = float(problem.price[:, drawn].max())
         unit = largest if largest > 0 else problem.day_cost
@@ -168,7 +169,7 @@ class StudyCosts:
         return {name: values for name, values in named.items() if values is not None}
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """The mean and the 10 %, 50 % and 90 % quantiles of each part."""
+        """The mean and the 10 %, 50 % and 90 % quantiles of each cost."""
         return {name: _spread(values) for name, values in self.parts.items()}
 
 

@@ -1,9 +1,10 @@
-"""Covariates: what is known of a person before an arm is assigned. Pairs (y, x) go in, ordinary totals come out.
+"""Covariates: what is known about a person before an arm is assigned. Pairs (y, x) go in, ordinary totals come out.
 
 In every phase a site reports y' = y - theta (x - x0) instead of y. Theta and x0 are fixed before the phase's first
-outcome: by its own earlier phases, or by history. The arm is assigned at random whatever x is, so all arms of a site
-move alike, by -theta (E x - x0). Evidence is within phases, which such a move does not touch (docs/covariates.md). So
-no policy and no test needs to know of it, and no theta is wrong: a bad one only scatters more.
+outcome: from the site's own earlier phases, or from past data. Arms are assigned at random, independently of x, so the
+means of all arms of a site shift equally, by -theta (E x - x0). Evidence compares arms within a phase, where an equal
+shift cancels (docs/covariates.md). So no policy and no test needs to know about covariates, and any theta is valid: a
+bad one only adds variance.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from parley.errors import InvalidInput
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-LARGEST_X = 1e15  # of a covariate; beyond it, differences between people would lose their digits
-FEWEST_DEGREES = 3.0  # of freedom; with fewer, a slope cannot be told from chance
-CONSTANT = 1e-12  # relative to the squares of x: less scatter than this is rounding
-LEFT = 0.01, 100.0  # limits of the share of scatter expected to be left
+LARGEST_X = 1e15  # largest absolute value of a covariate; beyond it, differences between people lose precision
+FEWEST_DEGREES = 3.0  # degrees of freedom; with fewer, a slope cannot be told from chance
+CONSTANT = 1e-12  # scatter of x relative to its sum of squares; anything below is rounding error
+LEFT = 0.01, 100.0  # limits on the ratio of the scatter expected in the next phase to this phase's
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,10 +75,10 @@ class Covariate:
         return np.where(np.isnan(x0), 0.0, learned), x0
 
     def reported(self, slopes: Slopes, pairs: Pairs, then: Slopes | None = None) -> tuple[Totals, Slopes]:
-        """What sites report of a phase, `(..., arm, agent)`, and their updated slopes.
+        """The totals that sites report for a phase, `(..., arm, agent)`, and their updated slopes.
 
-        People who were assigned for the phase while the one before it waited for outcomes are adjusted as that one was,
-        by the slopes known `then`: their first outcomes may come before its last ones.
+        People who were assigned to this phase while the previous one waited for outcomes are adjusted like the previous
+        one, with the slopes known `then`: their first outcomes may arrive before its last ones.
         """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
@@ -100,7 +101,7 @@ def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float |
 
 
 def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: float) -> float | None:
-    """The share of scatter that one site expects to be left in its next phase; None where theta is stated."""
+    """The ratio of the scatter that one site expects in its next phase to this phase's; None if theta is stated."""
     if not rule.learns:
         return None
     following, _ = fixed_for(rule, [*earlier, pairs])
@@ -122,7 +123,7 @@ def checked_x(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Sums over outcomes y with their covariates x, `(..., arm, agent)`; scatters are within cells, where x is known.
+    """Sums of outcomes y and covariates x, `(..., arm, agent)`; scatters are within cells, over draws with a known x.
 
     >>> pairs = Pairs.of([[1.0, 2.0, 9.0]], [[10.0, 20.0, None]])
     >>> pairs.known.tolist(), pairs.xx.tolist(), pairs.xy.tolist(), pairs.yy.tolist()
@@ -135,7 +136,7 @@ class Pairs:
     xx: FloatArray
     xy: FloatArray
     yy: FloatArray
-    between: Pairs | None = None  # of the people who came before the phase and belong to it: a stratum of their own
+    between: Pairs | None = None  # people assigned before the phase began but counted in it: a separate stratum
 
     @classmethod
     def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
@@ -146,7 +147,7 @@ class Pairs:
         return cls(totals=Totals.of(rewards), known=counts.astype(np.int64), x_sums=x_sums, xx=xx, xy=xy, yy=yy)
 
     def __getitem__(self, index: Any) -> Pairs:
-        """A part of the arrays, by NumPy's indexing rules."""
+        """Index all arrays alike, by NumPy's rules."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         some: dict[str, Any] = {name: None if part is None else part[index] for name, part in parts.items()}
         return Pairs(**some)
@@ -167,8 +168,9 @@ class Pairs:
     def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
         """`(..., agent)`: the ratio of the scatter under the next phase's theta to that under `theta`.
 
-        Phases are sized by it: without it the second phase of a site that learns its slope would be sized by outcomes
-        that are not adjusted. Who has no x scatters as before.
+        Policies use it to size the next phase. Otherwise the second phase of a site that learns its slope would be
+        sized
+        for unadjusted outcomes. Draws without an x keep their scatter.
         """
         now, then = (
             _over_arms(self.yy - by * (2 * self.xy - by * self.xx))
@@ -197,7 +199,7 @@ def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, 
 def adjusted_rewards(
     rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]], theta: float, x0: float | None
 ) -> list[list[float]]:
-    """y' of every person, by arm and in the same order. Without an x, y is kept: x0 stands in for it.
+    """The adjusted outcome y' of every person, by arm and in the same order. Where x is unknown, y' is y.
 
     >>> adjusted_rewards([[1.0, 2.0]], [[3.0, None]], 0.5, 1.0)
     [[0.0, 2.0]]
@@ -210,20 +212,20 @@ def adjusted_rewards(
 
 
 def _over_arms(values: FloatArray) -> FloatArray:
-    """`(..., agent)`: sum over arms one by one, so that one site and a batch of studies agree to the last bit."""
+    """`(..., agent)`: sums over arms, one by one so that one site and a batch of studies agree to the last bit."""
     return np.asarray(np.add.accumulate(values, axis=-2)[..., -1, :])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """What the phases so far say about the slope of y in x at every site, `(..., agent)`, pooled within cells."""
+    """Statistics for the slope of y in x at every site, `(..., agent)`, from all phases so far, pooled within cells."""
 
     degrees: FloatArray
     xx: FloatArray
     xy: FloatArray
     yy: FloatArray
-    size: FloatArray  # squares of x: what rounding is compared with
-    x0: FloatArray  # mean x of the first phase with any; NaN before
+    size: FloatArray  # sum of squares of x, to tell scatter from rounding error
+    x0: FloatArray  # mean x of the first phase in which any x is known; NaN before
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Slopes:
@@ -232,7 +234,7 @@ class Slopes:
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 
     def added(self, pairs: Pairs) -> Slopes:
-        """The slopes with another phase `(..., arm, agent)` added: scatters are within its strata too."""
+        """The slopes with another phase `(..., arm, agent)` added; its scatters are taken within strata."""
         if pairs.between is not None:
             return self.added(pairs.between).added(replace(pairs, between=None))
         known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
@@ -252,7 +254,7 @@ class Slopes:
         return Slopes(**{field.name: getattr(self, field.name)[some] for field in fields(self)})
 
     def put(self, places: IntArray, count: int) -> Slopes:
-        """These slopes spread over a larger batch, at the indices `places`; nothing is known of the rest."""
+        """These slopes spread over a larger batch, at the indices `places`; nothing is known about the rest."""
         found = Slopes.none((count, *self.x0.shape[1:]))
         for field in fields(self):
             values = getattr(found, field.name).copy()
@@ -274,9 +276,9 @@ class Slopes:
 
     @property
     def theta(self) -> FloatArray:
-        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its error; 0 where nothing is known.
+        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 where nothing is known.
 
-        The factor 1 - error^2 / slope^2, at least 0, is James and Stein's: a useless covariate costs next to nothing.
+        The factor max(0, 1 - error^2 / slope^2) is James-Stein shrinkage: a useless covariate costs next to nothing.
         """
         tells = (self.degrees >= FEWEST_DEGREES) & (self.xx > CONSTANT * self.size)
         xx = np.where(tells, self.xx, 1.0)

@@ -103,7 +103,7 @@ class BrokenChain(ParleyError):
 
 
 class DamagedJournal(ParleyError):
-    """A line of a site's journal was changed; the message names it. Assignments cannot build on it any more."""
+    """A line of a site's journal was altered; the message names it. The site can assign nobody with it."""
 
 
 class NotNow(ParleyError):
@@ -133,11 +133,11 @@ class StorageUnavailable(ParleyError):
 
 
 class Interrupted(ParleyError):
-    """A draw was begun and its result is unknown. Drawing again would use other rewards, or pay for them twice."""
+    """A draw was started and its result is unknown. Drawing again would give other rewards, or pay for them twice."""
 
 
 class CoordinatorError(ParleyError):
-    """A coordinator's problem document (RFC 9457), if it sent one; `retry` says whether sending again can help."""
+    """The coordinator refused or failed; `problem` is its problem document (RFC 9457), `retry` whether to try again."""
 
     retry = False
 
@@ -177,7 +177,7 @@ class WrongPlan(CoordinatorError):
 
 
 class WrongReceipt(CoordinatorError):
-    """The coordinator acknowledged a different report from the one sent, and may have logged that one."""
+    """The coordinator acknowledged a different report from the one sent, and may have logged the wrong one."""
 
 
 class NotConverged(ParleyError):

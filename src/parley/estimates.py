@@ -1,7 +1,8 @@
 """Estimates of every mixed mean and its differences, with intervals that hold simultaneously.
 
-They hold for all agents, arms, differences and phases at once with probability at least 1 - delta, whatever policy drew
-and whenever it stopped (docs/estimates.md). Beside them stands the usual interval, for a fixed number of draws.
+The intervals hold for all agents, arms, differences and phases at once with probability at least 1 - delta, whatever
+policy chose the draws and whenever it stopped (docs/estimates.md). Every estimate also has the usual interval, which
+holds for a fixed number of draws.
 """
 
 import math
@@ -48,7 +49,7 @@ class Estimate:
             object.__setattr__(self, name, self.possible(getattr(self, name)))
 
     def possible(self, values: FloatArray) -> FloatArray:
-        """The nearest possible values: private noise or an approximation can push an estimate out of range."""
+        """The values clipped to the possible range: privacy noise or an approximation may leave it."""
         return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
@@ -70,8 +71,8 @@ class Estimate:
 class Change:
     """Whether differences change from phase to phase, for the pair whose phases agree least (Cochran's Q).
 
-    A check for people: it uses the usual approximations and is not part of the guarantee. `p` is adjusted over all
-    pairs (Holm).
+    A diagnostic for people to read: it uses the usual approximations and is not part of the guarantee. `p` is adjusted
+    for the number of pairs (Holm).
     """
 
     p: float
@@ -84,7 +85,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """The finding as a sentence, with what it does not say."""
+        """The finding as a sentence, with its caveats."""
         values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
             return Translatable(
@@ -109,7 +110,7 @@ class Estimates:
     mean: Estimate
     every: ContrastSummary  # (phase, ..., arm, agent): summary of each phase's means
     scatter: FloatArray  # (phase, ..., arm, agent): variances of the phases' mixed means, from all draws
-    rounding: FloatArray  # (..., arm, agent): upper bound on what the sums of a phase lost to rounding
+    rounding: FloatArray  # (..., arm, agent): upper bound on the rounding error of a phase's sums
 
     @once
     def lead(self) -> Estimate:
@@ -130,11 +131,12 @@ class Estimates:
             whole = np.broadcast_to(place, (*values.shape[:-2], *place.shape[-2:]))
             return values + np.take_along_axis(values, whole, axis=-2)
 
-        # Contrasts are taken within phases: means may drift together, and their own intervals say nothing about a
-        # difference.
+        # Contrasts are taken within phases, since means may drift together from phase to phase. The intervals of two
+        # means
+        # say nothing about their difference.
         pairs = self.every.against(reference)
         ends = _in_parts(self.problem.noise.difference_interval, pairs, joint_line(self.problem))
-        # Ends that have crossed prove that the difference has changed; then the interval is everything between them.
+        # Ends that have crossed prove that the difference changed between phases; the interval then spans both ends.
         low, high = _widened((np.minimum(*ends), np.maximum(*ends)), both(self.rounding))
         weights, first, information, value = pairs.pooled(pairs.observed & (pairs.variance > 0))
         squares = (np.square(weights) * np.where(weights > 0, both(self.scatter), 0.0)).sum(axis=0)
@@ -171,7 +173,7 @@ class Estimates:
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
 
-        A question asked again after a change may spend only a share of the `claimed` delta.
+        `claimed` is the delta to state, if not the problem's: after a change, the problem has only a share of it.
         """
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)
@@ -217,12 +219,12 @@ def joint_count(problem: Problem) -> int:
 
 
 def joint_line(problem: Problem) -> float:
-    """log(1 / level) of a single interval."""
+    """The threshold of a single interval: log(1 / its share of delta)."""
     return math.log(joint_count(problem)) - math.log(problem.delta)
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: the arm with the best estimate, `among` some if given; the first arm where there are no data."""
+    """`(..., agent)`: the arm with the best estimate, `among` these if given; the first arm without data."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 
@@ -230,10 +232,10 @@ def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) ->
 def estimates(
     problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
 ) -> Estimates:
-    """Estimates from every phase's fresh draws, `(..., arm, agent)` each; the leader is the best estimate unless
-    given.
+    """Estimates from the fresh draws of every phase, `(..., arm, agent)` each.
 
-    `some` selects agents; it does not change their intervals.
+    Unless given, the leader is the arm with the best estimate. `some` selects agents; it does not change their
+    intervals.
 
     >>> problem = Problem(arms=2, weights=[[1.0]])
     >>> phase = Totals(counts=np.array([[50], [50]]), sums=np.array([[40.0], [10.0]]))
@@ -252,7 +254,7 @@ def estimates(
     errors = problem.mixed_variances(past.counts, cells, releases)
     variance = np.where(problem.drawn(past.counts), errors, np.inf)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]
-    # The rounding error of the worst phase's sums: an interval of their means is widened by it.
+    # Intervals of means are widened by the largest rounding error of any phase's sums.
     lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
     rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
     low, high = _widened(_in_parts(problem.noise.interval, every, line), rounding)
@@ -273,7 +275,7 @@ def _in_parts(
 ) -> Interval:
     """Compute intervals for some agents at a time.
 
-    All at once would take 100 MB in a large study, and one slow interval would keep all others in the iteration.
+    All at once would take 100 MB in a large study, and a single slow interval would keep all others iterating.
     """
     *others, agents = summary.contrast.shape
     width = max(1, PART // math.prod(others))

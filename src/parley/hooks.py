@@ -1,14 +1,14 @@
 """Hooks: where optional features, the *edges*, are attached.
 
 An edge is a subclass of `Edge` and overrides the hooks that it needs; the docstring of each hook is its contract. The
-rest of Parley calls hooks and never names an edge, so whoever deletes an edge deletes its folder. Parley's own edges
+rest of Parley calls hooks and never names an edge, so deleting an edge means deleting its folder. Parley's own edges
 are the folders of `parley/edges`, each with an instance called `edge`. Other packages offer theirs as entry points:
 
     [project.entry-points."parley.edges"]
     bells = "your_package:edge"
 
-The module of an edge is imported at every start of `parley`, so it is light: commands are named by their place, and a
-hook imports what it returns.
+The module of an edge is imported whenever `parley` starts, so it must import little: a command names its code as a
+string, and a hook imports what it returns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FOLDER = Path(__file__).parent / "edges"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: its line in `--help`, and the place of its code, which is imported when the command is called."""
+    """A command: its name, its help text, and its code, which is imported only when the command is called."""
 
     name: str  # "qualify" is `parley qualify`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
@@ -65,8 +65,8 @@ class Edge:
 
     name: ClassVar[str]
     summary: ClassVar[str]  # what it gives a user, for `parley doctor`
-    # Extras of Parley with the packages that it needs, and what for. The edge is listed without them too; when it is
-    # used, it says what is missing, as `parley.errors.need` does.
+    # The extras of Parley that install its packages, each with its purpose. `parley doctor` lists the edge even without
+    # them; using it then raises an error that names the extra, as `parley.errors.need` does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()
     commands: ClassVar[tuple[Command, ...]] = ()
     # What `parley admin restore` says about it: what no backup contains, and how to get it back.
@@ -82,59 +82,63 @@ class Edge:
     def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
         """Handle `parley plan` in another way; return True if that was done.
 
-        Called with the study as options changed it, before anything is simulated. It writes and prints for itself.
+        Called after the options have changed the study, before anything is simulated. The hook writes and prints its
+        own
+        output.
         """
         return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
-        """For `parley verify`, if asked for: a function that checks a time stamp of the log and returns its time.
+        """For `parley verify`: a function that checks a time stamp of the log and returns its time; None if not wanted.
 
-        Raises `BrokenChain` for a stamp that is not of the authority that was asked for. Such a stamp counts for
-        nothing if it came with the log: an administrator can add any. That every stamp is of a record of the log is
-        compared without this.
+        The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a
+        stamp
+        proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that every
+        stamp
+        belongs to a record of the log.
         """
         return None
 
     def server_settings(self) -> type[EdgeSettings] | None:
-        """Settings that it adds to `parley serve`: options, environment variables and docs (`EdgeSettings`)."""
+        """Settings that the edge adds to `parley serve`: options, environment variables and docs (`EdgeSettings`)."""
         return None
 
     def tables(self) -> Schema | None:
-        """Its own tables, with their migrations; `parley admin init` creates and upgrades them.
+        """The edge's own tables, with their migrations; `parley admin init` creates and upgrades them.
 
-        They may refer to the coordinator's tables, never the other way. A database whose edge is gone keeps its tables,
-        and nobody reads them. Only tables that it names are in a backup.
+        They may refer to the coordinator's tables, never the other way. If the edge is removed, its tables stay in the
+        database unread. A backup contains only the tables named here.
         """
         return None
 
     def operations(self) -> Sequence[Operation]:
-        """Operations that it adds to the coordinator's API. Only roles that an operation's row names may call it."""
+        """Operations that the edge adds to the coordinator's API. Each names the roles that may call it."""
         return ()
 
     def service(self, context: Context) -> Service | None:
         """What the edge holds for one running coordinator: its state, its background work, what it does after a
         commit.
 
-        Called once a coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
+        Called once per coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
         """
         return None
 
     def pages(self) -> EdgePages | None:
-        """Pages that it adds to the dashboard: routes, the folder of their templates, navigation links.
+        """Pages that the edge adds to the dashboard: routes, the folder of their templates, navigation links.
 
         A page calls operations through their guard, as all pages do.
         """
         return None
 
     def site_operations(self, site: SiteParts) -> Sequence[SiteOperation]:
-        """Operations that it adds to the API of each site, behind the site's guard and in its OpenAPI document."""
+        """Operations that the edge adds to each site's API, behind the site's guard and in its OpenAPI document."""
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
         """Engines of sweeps by name: each function opens one, registers its clean-up on the stack and returns the
         crew.
 
-        Results must not depend on the engine: a cell brings all that it needs.
+        Results must not depend on the engine: a cell of a sweep carries everything that it needs.
         """
         return {}
 
@@ -150,7 +154,7 @@ def edges() -> tuple[Edge, ...]:
     names = [one.name for one in found]
     for one in found:
         if names.count(one.name) > 1:
-            # Whichever won, somebody would get a feature they did not mean.
+            # Choosing either one would give some users a feature that they did not ask for.
             raise InvalidInput("edge", found=f"{one.name} twice", allowed="a name that one package offers")
     return tuple(found)
 

@@ -20,7 +20,7 @@ GUARDRAIL, SECONDARY = "guardrail", "secondary"
 ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
 LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
 LONGEST_DELAY = 36_500.0  # days
-USUAL_MARGINS = 3.0  # assumed mean of the control's harm where none is stated: few margins exceed a third of it
+USUAL_MARGINS = 3.0  # the control's mean harm in margins, if not stated: a margin is rarely over a third of it
 # Names that columns, form fields and document keys already use.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
@@ -83,7 +83,7 @@ OWN_KEYS: dict[str, Key] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One further outcome of every draw.
+    """An outcome that is observed with every draw, beside the primary one.
 
     >>> from parley.rewards import Binary
     >>> bleeding = Outcome(name="bleeding", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
@@ -95,8 +95,8 @@ class Outcome:
     role: str  # "guardrail" or "secondary"
     better: str  # "higher" or "lower"
     noise: RewardModel = field(default_factory=Gaussian)
-    margin: float | None = None  # of a guardrail: how much worse than the control it may be, at least 0
-    limit: float | None = None  # of a guardrail, instead of a margin: for the mean itself
+    margin: float | None = None  # guardrail: how much worse than the control an arm may be, at least 0
+    limit: float | None = None  # guardrail, instead of a margin: how bad an arm's mean may be
     delta: float | None = None
     on_alarm: str | None = None  # "stop" or "propose"; "stop" unless given
     question: str = ""
@@ -167,12 +167,12 @@ class Outcome:
 
     @property
     def sign(self) -> float:
-        """What to multiply the outcome with to get harm: 1 if lower is better, else -1."""
+        """The factor that turns the outcome into harm: 1 if lower is better, else -1."""
         return 1.0 if self.better == "lower" else -1.0
 
     @property
     def expected_noise(self) -> RewardModel:
-        """Its reward model; a mean that is not stated is guessed from what the guardrail allows.
+        """Its reward model; if no mean is stated, one is guessed from the guardrail's margin or limit.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
@@ -219,7 +219,7 @@ def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[s
 
 
 def outcome_keys() -> dict[str, Key]:
-    """The keys of an [[outcomes]] entry: its own and those of [noise]; its own win."""
+    """The keys of an [[outcomes]] entry: its own and those of [noise]; its own take precedence."""
     about = "its reward model: this and all other keys of `[noise]`, as there"
     return OWN_KEYS | {"kind": replace(noise_keys()["kind"], meaning=about)}
 
@@ -235,7 +235,7 @@ def outcome_of(document: Mapping[str, Any]) -> Outcome:
 
 
 def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
-    """The outcomes in a study file's [[outcomes]]; what an entry leaves out gets the model that assumes least."""
+    """The outcomes in a study file's [[outcomes]]; an entry without a reward model gets the one that assumes least."""
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidInput("outcomes", found=f"{entry!r:.60}", allowed="sections [[outcomes]]")
@@ -274,7 +274,7 @@ def _renamed(error: InvalidInput, name: str) -> InvalidInput:
 
 
 def checked_outcomes(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Check that outcomes are distinct, and not too many."""
+    """Check that outcomes have distinct names and are not too many."""
     if len(outcomes) > MOST_OUTCOMES:
         raise InvalidInput("outcomes", found=len(outcomes), allowed=f"up to {MOST_OUTCOMES}")
     seen: set[str] = set()

@@ -53,7 +53,7 @@ class Problem(Tabular, StudySettings):
     >>> problem
     <Problem: 3 arms, 2 agents, delta = 0.1, top 1, gaussian rewards>
 
-    As a frame it is its weights: a row for every agent and mix.
+    As a data frame, a problem is its weights: a row for every agent and mix.
     """
 
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
@@ -88,7 +88,7 @@ class Problem(Tabular, StudySettings):
     def _check_between(self) -> None:
         """Raise if the study cannot assign people who come between phases to the next one."""
         if self.between == "leading" and self.kits:
-            # All who are outside of the study get the same arm: one of them unmasked tells which one leads.
+            # Everybody outside the study gets the leading arm, so unmasking one of them would reveal which arm leads.
             allowed = '"outside" or "assign" with sites.kits: people on the leading arm would tell which one it is'
             raise InvalidInput("sites.between", found='"leading"', allowed=allowed)
         if self.between != "assign":
@@ -97,8 +97,8 @@ class Problem(Tabular, StudySettings):
                 raise InvalidInput("sites.most_between", found=self.most_between, allowed=allowed)
             return
         if self.rho is not None:
-            # A person would be in one release as before; but every stratum has noise of its own, and the plan, which
-            # is shortened by the share that they have of it, would promise more than both strata together tell.
+            # Privacy would hold, since each person is still in one release only. But each stratum gets its own noise,
+            # and the plan, shortened by the people already assigned, would promise more precision than both give.
             allowed = '"outside" or "leading" with privacy.rho: two groups have twice the noise of one'
             raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
 
@@ -145,14 +145,15 @@ class Problem(Tabular, StudySettings):
         )
 
     def _adjusted(self, outcomes: RewardModel, rule: Covariate) -> RewardModel:
-        """The reward model of outcomes as reported. A stated slope adjusts the first phase already."""
+        """The reward model of adjusted outcomes. If the slope is stated, the first phase is adjusted too."""
         left = 1.0 if rule.learns else min(1 - self.covariate_correlation**2, MOST_LEFT)
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
         """Raise if an agent that only asks has rewards, or one that only draws has weights that nobody asks for.
 
-        So nothing else has to know who asks: a copy of a question costs no draws and no share of delta.
+        An agent that asks nothing gets a copy of the first question: a copy costs no draws and no share of delta, so no
+        other code has to know who asks.
         """
         if not (self.asks_only or self.draws_only or self.weight_steps or self.weight_refine):
             return
@@ -204,12 +205,12 @@ class Problem(Tabular, StudySettings):
         return Picture(shape="heat map", values="weight", rows="agent", across="mix_of")
 
     def columns(self) -> Columns:
-        """The table of weights: `weight` is that of `agent`'s reward in the mixed reward of `mix_of`."""
+        """The table of weights: `weight` is the weight of `agent`'s reward in the mixed reward of `mix_of`."""
         table = cells(self.sites, self.askers, weight=self.mix)
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
-        """Raise unless there is something to find out: a study has to begin with more open arms than an answer names.
+        """Raise unless the study begins with more open arms than an answer names: else there is nothing to find out.
 
         >>> Problem(arms=["a", "b"], weights=[[1.0]], dormant=["b"]).require_question()
         Traceback (most recent call last):
@@ -224,12 +225,12 @@ class Problem(Tabular, StudySettings):
 
     @property
     def arm_count(self) -> int:
-        """K."""
+        """K, the number of arms."""
         return len(self.arms)
 
     @property
     def agent_count(self) -> int:
-        """M."""
+        """M, the number of agents."""
         return len(self.agents)
 
     @once
@@ -244,7 +245,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def asks(self) -> BoolArray:
-        """`(agent,)`: which agents ask a question. The others are only drawn, and get no answer."""
+        """`(agent,)`: which agents ask a question. The others only draw, and get no answer."""
         return ~np.isin(self.agents, self.draws_only)
 
     @once
@@ -259,9 +260,9 @@ class Problem(Tabular, StudySettings):
 
     @once
     def from_sites(self) -> IntArray:
-        """`(agent,)`: every agent's index among the sites, to spread values per site over all agents.
+        """`(agent,)`: every agent's index among the sites, to turn values per site into values per agent.
 
-        A question has no such value and gets the first site's, which nobody uses.
+        A question has no index among the sites and gets that of the first site; its values are never used.
         """
         return np.where(self.draws, np.cumsum(self.draws) - 1, 0)
 
@@ -302,8 +303,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: True for the first agent that asks with each distinct column of weights; the others ask the
-        same.
+        """`(agent,)`: True for one agent per distinct question: the first that asks with its column of weights.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
@@ -313,7 +313,7 @@ class Problem(Tabular, StudySettings):
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
-        # A finer question may be closed while its copy is open, so each counts.
+        # A finer question may be closed while a copy of it is open, so both count.
         return first | self.finer
 
     @once
@@ -400,9 +400,9 @@ class Problem(Tabular, StudySettings):
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """The share of delta for the question without some arms; the shares of all such sets sum to at most a half.
+    """The share of delta for the question without the withdrawn arms; over all sets of arms, shares sum to at most 1/2.
 
-    The other half is for the same sets with other weights (`parley.protocol.lost_sites`).
+    The other half is for the same sets of arms with other weights (`parley.protocol.lost_sites`).
 
     >>> share_without(4, 0), round(share_without(4, 1), 3)
     (1.0, 0.076)
@@ -411,7 +411,7 @@ def share_without(arms: int, withdrawn: int) -> float:
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
-    """Top-N gaps `(..., arm, agent)`: to the N-th best from outside the top N, to the (N+1)-th best from inside.
+    """Top-N gaps `(..., arm, agent)`: outside the top N to the N-th best arm, inside it to the (N+1)-th best.
 
     N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
 
@@ -425,7 +425,7 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drift:
-    """How the means move between phases: all arms of a site together, so that differences between its arms stay.
+    """How the means move between phases: all arms of a site alike, so that differences between its arms stay the same.
 
     >>> season = Drift(season=0.2, season_phases=4).shifts([None] * 5, 1, np.zeros((2, 1)), Gaussian())
     >>> season.round(3).tolist()  # of the sixth phase: five steps after the first
@@ -438,9 +438,9 @@ class Drift:
     season_phases: int = 4  # length of the wave, in phases
 
     def shifts(self, steps: Sequence[Any], count: int, means: FloatArray, noise: RewardModel) -> FloatArray:
-        """`(count, 1, agent)`: every site's shift after `steps`, with one random generator per site's step.
+        """`(count, 1, agent)`: every site's shift after `steps`, which has a random generator for each step.
 
-        Means stay where rewards can be: a site stops where its highest or its lowest arm meets the end of the range.
+        Means stay within the range of rewards: a site stops when its highest or lowest arm reaches an end of the range.
         """
         agents = means.shape[-1]
         moved = np.full((count, agents), math.fsum(self.given[: len(steps)]))
@@ -551,7 +551,7 @@ class Instance(Tabular):
 
     @once
     def mixed_means(self) -> FloatArray:
-        """mu' = mu W."""
+        """`(arm, agent)`: the true means of the mixed rewards, mu' = mu W."""
         return self.problem.mixed(self.means)
 
     @once

@@ -1,11 +1,10 @@
 """Questions beside the sites' own: `[[questions]]`, sites that ask nothing, weights in doubt.
 
-A question is an agent that only asks: its row of the weights is zero, so nobody draws there. All of it becomes one
-square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`), and nothing behind the study file
-knows another kind of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own
-question at the middle one, and one more at every other step. Finer steps, which halve the distance between two stated
-ones, are questions like these, so that each has its share of delta before the study begins. `parley.weight_map` reads
-the answers.
+A question is an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions become
+one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file knows other
+forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
+middle step, and one more at every other step. Finer steps, which halve the distance between two stated ones, are
+questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the answers.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ QUESTIONS = {
     ),
     "shares": Key(kinds=(list,), meaning="population: one size per site, in any unit", default="those of `[weights]`"),
 }
-# Given per site in the study file, per agent in a problem: a question gets the first site's value, which is unused.
+# Keys with a value per site in the study file and per agent in a problem. A question gets the first site's value, which
+# is never used.
 PER_SITE = {
     "noise": ("scale",),
     "covariate": ("theta",),
@@ -97,7 +97,7 @@ def most_asked(document: Mapping[str, Any], sites: int) -> int:
 
 
 def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
-    """What a study document with `count` sites asks; its sections have been checked.
+    """The questions of a study document with `count` sites; its sections must have been checked.
 
     >>> country = {"name": "country", "weights": {"agent 1": 0.25, "agent 2": 0.75}}
     >>> asked = asked_by({"agents": 2, "questions": [country], "sites": {"asks": [True, False]}}, 2, Path())
@@ -133,7 +133,7 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     roles = {"asks_only": tuple(columns), "weight_steps": labels, "weight_refine": halvings}
     roles["draws_only"] = tuple(site for site, own_question in zip(sites, asks, strict=True) if not own_question)
     given = {name: value for name, value in roles.items() if value}
-    # A question is at no site, and in no stratum.
+    # A question belongs to no site and no stratum.
     given |= {name: (*labels_, *("" for _ in columns)) for name, labels_ in strata.items()}
     return Asked(sites=count, agents=(*sites, *columns), weights=whole_, roles=given)
 
@@ -141,7 +141,7 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
 def stated_step(count: int, halvings: int = 0) -> int:
     """The index of the step that a site's own question uses: the middle one, or the one before the middle.
 
-    Counted among the stated steps, whose distances may be halved.
+    It is always a stated step, never one of the finer steps that `halvings` put between them.
 
     >>> stated_step(5), stated_step(2), stated_step(1), stated_step(7, 1)
     (2, 0, 0, 2)
@@ -151,10 +151,9 @@ def stated_step(count: int, halvings: int = 0) -> int:
 
 
 def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[tuple[str, ...], list[Any], int]:
-    """The steps of the weights: their names, their matrices, and how often the distance between stated steps is
-    halved.
+    """The steps of the weights: their names, their matrices, and the number of halvings between stated steps.
 
-    No names if no weights are in doubt.
+    If weights are not in doubt, there are no names and one matrix.
 
     >>> doubt = {"kind": "personalized", "alpha_range": [0.3, 0.7], "steps": 2, "refine": 1}
     >>> labels, matrices, _ = weight_steps(doubt, 2, Path())
@@ -193,7 +192,7 @@ def _with_finer(count: int, halvings: int) -> int:
 def _scenarios(
     section: Mapping[str, Any], sites: int, folder: Path, halvings: int
 ) -> tuple[tuple[str, ...], list[Any], int]:
-    """The steps that `[[weights.scenarios]]` names, and those between; a scenario has the keys of [weights]."""
+    """The steps in `[[weights.scenarios]]`, and the finer ones between; a scenario has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
         if key not in ("scenarios", "reason", "refine", *STRATA_KEYS):
@@ -238,7 +237,7 @@ def _who_asks(given: Any, sites: int) -> list[bool]:
 
 
 def _columns(given: Sequence[Any], sites: tuple[str, ...], weights: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """The sites' weights in each question."""
+    """Name of each question -> its weights `(site,)`."""
     made: dict[str, FloatArray] = {}
     for one in given:
         if not isinstance(one, dict):

@@ -30,7 +30,7 @@ from parley.validation.checks import (
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
 BETWEEN_PHASES, COUNTS_ARE = "people who come between phases: {value}", "the counts of reports are {value}"
-# Their values are words to people.
+# These sentences show a value as a word, so the words are translated too.
 CHOICES = {BETWEEN_PHASES: ("leading", "assign"), COUNTS_ARE: ("exact", "flexible")}
 SHOWN = [phrase(word, of=sentence) for sentence, words in CHOICES.items() for word in words]
 MOST_HALVINGS = 6  # how often the distance between two steps of weights in doubt may be halved
@@ -139,7 +139,7 @@ Check = Callable[[str, Any, Names, Names], Any]  # (key, value, arms, agents) ->
 
 @dataclass(frozen=True)
 class Limited:
-    """A check whose limits editors can show too, as JSON Schema keywords."""
+    """A check that also states its limits as JSON Schema keywords, for editors."""
 
     check: Check
     limits: Mapping[str, Any]
@@ -150,17 +150,17 @@ class Limited:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Key):
-    """One setting: its place in the study file, its default, its check, and the texts about it."""
+    """One setting: its key in the study file, its default, its check, and the texts about it."""
 
-    name: str = ""  # of the attribute and in documents
+    name: str = ""  # the attribute's name, also in documents
     key: str = ""  # in the study file; the same as the name unless given
     section: str = ""
     default_value: Any
     check: Check
-    sentence: str = ""  # describes a value other than the default; may use {value}, and {span} of many numbers
+    sentence: str = ""  # describes a value other than the default; may use {value}, or {span}: from least to most
     always_stored: bool = False  # documents hold it even at its default
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
-    always_supported: tuple[Any, ...] = ()  # values that every policy supports nevertheless
+    always_supported: tuple[Any, ...] = ()  # values that every policy supports all the same
     needs: str = ""  # another setting that has to be given too
     in_file: bool = True  # False if other keys of the study file produce it (`parley.questions`)
 
@@ -348,7 +348,7 @@ def until(most: int, word: str) -> Check:
 
 
 def or_none(check: Check) -> Check:
-    """The same check, which also accepts None."""
+    """A version of `check` that also accepts None."""
 
     def checked(key: str, value: Any, arms: Names, agents: Names) -> Any:
         return None if value is None else check(key, value, arms, agents)
@@ -367,11 +367,11 @@ COLUMNS = (
     "draw",
     "participant",
     "agent",
-)  # others' names
+)  # names that tables already use
 
 
 def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
-    """Check the name of a table's column, which no other column may have."""
+    """Check the name of a column, which must differ from the columns that tables already have."""
     name: str = text(60)(key, value, arms, agents)
     if not name.strip() or name != name.strip() or name.lower() in COLUMNS or "," in name:
         allowed = f"a name without outer spaces and commas, and none of {', '.join(COLUMNS)}"

@@ -191,7 +191,7 @@ def meant(section: str, key: str) -> str | None:
 def json_schema() -> dict[str, Any]:
     """The study file in JSON Schema, from the same rows, so that editors complete, explain and check keys.
 
-    What depends on other keys (how many names, which keys belong to a kind) only `parse_study` knows.
+    Rules that depend on other keys (how many names, which keys belong to a kind) are left to `parse_study`.
 
     >>> json_schema()["properties"]["sites"]["properties"]["counts"]["enum"]
     ['exact', 'flexible']
@@ -220,7 +220,7 @@ def json_schema() -> dict[str, Any]:
 
 A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
 MOST_ARMS = 100_000
-MOST_DOTS = 16  # in a key; ours have one, and tomllib takes time quadratic in their number
+MOST_DOTS = 16  # in one key; ours have one dot, and the time that tomllib takes is quadratic in their number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +271,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml_file(key: str, path: Path) -> dict[str, Any]:
-    """Read a TOML file; `key` is what an error names."""
+    """Read a TOML file; errors call it `key`."""
     try:
         return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
@@ -412,7 +412,7 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
     """
     above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
-    # For weights in doubt the tolerance applies, and gaps are those at the middle step.
+    # With weights in doubt, only gaps at the middle step count: elsewhere arms may tie, within the tolerance.
     steps = step_columns(problem)
     stated = slice(problem.agent_count - steps.size + len(steps))
     for _ in range(MAX_DRAWS):
@@ -572,8 +572,9 @@ def _step(key: str, value: Any) -> float:
 def _within(instance: Instance, *, stated: bool) -> Instance:
     """The instance, after checking that no gap exceeds `largest_gap`, on which W-CPE's guarantee relies.
 
-    If the study file states none and the means are farther apart than usual for such rewards, the range of the means
-    is taken: no mix of them can have a larger gap.
+    If the study file states no `largest_gap` and a gap exceeds the default, it becomes the range of the means: no mix
+    of
+    them can have a larger gap.
     """
     problem = instance.problem
     widest = float(top_gaps(instance.mixed_means, problem.top).max())

@@ -1,7 +1,7 @@
 """The one statistic of rewards: how many, their sum, and the sum of their squares.
 
-Environments draw it, agents report it, phases add it up and policies receive it. Parts of a study add up with `+`, in
-any order.
+Simulations draw these totals, agents report them, phases add them up and policies receive them. Totals of several parts
+of a study add up with `+`, in any order.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-UNIT = 2.0**-52  # twice what one operation may lose, relative to its result
+UNIT = 2.0**-52  # twice the largest relative rounding error of one float64 operation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Totals:
     """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
-    `squares` is None where they are not kept: with a policy whose reward model does not need them. `left` is None
-    unless sites say what they expect of their next phase: later plans and stakes depend on it, and a sum of totals has
-    none. `between` are those of the people who came before the phase and belong to it (docs/changes.md): a stratum of
-    their own, in which arms are compared with each other and with nobody else.
+    `squares` is None if the reward model does not need them. `left` is None unless sites state how much scatter they
+    expect in their next phase: later plans and stakes depend on it, and a sum of totals has none. `between` holds the
+    totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate stratum,
+    whose arms are compared only with each other.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -37,7 +37,7 @@ class Totals:
     counts: IntArray
     sums: FloatArray
     squares: FloatArray | None = None
-    left: FloatArray | None = None  # the share of the scatter expected to be left in the next phase
+    left: FloatArray | None = None  # scatter expected in the next phase, relative to this one's
     between: Totals | None = None
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Totals:
 
     @classmethod
     def concatenated(cls, parts: Sequence[Totals]) -> Totals:
-        """Batches of studies one after the other."""
+        """Join batches of studies along the first axis."""
         early = [part.between for part in parts]
         nobody = [
             Totals.zero(part.counts.shape) if one is None else one for part, one in zip(parts, early, strict=True)
@@ -104,7 +104,7 @@ class Totals:
 
     @property
     def strata(self) -> tuple[Totals, ...]:
-        """The parts compared only within themselves: people who came between phases, then the phase's own draws.
+        """The parts within which arms are compared: people who came between phases, then the phase's own draws.
 
         >>> one = Totals(counts=np.array([2]), sums=np.array([1.0]), between=Totals.of([[3.0]]))
         >>> [part.sums.tolist() for part in one.strata]
@@ -128,7 +128,7 @@ class Totals:
         return Totals(counts=self.counts - other.counts, sums=self.sums - other.sums, squares=kept)
 
     def __eq__(self, other: object) -> bool:
-        """Equal in every number."""
+        """Whether all numbers are equal."""
         if not isinstance(other, Totals):
             return NotImplemented
         alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
@@ -138,7 +138,7 @@ class Totals:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Totals:
-        """A part of the arrays, by NumPy's indexing rules."""
+        """Index all arrays alike, by NumPy's rules."""
         kept, left = (None if part is None else np.asarray(part[index]) for part in (self.squares, self.left))
         early = None if self.between is None else self.between[index]
         counts, sums = np.asarray(self.counts[index]), np.asarray(self.sums[index])
@@ -183,9 +183,11 @@ class Totals:
 
     @property
     def rounding(self) -> FloatArray:
-        """Upper bound on the rounding error of `scatter`; if rewards vary little, that may be all of it.
+        """Upper bound on the rounding error of `scatter`; if rewards vary little, the scatter may be nothing else.
 
-        The squares lose the share `loss / 2`; the sum loses it of sum |x|, so its square twice that of n squares.
+        The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
+        |x|, so
+        its square over n has one of at most `loss` times the squares (Cauchy-Schwarz).
         """
         return np.asarray(2 * self.loss * self.require_squares())
 
@@ -206,7 +208,7 @@ def _alike(one: FloatArray | None, other: FloatArray | None) -> bool:
 
 
 def _joined(columns: Sequence[FloatArray | None], arms: int) -> FloatArray | None:
-    """`(arm, agent)`: the shares that agents expect to be left, 1 for those who give none; None if nobody does."""
+    """`(arm, agent)`: the `left` of every agent, 1 for those that state none; None if nobody states any."""
     if all(column is None for column in columns):
         return None
     return np.stack([np.ones(arms) if column is None else column for column in columns], axis=-1)

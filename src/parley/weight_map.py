@@ -44,8 +44,8 @@ def step_columns(problem: Problem) -> IntArray:
 def halfway(problem: Problem) -> list[IntArray]:
     """For every level, coarse ones first, `(finer question, 3)`: its index and those of its two neighbours a level up.
 
-    A study that was re-weighed may have given a question weights that no longer lie between those of its neighbours:
-    then nothing follows from theirs, and it is not among these.
+    After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
+    answer does not follow from theirs, and it is left out.
     """
     columns, weights, levels = step_columns(problem), problem.weights.T, list[IntArray]()
     for level in reversed(range(problem.weight_refine)):
@@ -65,7 +65,7 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem without doubt about weights: every site asks at the middle step only. Copies cost nothing."""
+    """The problem at its middle step: all questions of a site become copies of its own, and copies cost nothing."""
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]
@@ -130,7 +130,7 @@ class WeightMap:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, without what follows from it."""
+        """Restore a map from `to_json`; ranges and the sentence are computed again."""
         steps = document["steps"]
         return cls(
             agent=document["agent"],
@@ -158,10 +158,10 @@ class WeightMap:
 
 
 def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] | BoolArray) -> list[WeightMap]:
-    """A map for every site that asks, from `answers (arm, agent)` and who has one; empty if no weights are in doubt.
+    """A map for every site that asks, from `answers (arm, agent)`; no maps if weights are not in doubt.
 
-    With a tolerance an agent's answer is its N arms, which is all that is compared. A finer step between neighbours
-    with the same answer has nothing to add, and is left out.
+    `answered (agent,)` says who has an answer. Answers are the same if they name the same N arms. A finer step between
+    neighbours with the same answer adds nothing and is left out.
     """
 
     def named(place: int) -> Arms | None:

@@ -1,7 +1,7 @@
 """Weight matrices, and the [weights] section of the study file.
 
 `weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1. The builders here make a row and a
-column for every site, which is drawn and asks; `parley.questions` adds the columns of questions that are only asked.
+column for every site, which draws and asks; `parley.questions` adds the columns of questions that only ask.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def identity(agents: int) -> FloatArray:
 
 
 def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
-    """Federated learning with personalization: a mix of alpha times the own reward and 1 - alpha times the average.
+    """Federated learning with personalization: alpha times an agent's own reward plus 1 - alpha times the average.
 
     `alpha` is one number, or one per agent (column m uses alpha[m]).
 
@@ -146,14 +146,14 @@ def alphas_of(weights: FloatArray) -> FloatArray | None:
     return alphas if np.allclose(weights, personalized(agents, alphas), rtol=0, atol=1e-9) else None
 
 
-STEPS = 11  # on a path
+STEPS = 11  # number of values on a path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPath:
     """Weights on a path from equal weights through those of a study to the agent's own reward alone.
 
-    Between two neighbouring values every weight is linear.
+    Between two neighbouring values every weight changes linearly.
 
     >>> path = WeightPath.through(personalized(2, 0.5))
     >>> path.axis, path.values[:3], path.stated.tolist(), path.at(1.0).tolist()
@@ -168,8 +168,7 @@ class WeightPath:
 
     @classmethod
     def through(cls, weights: FloatArray, draws: BoolArray | None = None) -> WeightPath:
-        """The path along alpha if weights are personalized; else from -1 (all equal) over 0 (as stated) to 1 (own
-        only).
+        """The path along alpha if weights are personalized, else from -1 (all equal) via 0 (as stated) to 1 (own only).
 
         `draws (agent,)` says who has rewards of its own: everybody unless given.
         """
@@ -210,7 +209,7 @@ class WeightPath:
 
 
 def clusters(labels: Sequence[object]) -> FloatArray:
-    """Agents with the same label share equally and ignore the others.
+    """Agents with the same label weigh each other equally and ignore all others.
 
     >>> clusters(["north", "north", "south"]).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -223,7 +222,7 @@ def clusters(labels: Sequence[object]) -> FloatArray:
 
 
 def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) -> FloatArray:
-    """Weights of strata within sites: `mix` has the shares of the own cell, own site, own stratum and everybody.
+    """Weights of strata within sites; `mix` holds the weights of the own cell, site, stratum and everybody.
 
     >>> nested(["A", "A", "B", "B"], ["young", "old", "young", "old"], [0.4, 0.2, 0.2, 0.2])[:, 0].round(2).tolist()
     [0.65, 0.15, 0.15, 0.05]
