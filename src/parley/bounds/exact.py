@@ -1,10 +1,10 @@
 """Exact lower bounds, with a certificate, for rewards whose distribution is given by their mean (docs/rewards.md).
 
-A contrast is resolved at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that undo its gap,
-sum_i a_i lambda_i <= floor. The least draws that resolve all contrasts are a linear program over cuts, which are added
-at a point between its solution and the best feasible point. For a multiplier kappa each lambda_i minimises kl(mu_i,
-lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`); sum x kl + kappa (sum a lambda - floor) never
-exceeds g: scaling by it is safe.
+Draws x resolve a contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that close its gap,
+sum_i a_i lambda_i <= floor. The cheapest x that resolves all contrasts solves a linear program whose constraints are
+cuts; new cuts are made at a point between its solution and the best feasible point. For a multiplier kappa each
+lambda_i minimises kl(mu_i, lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`). The dual value
+sum x kl + kappa (sum a lambda - floor) never exceeds g, so it is safe to scale an allocation by it.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from parley.rewards.divergences import SMALLEST, Divergence
 from parley.validation.checks import FloatArray
 
 BISECTIONS, ROUNDS = 90, 120
-DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are made
+DRAWN_BACK = 0.6  # cuts are made this far along the way from the best feasible point to the program's solution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanContrasts:
-    """Rows of coefficients over the cells, `(contrast, cell)`, true means `(cell,)`, and the floors `(contrast,)`."""
+    """Contrasts of cell means: coefficients `(contrast, cell)`, true means `(cell,)` and floors `(contrast,)`."""
 
     coefficients: FloatArray
     means: FloatArray
@@ -30,11 +30,11 @@ class MeanContrasts:
     divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest means that undo each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
+        """kl to the nearest means that close each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
-        for _ in range(200):  # until a multiplier undoes every gap
+        for _ in range(200):  # until the multipliers close every gap
             short = (self.coefficients * self.divergence.moved(means, high[:, None] * per)).sum(axis=1) > self.floors
             if not short.any():
                 break
@@ -46,7 +46,7 @@ class MeanContrasts:
         moved = self.divergence.moved(means, high[:, None] * per)
         divergence = self.divergence.between(means, moved)
         divergence = np.where(self.coefficients != 0, np.maximum(divergence, 0.0), 0.0)
-        slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: the gap is undone
+        slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: the gap is closed
         return divergence, np.asarray(divergence @ draws + high * slack)
 
 
@@ -117,10 +117,10 @@ def identified(instance: Instance) -> MeanContrasts:
 
 
 def regretted(instance: Instance) -> MeanContrasts:
-    """The contrasts of regret minimisation. An agent plays its own best arm all the time, so it can hide nothing.
+    """The contrasts of regret minimisation, over draws of an arm by agents for whom it is not best.
 
-    Therefore only the draws of an arm by agents for whom it is not best count. A gap that even the largest means there
-    could not close needs no draws.
+    An agent plays its own best arm all the time and so learns its mean without exploring. So only the draws
+    of other agents count. A gap that even the largest possible means of those agents could not close needs no draws.
     """
     problem, gaps, best = instance.problem, instance.gaps, instance.best
     rows, floors, largest = [], [], _divergence(instance).largest

@@ -2,7 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. docs/experiments.md lists its slips.
+The relaxed values need no knowledge of the best arms. docs/experiments.md lists the paper's slips.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def identification(instance: Instance, costs: FloatArray | None = None) -> Contr
 
 
 def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
-    """The variance that all cells share, and the cells' own if they differ (in units of the shared one)."""
+    """The common variance of all cells and None, or 1 and each cell's own variance if they differ."""
     return (variances, None) if isinstance(variances, float) else (1.0, variances)
 
 
@@ -196,16 +196,16 @@ def _exactly(rows: MeanContrasts, problem: Problem, costs: FloatArray, start: Fl
 
 
 def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """C~*_W (Lemma 5): as C*, without knowledge of the best arms."""
+    """C~*_W (Lemma 5): like C*, without knowledge of the best arms."""
     single = best_arm_only(instance)
     return arm_by_arm(single, single.gaps, accuracy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegretUntil:
-    """The regret until a horizon of an agent that knows the gaps: if it explores everything, nothing, or what pays.
+    """The regret until a horizon for agents that know the gaps and explore everything, nothing, or only what pays.
 
-    For ever longer horizons nothing below C* log T is possible, but shorter ones end before all exploration pays.
+    Asymptotically no regret below C* log T is possible, but a short horizon can end before all exploration pays.
 
     >>> problem = Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]])
     >>> tie = Instance(problem=problem, means=[[2.0, 0.0], [0.0, 0.0]])  # of the first agent's arms
@@ -217,12 +217,12 @@ class RegretUntil:
     horizon: int
     log_bound: float  # C* log T; infinite if arms tie for somebody's best
     not_exploring: float  # regret of drawing all arms equally, to the end
-    value: float  # regret of exploring what pays; at most the smaller of the two
-    explored: BoolArray  # (arm, agent): distinguished from the agent's best arm; the rest are drawn equally
+    value: float  # regret of exploring only what pays; at most the smaller of the two above
+    explored: BoolArray  # (arm, agent): told apart from the agent's best arm; all others are drawn equally
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring an agent's nearest arm while that saves more than it loses; keep the best seen."""
+        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best found."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -283,7 +283,7 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 
 
 def expected_samples(bound: Bound, delta: float) -> float:
-    """T* log(1 / (2.4 delta)), as far as proven: the samples that any delta-correct algorithm must expect.
+    """The proven part of T* log(1 / (2.4 delta)): samples that any delta-correct algorithm must expect to draw.
 
     For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
     """
@@ -312,7 +312,7 @@ class Guarantee:
     """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
 
     The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is an integer (phases are 0 to
-    r_max). We take floor(.) + 1, which is the same everywhere else.
+    r_max). We use floor(.) + 1, which is the same otherwise.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -329,8 +329,9 @@ class Guarantee:
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
         """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap` instead of 1.
 
-        T* is that of Gaussian rewards with the scale of W-CPE's intervals: with bounded and 0/1 rewards that is half
-        the range, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
+        T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
+        0/1
+        rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
         """
         problem = instance.problem
         problem.noise.require_scale("the guarantee of W-CPE")
@@ -346,13 +347,13 @@ class Guarantee:
         supposed = _as_intervals_suppose(instance)
         factor = 32 * (bound if bound and supposed is instance else bai(supposed)).value * rounds
         constant = mixture_constant(problem.delta, arms, agents)
-        cells = arms * agents * problem.minimum_cell  # a count exceeds its constraint by less than a minimum cell
+        cells = arms * agents * problem.minimum_cell  # each count exceeds what it needs by less than a minimum cell
 
         def most(samples: float) -> float:
             beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
             return factor * beta + cells
 
-        # `most` is increasing and concave: iterating it converges to its largest fixed point from either side.
+        # `most` is increasing and concave, so iterating it converges to its largest fixed point from either side.
         a, b = cells + 2 * constant, 4 * agents
         inner = 4 + factor**2 / math.e * (a + b * (2 + math.sqrt(math.e))) ** 2
         explicit = factor * (a + b * math.log(inner))

@@ -2,7 +2,7 @@
 
 Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times
 log(1 / (2.4 delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest
-agent draws, so the fastest allocation bounds the expected days.
+agent needs, so the fastest allocation bounds the expected days.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C* with prices added to gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
-    Times log(T), this is what a uniformly efficient policy must expect to lose, and to pay for draws of other arms.
+    Times log(T), it bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
     """
     single = best_arm_only(instance)
     return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)

@@ -1,4 +1,4 @@
-"""The two kinds of harmonic programs as linear operators: no matrix is formed, and a batch is one stacked product.
+"""The two kinds of harmonic programs as linear operators: no matrix is formed, and a batch is multiplied at once.
 
 `ArmPrograms` decouple by arm (relaxed bounds, W-CPE's oracle); `ContrastPrograms` couple an arm with its opponents
 (exact bounds, the plans of evidence racing).
@@ -23,15 +23,17 @@ SHORT = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Programs(ABC):
-    """A batch of programs, flattened: P programs, each with its variables and rows in the trailing axes, and b = 1.
+    """A batch of P programs, the first axis of every array; the other axes are a program's variables or its rows.
 
-    A variable with infinite cost is left out of the sums (the regret bound C* drops agents that already play the arm).
+    Rows are scaled so that b = 1. A variable with infinite cost is left out of the sums (the regret bound C* drops
+    agents
+    that already play the arm).
     """
 
     squared_weights: FloatArray
-    costs: FloatArray  # of a unit of each variable
+    costs: FloatArray  # cost per unit of each variable
     inverse: FloatArray  # 1 / b; 0 marks a row without a constraint
-    variances: FloatArray | None  # of the variables' cells, v below: 1 unless given
+    variances: FloatArray | None  # v below, the variance of each variable's cell: 1 unless given
 
     @classmethod
     def _made(
@@ -43,7 +45,7 @@ class Programs(ABC):
         variances: FloatArray | None,
         **more: Any,
     ) -> Self:
-        """Checked programs; `shape` is that of the variables, and every cost is 1 unless given."""
+        """Check and build programs; `shape` is the shape of the variables, and every cost is 1 unless given."""
         costs = np.ones(shape) if costs is None else costs
         if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
             raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
@@ -65,15 +67,15 @@ class Programs(ABC):
 
     @abstractmethod
     def columns(self, multipliers: FloatArray) -> FloatArray:
-        """A lam: from rows to variables."""
+        """A lam, the product that maps rows to variables."""
 
     @abstractmethod
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        """A^T y: from variables to rows."""
+        """A^T y, the product that maps variables to rows."""
 
     @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        """A feasible allocation near `allocation`, whose rows have the values `ratios` (feasible means at most 1)."""
+        """A feasible allocation near `allocation`; `ratios` are the values of its rows, which are feasible up to 1."""
 
     def _scattered(self, values: FloatArray) -> FloatArray:
         return values if self.variances is None else values * self.variances
@@ -89,7 +91,7 @@ class Programs(ABC):
         return replace(self, costs=self.costs[chosen], inverse=self.inverse[chosen], variances=spread)
 
     def dense(self) -> FloatArray:
-        """`(variable, row)`: the matrix A of a batch of one program that is small enough."""
+        """`(variable, row)`: the matrix A of a batch of one small program."""
         rows = self.inverse.size
         one_each = self.take(np.zeros(rows, dtype=np.int64))
         return one_each.columns(np.eye(rows).reshape(rows, *self.inverse.shape[1:])).reshape(rows, -1).T
@@ -126,7 +128,7 @@ class ArmPrograms(Programs):
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
-    """The maximum along an axis; slice by slice, which is many times faster if the axis is short."""
+    """The maximum along an axis; taken slice by slice if the axis is short, which is many times faster."""
     if values.shape[axis] > SHORT:
         return np.asarray(values.max(axis=axis))
     return np.asarray(reduce(np.maximum, (values.take(place, axis) for place in range(values.shape[axis]))))
@@ -134,7 +136,7 @@ def _largest_along(values: FloatArray, axis: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastPrograms(Programs):
-    """Rows (j, k, m) about arm k against its j-th opponent o for agent m, with the arms coupled.
+    """Programs with a row (j, k, m) for arm k against its j-th opponent o and agent m, which couples the two arms.
 
     `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
 
@@ -155,7 +157,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """`opponents` and `bounds` are `(programs, opponent, arm, agent)`, the others `(programs, arm, agent)`."""
+        """Programs; `opponents` and `bounds` are `(programs, opponent, arm, agent)`, others without `opponent`."""
         shape = (len(bounds), *bounds.shape[2:])
         return cls._made(squared_weights, bounds, shape, costs, variances, opponents=opponents)
 
@@ -167,9 +169,10 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Every arm by itself, as in `ArmPrograms`, but in one program, so that a pace can couple them.
+        """Every arm on its own, as in `ArmPrograms`, but all in one program, so that a pace can couple them.
 
-        `bounds` are `(programs, arm, agent)`. An arm that is its own opponent counts twice, so the bound does too.
+        `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
+        doubled.
         """
         itself = np.arange(bounds.shape[-2])[:, None]
         opponents = np.broadcast_to(itself, (len(bounds), 1, *bounds.shape[-2:]))
@@ -193,8 +196,8 @@ class ContrastPrograms(Programs):
         return np.asarray((variances + variances.ravel()[self._opposite]) * self.inverse)
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        # Scaling an arm by the largest ratio among its rows makes each of these rows feasible and leaves the arms of
-        # slack rows alone: far cheaper than scaling everything by the single worst row.
+        # Scaling each arm by the largest ratio among its rows makes these rows feasible and leaves arms with slack
+        # rows unchanged, which costs far less than scaling everything by the single worst row.
         programs, _, arms, _ = ratios.shape
         flat = _largest_along(_largest_along(ratios, axis=3), axis=1).flatten()  # a copy: it is written to
         pair = (np.arange(0, programs * arms, arms)[:, None, None, None] + self.opponents).ravel()

@@ -8,11 +8,11 @@ whatever found it, and every returned allocation is feasible.
 
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`,
 `r = A^T (1/x)`: at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical
-multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has an exponent of its
-own, which `Multipliers` adapts. `benchmarks/solver.py` compares the steps with those of a fixed exponent. The rare
-small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
+multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has its own exponent,
+which `Multipliers` adapts. `benchmarks/solver.py` compares the number of steps with that of a fixed exponent. The rare
+small program that is unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
 convergence proof is claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy
-raises `NotConverged`. `pace` explains how time enters.
+raises `NotConverged`. `parley.costs` explains how time enters (`pace`).
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """
@@ -31,13 +31,13 @@ from parley.problem import BoolArray, FloatArray, IntArray
 
 EXPONENT = 1.9  # initial exponent: 2 solves a diagonal A in one step, 1 a rank-one A
 FINEST = 1e-13
-TOLL_EXPONENT = 1.0  # 2 would find the shares in one step if the multipliers did not move
-COLDEST = 1e-6  # of the largest: a warm start raises multipliers that have almost vanished, since they may matter again
+TOLL_EXPONENT = 1.0  # 2 would find the shares in one step if the multipliers stayed fixed
+COLDEST = 1e-6  # smallest multiplier of a warm start, relative to the largest: a vanished one may matter again
 CHECK_EVERY = 3
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the dense matrix for Newton's method
 NEWTON_STEPS, TO_BOUNDARY, SHRINK_MU = 60, 0.99, 0.1
 GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
-LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back slowly
+LARGEST_STEP = (-20.0, 3.0)  # limits on a change of log lam: a row may vanish quickly but must come back slowly
 FLOOR = 1e-100  # a multiplier never reaches 0: it could not grow again
 
 
@@ -95,12 +95,13 @@ def per_program(values: FloatArray, like: FloatArray) -> FloatArray:
 
 @dataclass
 class Multipliers:
-    """Weights that add up to 1 in every program, 0 where not `wanted`, moved in place.
+    """Multipliers that sum to 1 in every program and are 0 where not `wanted`; updated in place.
 
-    A multiplier moves by `exp(exponent * pull)`, where the pull is 0 at the optimum. A fixed exponent stalls on rows
-    that are almost tight: their multiplier has far to go and moves by a factor close to 1. So every row has its own
-    exponent, which grows while the row keeps its direction and shrinks when it turns (the idea of resilient
-    back-propagation). It adapts less and less as steps go by, so that rows that are almost copies of each other settle.
+    A step multiplies each by `exp(exponent * pull)`, where the pull is 0 at the optimum. A fixed exponent stalls on
+    rows that are almost tight: their multiplier has far to go, but the factor is close to 1. So every row has its own
+    exponent, which grows while the pull keeps its sign and shrinks when the sign changes (the idea of resilient
+    back-propagation). Exponents change less and less over time, so that rows that are almost copies of each other
+    converge.
 
     >>> weights = Multipliers.start(np.ones((1, 2)), np.ones((1, 2)), exponent=1.0)
     >>> weights.move(np.log([[3.0, 1.0]]), steps=1)
@@ -116,7 +117,7 @@ class Multipliers:
 
     @classmethod
     def start(cls, values: FloatArray, wanted: FloatArray, *, exponent: float) -> Multipliers:
-        """Multipliers from any positive weights."""
+        """Initial multipliers, from any positive weights."""
         return cls(_normal(values), wanted, np.full_like(values, exponent), np.zeros_like(values), exponent)
 
     def move(self, pull: FloatArray, steps: int) -> None:
@@ -132,7 +133,7 @@ class Multipliers:
         self.values = _normal(values)
 
     def take(self, chosen: BoolArray) -> Multipliers:
-        """Some of the programs."""
+        """The multipliers of a subset of the programs."""
         values, wanted = self.values[chosen], self.wanted[chosen]
         return Multipliers(values, wanted, self.exponents[chosen], self.before[chosen], self.exponent)
 
@@ -143,7 +144,7 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @dataclass
 class Tolls:
-    """The shares of a day's cost, `(programs, agent)`, while the solver adjusts them."""
+    """How the cost of a day is divided among the agents, `(programs, agent)`; the solver adjusts these shares."""
 
     pace: Pace
     shares: Multipliers
@@ -172,7 +173,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Raise the share of agents that need more days than the share-weighed average."""
+        """Raise the shares of agents that need more days than the average weighted by shares."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
@@ -184,9 +185,9 @@ class Tolls:
 def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray, dual: FloatArray) -> FloatArray:
     """Better multipliers for one program with b = 1: `matrix (variable, row)`, a feasible allocation, `dual > 0`.
 
-    For the few small programs whose rows are almost copies of each other (one random program in thousands): there the
-    multiplicative step is slow. A primal-dual interior point method is not: with `y = 1/x` and slacks
-    `s = 1 - A^T y` it solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step is one system
+    The multiplicative step is slow for the few small programs whose rows are almost copies of each other (one random
+    program in thousands). This primal-dual interior point method is not: with `y = 1/x` and slacks `s = 1 - A^T y` it
+    solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step solves one linear system with the matrix
     `diag(2 c / y^3) + A diag(lam / s) A^T`. The result is only a proposal: the caller's certificate decides whether it
     is better.
 
@@ -195,7 +196,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
     >>> (dual / dual.sum()).round(6).tolist()
     [0.5, 0.5]
     """
-    y = 0.99 / allocation  # strictly inside
+    y = 0.99 / allocation  # strictly feasible
     lam: FloatArray = dual * (np.sqrt(costs * (matrix @ dual)).sum() / dual.sum()) ** 2  # so that A lam = c x^2
     slack = 1 - matrix.T @ y
     lam = np.maximum(lam, 1e-12 * lam.max())
@@ -204,12 +205,12 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
         if mu <= 1e-18 * float((costs / y).sum()):
             break
         system = np.diag(2 * costs / y**3) + (matrix * (lam / slack)) @ matrix.T
-        scale = 1 / np.sqrt(np.diag(system))  # y may span many orders: solve in balanced units
+        scale = 1 / np.sqrt(np.diag(system))  # y may span many orders of magnitude, so rescale
         balanced = system * scale[:, None] * scale
         try:
             move = scale * np.linalg.solve(balanced, scale * (costs / y**2 - matrix @ (mu / slack)))
         except np.linalg.LinAlgError:
-            break  # float64 allows no more; the certificate says how good this is
+            break  # float64 allows no further step; the certificate says how good this one is
         lam_move = mu / slack - lam + lam / slack * (matrix.T @ move)
         slack_move = -(matrix.T @ move)
         primal = _longest(np.concatenate([y, slack]), np.concatenate([move, slack_move]))
@@ -244,8 +245,8 @@ def solve(
     With a `pace` the value is the cost of the draws plus `day_cost` times the days that the slowest agent needs. Costs
     may then be 0; if all are, the solution is the fastest plan.
 
-    A program that misses the accuracy raises `NotConverged` with the best solution inside. With `strict=False` the
-    status says so instead; the allocation is feasible and its gap proven all the same.
+    If a program misses the accuracy, `NotConverged` is raised with the best solution found. With `strict=False` the
+    solution is returned and its status says so; it is still feasible, with a proven gap.
 
     >>> from parley.harmonic.programs import ArmPrograms, ContrastPrograms
     >>> identity = np.eye(2)
@@ -319,7 +320,7 @@ def solve(
 
 
 def _costs(part: Programs, touched: BoolArray) -> FloatArray:
-    """The cost of each variable, 0 for those not in use."""
+    """The cost of each variable, 0 for variables in no constraint."""
     return np.where(touched, part.costs, 0.0)
 
 
@@ -408,10 +409,10 @@ def proven_gap(
     pace: Pace | None = None,
     shares: FloatArray | None = None,
 ) -> FloatArray:
-    """`(programs,)`: the relative gap that `dual` proves for `allocation`, from scratch; infinite if infeasible.
+    """`(programs,)`: the relative gap that `dual` proves for `allocation`; infinite if the allocation is infeasible.
 
-    With a `pace`, the gap that `dual` and `shares` prove together. It does not depend on how any of them was found, so
-    an audit can rely on it.
+    With a `pace`, `dual` and `shares` prove the gap together. It is computed from scratch, whatever solver found them,
+    so an audit can rely on it.
 
     >>> from parley.harmonic.programs import ArmPrograms
     >>> programs = ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]]))

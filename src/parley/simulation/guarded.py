@@ -1,8 +1,8 @@
 """Studies with guardrails, many at a time: alarms stop arms, and every study goes on with the rest.
 
-Studies of which the same arms were stopped go on together; where an alarm comes, they part. What is drawn depends on
-the seed, the chunk, the phase and the stopped arms. A stop is made before the phase that raised the alarm is decided,
-as in a live study; alarms in mid-phase are not simulated, so a live study stops an arm no later than told here.
+Studies in which the same arms were stopped run as one batch; after an alarm the batch splits. Random numbers depend on
+the seed, the chunk, the phase and the stopped arms. An arm is stopped before the phase that raised the alarm is
+decided, as in a live study. Alarms in mid-phase are not simulated, so a live study stops an arm no later than this.
 """
 
 import math
@@ -29,7 +29,7 @@ EARLY = 900  # the stream of people between phases
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuardedStudies:
-    """What the guardrails did in R studies."""
+    """The alarms and clearings of guardrails in R studies, and how the studies ended."""
 
     outcomes: tuple[FurtherOutcome, ...]  # the guardrails
     alarmed_in: IntArray  # (R, guardrail, arm): the phase of the alarm, 0 without one
@@ -42,7 +42,7 @@ class GuardedStudies:
     rounds: IntArray  # (R,)
 
     def document(self) -> dict[str, dict[str, float]]:
-        """Shares of studies, over all arms, by guardrail; ready for JSON."""
+        """For each guardrail, the fractions of studies with an alarm, a clearing and a wrong one; ready for JSON."""
         return {
             outcome.name: {
                 "alarms": float((self.alarmed_in[:, place] > 0).any(axis=-1).mean()),
@@ -63,8 +63,8 @@ class _Group:
     state: State
     guards: tuple[GuardState, ...]
     past: tuple[Totals, ...]
-    unasked: IntArray  # (study,): people assigned for a phase in which their site was not asked
-    between: IntArray | None = None  # (study, arm, agent): assigned for the next phase while the last one waited
+    unasked: IntArray  # (study,): people assigned to a phase in which their site had nothing to draw
+    between: IntArray | None = None  # (study, arm, agent): people assigned to the next phase while the last one waited
 
     def take(self, some: BoolArray) -> "_Group":
         return replace(
@@ -81,7 +81,7 @@ class _Group:
 def simulate_guarded(
     policy: Policy, instance: Instance, *, replications: int, seed: int, progress: Callable[[int], None] | None = None
 ) -> GuardedStudies:
-    """Run studies with guardrails; the truth must have the means of their outcomes."""
+    """Run studies with guardrails; the instance must state the true means of their outcomes."""
     guards = guardrails(policy.problem)
     for guard in guards:
         if guard.outcome.name not in instance.outcomes:
@@ -130,7 +130,7 @@ def _phase(
     seeds: tuple[int, int],
     found: GuardedStudies,
 ) -> Iterator[_Group]:
-    """The groups that continue after another phase; finished studies are recorded in `found`."""
+    """Run a phase and yield the groups of studies that continue; finished studies are recorded in `found`."""
     phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
     key = (seeds[1], phase, *places)
 
@@ -179,7 +179,7 @@ def _phase(
 
 
 def _asked_anew(group: _Group, first: Policy) -> _Group:
-    """The group with the question without its stopped arms, and its recorded phases replayed for it."""
+    """The group with its stopped arms removed from the question and its earlier phases replayed for that question."""
     policy = replace(first, problem=first.problem.with_arms((), group.stopped))
     state = policy.start((len(group.members),))
     for totals in group.past:
@@ -188,7 +188,7 @@ def _asked_anew(group: _Group, first: Policy) -> _Group:
 
 
 def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
-    """`(study, arm)`: arms to stop now; as many arms as an answer names stay."""
+    """`(study, arm)`: arms to stop now; at least as many arms as an answer names remain."""
     problem = group.policy.problem
     still = ~np.isin(problem.arms, problem.dormant)
     alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)
@@ -201,7 +201,7 @@ def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
 
 
 def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: GuardState, drawn: IntArray) -> None:
-    """Record what a guardrail knows after a phase; `drawn (study, arm)` are the draws so far."""
+    """Record a guardrail's alarms and clearings after a phase; `drawn (study, arm)` are the draws so far."""
     new = state.alarmed & (found.alarmed_in[members, place] == 0)
     found.alarmed_in[members, place] = np.where(new, state.phase, found.alarmed_in[members, place])
     found.drawn[members, place] = np.where(new, drawn, found.drawn[members, place])
@@ -212,7 +212,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
     """Record studies that ended."""
     which, state = group.members, group.state
     found.samples[which] = np.sum([totals.everybody.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
-    if group.between is not None:  # who was assigned for a phase that never came is a draw too
+    if group.between is not None:  # people assigned to a phase that never came are draws too
         found.samples[which] += group.between.sum(axis=(-2, -1)) + group.unasked
     found.rounds[which] = len(group.past)
     asked = instance if not group.stopped else replace(instance, problem=group.policy.problem)
@@ -227,7 +227,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
 
 
 def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
-    """`(arm, agent)`: the true harm in every mix beyond what the guardrail allows; allowed if at most 0."""
+    """`(arm, agent)`: the true harm in every mix minus what the guardrail allows."""
     problem, sign = instance.problem, outcome.sign
     mixed = sign * problem.mixed(np.asarray(instance.outcomes[outcome.name]))
     if outcome.limit is not None:
@@ -250,7 +250,7 @@ def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals
 def outcome_totals(
     instance: Instance, outcome: FurtherOutcome, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """Totals of a further outcome of the same draws, correlated with the primary one as stated; exactly distributed."""
+    """Totals of a further outcome of the same draws, from their exact distribution given the primary totals."""
     if primary.between is not None:
         own = outcome_totals(instance, outcome, generator, replace(primary, between=None))
         return replace(own, between=outcome_totals(instance, outcome, generator, primary.between))
@@ -274,7 +274,7 @@ def outcome_totals(
 def _correlated_rates(
     rates: FloatArray, others: FloatArray, together: float, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """0/1 outcomes: one binomial for those with the primary outcome, one for those without."""
+    """Totals of 0/1 outcomes: one binomial for people whose primary outcome is 1, and one for the others."""
     spread = together * np.sqrt(others * (1 - others))
     with_it = others + spread * np.sqrt((1 - rates) / rates)
     without = others - spread * np.sqrt(rates / (1 - rates))

@@ -24,10 +24,10 @@ def draw_losses(instance: Instance) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regret:
-    """The regret of R replications: per agent, as expected and as realised, and over time.
+    """The regret of R replications: expected and realised per agent, and over time.
 
-    A draw of arm k by agent m costs the mixed gap of k for m: the *pseudo-regret*, a function of the counts. What an
-    agent really earned differs by the noise of its own draws: the *realised* regret has the same mean, more spread.
+    A draw of arm k by agent m costs the mixed gap of k for m. Their sum is the *pseudo-regret*, a function of the
+    counts. The *realised* regret adds the noise of the agent's own rewards: it has the same mean and a larger spread.
     """
 
     pseudo: FloatArray  # (R, agent): draws times their regret
@@ -42,7 +42,7 @@ class Regret:
 
     @classmethod
     def blank(cls, instance: Instance, count: int, until: int) -> Regret:
-        """A regret without draws; curves end after `until` draws per agent."""
+        """The regret before any draw; curves end after `until` draws per agent."""
         agents = instance.problem.agent_count
         times = np.unique(np.geomspace(1, max(until, 1), POINTS).round().astype(np.int64))
         return cls(
@@ -53,7 +53,7 @@ class Regret:
         )
 
     def add_phase(self, members: IntArray, losses: FloatArray, played: IntArray, quotas: IntArray) -> None:
-        """Add a phase to the curves of some replications, as if its draws came in random order."""
+        """Add a phase to the curves of some replications, as if its draws were made in random order."""
         length = np.maximum(quotas.sum(axis=-2).max(axis=-1), 1)[:, None]
         passed = np.clip((self.times - played[:, None]) / length, 0.0, 1.0)
         self.curves[members] += (quotas * losses).sum(axis=(-2, -1))[:, None] * passed
@@ -85,7 +85,7 @@ class Outcome(Tabular):
     costs: IntArray  # (R,): samples drawn
     rounds: IntArray  # (R,): rounds of communication
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
-    finished: BoolArray  # (R,): every agent has its answer; False if a budget ran out first
+    finished: BoolArray  # (R,): every agent has an answer; False if the budget ran out first
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
     statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst among the study's agents
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
@@ -135,7 +135,7 @@ class Outcome(Tabular):
 
     @property
     def mean_draws(self) -> MeanDraws:
-        """The mean draws of every arm by every agent, as a table of their own."""
+        """The mean draws of every arm by every agent, as a separate table."""
         return MeanDraws(problem=self.problem, draws=self.draws)
 
     @property
@@ -146,7 +146,7 @@ class Outcome(Tabular):
 
     @property
     def study_costs(self) -> StudyCosts:
-        """Samples, and money and days where prices and rates are stated."""
+        """Samples, with money, days and regret if the problem has prices, rates or a horizon."""
         played = None if self.regret is None else self.regret.totals
         return StudyCosts(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 
@@ -208,7 +208,7 @@ class Tally:
         )
 
     def run_phase(self, members: IntArray, quotas: IntArray, before: State) -> None:
-        """Add a phase of replications that go on."""
+        """Add a phase of replications that continue."""
         if self.outcome.days is not None:
             self.outcome.days[members] += phase_days(self._instance.problem, quotas)
         if self.outcome.regret is not None:
@@ -227,13 +227,13 @@ class Tally:
         if found.regret is not None:
             found.regret.enter(members, self._losses, instance.means, state)
         found.costs[members] = state.counts.sum(axis=(-2, -1))
-        # Replications that end early have cost as much as the others.
+        # Replications that end early count in the mean draws like all others.
         found.money[members] = money_of(instance.problem, state.counts) / (1 - instance.problem.dropout)
         found.rounds[members] = self._policy.rounds_of(state)
         for word in OutcomeStatus:  # from best to worst
             found.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
         answered = (state.active.sum(axis=-2) <= top).all(axis=-1)
-        # An answer is right if it is a subset of the true top arms, of which there are more than N if arms tie.
+        # An answer is right if all its arms are true top arms; if arms tie, there are more than N of these.
         lost = ((state.active & instance.good).sum(axis=-2) < top).any(axis=-1)
         ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
         chosen = np.where(answered[:, None, None], ranked[:, :top], -1)

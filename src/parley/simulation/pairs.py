@@ -1,10 +1,11 @@
 """Simulated outcomes with their covariate: the sums that a site keeps for a phase, `(..., arm, agent)`.
 
 x has the mean that the study states (or the middle of its range), and a standard deviation of 1 (or a sixth of the
-range). Between phases a site's mean of x moves, and with it the outcomes of all its arms, by their average slope: a tie
-of two arms whose slopes differ stays a tie. Gaussian outcomes with a Gaussian x that nobody clips come from one Wishart
-matrix a cell, exactly in law; with another x they are drawn person by person. Where outcomes are yes or no, x has 16
-levels, and a cell is one multinomial.
+range). Between phases a site's mean of x moves, and the outcomes of all its arms move with it by their average slope,
+so
+that tied arms stay tied even if their slopes differ. Gaussian outcomes with an unclipped Gaussian x are drawn as one
+Wishart matrix per cell, which is exact; with any other x they are drawn person by person. For yes-or-no outcomes x has
+16 levels, and a cell is one multinomial draw.
 """
 
 import math
@@ -22,12 +23,12 @@ from parley.rewards import RewardModel
 from parley.rewards.history import History
 from parley.totals import Totals
 
-SPREAD = 6.0  # standard deviations of x in its range
-LOG_SCALE = 1.0  # of a lognormal x: skewness 6.2
+SPREAD = 6.0  # width of the range of x, in standard deviations
+LOG_SCALE = 1.0  # standard deviation of log x for a lognormal x, whose skewness is then 6.2
 PEOPLE = 2**22  # simulated at once
-CLOSEST = 0.999  # correlation of the normal scores behind x and a 0/1 outcome
-EDGES = np.concatenate([[-6.0], np.linspace(-2.8, 2.8, 15), [6.0]])  # of the levels of x, as normal scores
-NODES = 5  # of the quadrature within a level
+CLOSEST = 0.999  # largest correlation of the normal scores behind x and a 0/1 outcome
+EDGES = np.concatenate([[-6.0], np.linspace(-2.8, 2.8, 15), [6.0]])  # borders between the levels of x, as normal scores
+NODES = 5  # quadrature nodes within a level
 
 
 def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray:
@@ -44,7 +45,7 @@ def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: i
 def draw_pairs(
     instance: Instance, generator: np.random.Generator, counts: IntArray, means: FloatArray, moved: FloatArray
 ) -> Pairs:
-    """Draw `counts` people in every cell; `means` are the outcomes' before x moved, and x has moved by `moved`."""
+    """Draw `counts` people in every cell; `means` are the outcome means before x moved by `moved`."""
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
     assert truth is not None
@@ -67,7 +68,7 @@ class TiltedPairs:
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Pairs]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt y') over all draws
     variances: FloatArray  # (run, arm, agent): of y' under the truth
-    width: float = 0.0  # distance between values of y' whose odds a tilt changes; 0 if any tilt is as good
+    width: float = 0.0  # distance between values of y', which limits tilts; 0 for no limit
 
 
 def tilted_pairs(
@@ -136,7 +137,7 @@ def _slopes(instance: Instance) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatArray:
-    """The shift of all arms' outcomes at a site due to its x, limited so that means stay possible."""
+    """The shift of all outcomes at a site due to the drift of x, limited so that means stay in the range of rewards."""
     model = instance.problem.noise
     low, high = (model.outcome or model).ends
     room = low - means.min(axis=-2, keepdims=True), high - means.max(axis=-2, keepdims=True)
@@ -146,7 +147,7 @@ def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatAr
 def _rows(
     history: History, generator: np.random.Generator, counts: IntArray, means: FloatArray, outcomes: RewardModel
 ) -> Pairs:
-    """Rows of a table, outcome and covariate together, with outcomes moved to the means."""
+    """Draw rows of a table, each with its outcome and covariate; outcomes are shifted to the given means."""
     y, yy, x, xx, xy = history.deviations(generator, counts, means, outcomes)
     number = np.maximum(counts, 1)
     sums, scatter = counts * means + y, np.maximum(yy - np.square(y) / number, 0.0)
@@ -179,9 +180,9 @@ def _gaussian(
     deviation: FloatArray,
     correlation: FloatArray,
 ) -> Pairs:
-    """x standard normal, y linear in it with normal errors: means, and a Wishart matrix by Bartlett's decomposition.
+    """Sums for standard normal x and y linear in x with normal errors, by Bartlett's decomposition of a Wishart matrix.
 
-    Every array has a generator of its own: a replication's numbers do not depend on how many follow it.
+    Every array has its own generator, so that a replication's numbers do not depend on how many follow it.
     """
     one, two, three, four, five = generator.spawn(5)
     rest, roots = deviation * np.sqrt(1 - np.square(correlation)), np.sqrt(counts)
@@ -191,7 +192,7 @@ def _gaussian(
     across = np.where(counts > 1, four.standard_normal(counts.shape), 0.0)
     xy = slopes * xx + rest * np.sqrt(xx) * across
     left = 2.0 * five.standard_gamma(np.maximum(counts - 2, 0) / 2)
-    # The scatter of y is that along x, (b sqrt(xx) + t across)^2, plus the rest.
+    # The scatter of y has a part along x, (b sqrt(xx) + t across)^2, and a part independent of x.
     yy = np.square(slopes * np.sqrt(xx) + rest * across) + np.square(rest) * left
     squares = np.square(sums) / np.maximum(counts, 1) + yy
     return Pairs(
@@ -200,7 +201,7 @@ def _gaussian(
 
 
 def _in_units(pairs: Pairs, scale: float, centre: FloatArray) -> Pairs:
-    """x in the study's units, from x in standard deviations around 0."""
+    """The pairs with x converted from standard deviations around 0 to the study's units."""
     return Pairs(
         totals=pairs.totals,
         known=pairs.known,
@@ -212,7 +213,7 @@ def _in_units(pairs: Pairs, scale: float, centre: FloatArray) -> Pairs:
 
 
 Outcomes = Callable[[np.random.Generator, IntArray, FloatArray], FloatArray]
-# From a generator, the people's cells, and their x in standard deviations.
+# Draws outcomes, given a generator, the people's cells, and their x in standard deviations.
 
 
 def _linear(instance: Instance, means: FloatArray) -> Outcomes:
@@ -264,7 +265,7 @@ def _chances(instance: Instance, means: FloatArray) -> FloatArray:
     rest, above = np.sqrt(1 - np.square(share)), np.zeros((*means.shape, len(scores)))
     for score, chance in zip(scores.T, chances.T, strict=True):
         above += chance * ndtr((quantile[..., None] + share * score) / rest)
-    above *= (rates / above.sum(axis=-1))[..., None]  # corrects what quadrature loses
+    above *= (rates / above.sum(axis=-1))[..., None]  # corrects the quadrature error
     return np.stack([np.maximum(chances.sum(axis=-1) - above, 0.0), above], axis=-2)
 
 

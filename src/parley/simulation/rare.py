@@ -1,13 +1,13 @@
 """Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
-An error is the usual outcome under the measure that the bets describe. Before a phase the index i of a stake is drawn
-by its share, and the rewards that settle the bet are tilted by exp(lam_i Y), Y being its contrast "opponent minus arm";
-so is the noise of a private report. Then, with psi_i the log of E exp(lam_i Y) under the truth,
+Under the measure that the bets describe, errors are common. Before a phase, a stake i is drawn with the probability of
+its share, and the rewards that settle the bet are tilted by exp(lam_i Y), where Y is its contrast "opponent minus arm".
+The noise of a private report is tilted in the same way. Then, with psi_i the log of E exp(lam_i Y) under the truth,
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
-exactly, whatever the policy does with the rewards. Where sets of N arms are tested (`policies.evidence.sets`), the bets
-are those of the true top N, and an error is that any of them is ruled out.
+exactly, whatever the policy does with the rewards. If sets of N arms are tested (`policies.evidence.wealth`), the bets
+are those of the true top N, and an error means that any of them is ruled out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/appendix
-FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer, its standard error exceeds a quarter of it
+STRETCH = 400  # times the first phase's samples, after which a run counts as open, as in docs/appendix
+FEWEST_EFFECTIVE = 16.0  # effective runs; with fewer, the standard error exceeds a quarter of the estimate
 CHUNK = 20_000
-LARGEST_TILT = 5.0  # of one reward over a whole range: odds times 150, if a drift takes rates close to 0 or 1
+LARGEST_TILT = 5.0  # of one reward over its whole range: multiplies odds by 150, if drift takes rates close to 0 or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class RareError:
     probability: float
     standard_error: float
     effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which it happened
-    largest_share: float  # of the whole estimate, from a single run
-    unresolved: float  # weight of runs stopped before the arm was ruled out or safe
+    largest_share: float  # share of the whole estimate that comes from a single run
+    unresolved: float  # weight of runs that ended before the arm was ruled out or safe
     replications: int
 
     @property
@@ -82,8 +82,8 @@ def ruled_out_probability(
 ) -> RareError:
     """The probability that `arm`, one of the true top N, is ruled out for `agent` under the truth of `instance`.
 
-    If sets are tested: that one of N is ruled out, namely `arm` and the N - 1 best others. A run that has neither
-    ruled it out nor made it safe after 400 times its first phase's samples is left open.
+    If sets are tested, it is the probability that any of `arm` and the N - 1 best others is ruled out. A run counts as
+    open if, after 400 times its first phase's samples, the arm is neither ruled out nor safe.
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")
@@ -187,9 +187,9 @@ class _Bet:
 def _reported(
     fresh: Totals, generator: np.random.Generator, model: RewardModel, bet: _Bet, chosen: IntArray
 ) -> tuple[Totals, FloatArray]:
-    """What reports contain of a phase, and `(run, mixture)` the log likelihood ratio of their noise under each tilt.
+    """The totals that a phase's reports contain, and the log likelihood ratios `(run, mixture)` of their tilted noise.
 
-    Tilted noise is moved by whole steps of the grid, so that it stays on the grid and its law is known exactly.
+    Tilted noise is shifted by whole steps of its grid, so that its distribution is known exactly.
     """
     if model.rho is None:
         return fresh, np.zeros(bet.stakes.shape)
@@ -201,7 +201,7 @@ def _reported(
 
 
 def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
-    """The arms none of which may be ruled out: the arm, and the N - 1 best others if sets are tested."""
+    """The arms that must not be ruled out: `arm`, and the N - 1 best others if sets are tested."""
     if policy.problem.top == 1:
         return np.array([arm])
     order = np.argsort(-instance.mixed_means[:, agent], kind="stable")
@@ -220,7 +220,7 @@ def _bet(
 ) -> _Bet:
     """The bet that makes an error likely, as a tilt.
 
-    `variances (..., arm, agent)` are the true ones of rewards; `width` limits tilts.
+    `variances (..., arm, agent)` are the true variances of rewards; `width` limits tilts.
     """
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
@@ -246,7 +246,7 @@ def _bet(
     if noise.boosted:
         missing = of_slot(contrasts.missing)
         stakes *= boldness(gaps[:, 1] / np.sqrt(variance[:, 0]), missing)[:, None]
-        # However much a boosted bet stakes, it reaches the line at about the quantile of what is missing.
+        # Whatever it stakes, a boosted bet reaches the line at about the normal quantile of the missing wealth.
         score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     if width:
@@ -265,7 +265,7 @@ def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: in
 
 @dataclass(frozen=True, kw_only=True)
 class Tie:
-    """A truth in which `arm` is among everybody's top N and ties with an arm that need not be."""
+    """A truth in which `arm` is in everybody's top N, tied with another arm at the boundary."""
 
     words: str
     instance: Instance
@@ -273,7 +273,7 @@ class Tie:
 
 
 def hardest_ties(problem: Problem) -> list[Tie]:
-    """N - 1 arms clearly better, two that tie at the boundary, and the rest clearly worse, or tied as well.
+    """Truths with N - 1 clearly better arms, two tied at the boundary, and the rest clearly worse or tied as well.
 
     >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
     ['two arms tie', 'all arms below the top tie']

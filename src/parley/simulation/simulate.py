@@ -1,9 +1,8 @@
 """Run a policy in an environment, many replications at a time.
 
-Replications come in *blocks* of a fixed size. The rewards of a block in a phase come from a generator of their own,
-seeded by (seed, block, phase), and replications are drawn in order within it. So replication i sees the same rewards
-whatever the chunk size, however many replications follow it and, as long as it draws the same counts, whatever the
-policy.
+Replications are grouped in *blocks* of a fixed size. In each phase a block has its own random generator, seeded by
+(seed, block, phase), which draws its replications in order. So replication i sees the same rewards whatever the chunk
+size, however many replications follow it and, as long as it draws the same counts, whatever the policy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,9 +29,9 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
-    """An environment by name; by default the truth's rows if it has some, else the reward model's distribution.
+    """An environment by name; by default the past rows of the instance if it has any, else the reward model.
 
-    `shifts (..., 1, agent)` move the means: how far each replication has drifted.
+    `shifts (..., 1, agent)` are added to the means: how far each replication has drifted.
     """
     model = instance.problem.noise
     means = instance.means if shifts is None else instance.means + shifts
@@ -65,7 +64,7 @@ class Phase:
     """One phase of a single run."""
 
     number: int  # from 1
-    quotas: IntArray  # (arm, agent): asked for in this phase
+    quotas: IntArray  # (arm, agent): draws planned for this phase
     before: State
     after: State
 
@@ -107,7 +106,7 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
 
 
 def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | None) -> IntArray | None:
-    """`(..., arm, agent)`: whom sites assign for the next phase while this one waits for outcomes; None: nobody."""
+    """`(..., arm, agent)`: people assigned to the next phase while this one waits for outcomes; None if not allowed."""
     problem = policy.problem
     if problem.between != "assign":
         return None
@@ -117,10 +116,10 @@ def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | No
 def _asked_in(
     first: Policy, instance: Instance, phase: int, now: tuple[Policy, State], past: Sequence[Totals]
 ) -> tuple[Policy, State]:
-    """The policy at the end of a phase and its state before it.
+    """The policy at the end of a phase, and its state before the phase.
 
-    They are as `now` unless arms were opened or withdrawn in the phase; then the `past` is replayed with the open
-    arms, as in a live study.
+    Both are as `now`, unless arms were opened or withdrawn in the phase. Then the `past` phases are replayed with the
+    open arms, as in a live study.
     """
     if phase not in (*instance.opens.values(), *instance.withdraws.values()):
         return now
@@ -145,8 +144,8 @@ def simulate(
 ) -> Outcome:
     """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
 
-    `chunk` is how many replications are in memory at once, in whole blocks; it changes no number. `progress` is called
-    with the number of replications that have just ended, `watch` after every phase.
+    `chunk` is how many replications are in memory at once, in whole blocks; results do not depend on it. `progress` is
+    called with the number of replications that have just ended, `watch` after every phase.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -182,7 +181,7 @@ def simulate_truths(
 ) -> list[Outcome]:
     """`simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; the outcomes are the same.
 
-    All of them go through the policy in one batch, which is many times faster where replications are few.
+    The policy handles them all in one batch, which is many times faster if replications are few.
     """
     for key, value in {"replications": replications, "max_samples": max_samples, "chunk": chunk}.items():
         if value is not None or key == "replications":
@@ -242,8 +241,9 @@ class _Batch:
         then: Slopes,
         between: IntArray | None = None,
     ) -> tuple[Totals, Slopes]:
-        """The draws of the remaining replications as sites report them, adjusted, and their slopes afterwards; `then`
-        are those before the phase before.
+        """The adjusted draws of the remaining replications as sites report them, and the slopes afterwards.
+
+        `slopes` are those before this phase, `then` those before the previous phase.
         """
         totals: list[Totals] = []
         kept: list[Slopes] = []
@@ -266,7 +266,7 @@ class _Batch:
         return Totals.concatenated(totals), Slopes.concatenated(kept)
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray, between: IntArray | None = None) -> Totals:
-        """The remaining replications' draws, each at its own place in its block's stream."""
+        """The draws of the remaining replications, each from its own position in its block's random stream."""
         parts = []
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
@@ -292,14 +292,14 @@ class _Batch:
 
 
 def _padded(draws: IntArray, places: IntArray) -> IntArray:
-    """Draws of replications at their places of a block; 0 for those that ended."""
+    """Draws of replications at their positions in a block; 0 for those that ended."""
     whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
     whole[places] = draws
     return whole
 
 
 def _groups(ascending: IntArray) -> Iterator[tuple[int, slice]]:
-    """Every value of an ascending array, with its slice."""
+    """Every distinct value of an ascending array, with the slice where it occurs."""
     values, starts = np.unique(ascending, return_index=True)
     for value, start, end in zip(values, starts, [*starts[1:], len(ascending)], strict=True):
         yield int(value), slice(int(start), int(end))
@@ -338,8 +338,8 @@ def phase_totals(
 ) -> Totals:
     """`(arm, agent)`: replication 0's draws in a phase (from 0), for callers that run the phases themselves.
 
-    `between` are people who came before the phase and belong to it. These are the rewards at the sites, without the
-    noise of private reports.
+    `between` are people who came before the phase but count in it. Rewards are as the sites see them, without the noise
+    of private reports.
     """
     early = None if between is None else between[None]
     return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False, between=early)[0]
@@ -348,7 +348,7 @@ def phase_totals(
 def phase_pairs(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Pairs:
-    """`(arm, agent)`: the same with every person's covariate, if the study has one."""
+    """`(arm, agent)`: like `phase_totals`, with every person's covariate."""
     early = None if between is None else between[None]
     return _draw_pairs(instance, seed, phase=phase, counts=counts[None], between=early)[0]
 
@@ -368,9 +368,9 @@ def _draw_pairs(
     policy: Policy | None = None,
     between: IntArray | None = None,
 ) -> Pairs:
-    """Outcomes of a block in a phase with their covariate, as they are at the sites.
+    """Outcomes of a block in a phase with their covariate, as the sites see them.
 
-    People `between` phases have the means of the phase before, of outcomes and of the covariate.
+    For people `between` phases, outcomes and covariates have the means of the previous phase.
     """
 
     def drawn(generator: np.random.Generator, counts: IntArray, phase: int) -> Pairs:
@@ -389,17 +389,17 @@ def _draw_pairs(
 def _adjusted(
     instance: Instance, pairs: Pairs, slopes: Slopes, then: Slopes | None, *, seed: int, block: int, phase: int
 ) -> tuple[Totals, Slopes]:
-    """What sites report of pairs, given the slopes of their earlier phases; and the updated slopes."""
+    """The totals that sites report for these pairs, given the slopes of earlier phases; and the updated slopes."""
     assert instance.problem.adjustment is not None
     totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
     return _reported(instance, totals, seed, block, phase), after
 
 
-EARLY = 8  # stream of people between phases; the next one decides who of them drops out
+EARLY = 8  # random stream of people between phases; the next stream decides which of them drop out
 
 
 def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray, stream: int = 1) -> IntArray:
-    """Counts without dropouts, if the policy accepts counts other than planned; otherwise they are replaced."""
+    """Counts without dropouts, if the policy accepts counts that differ from the plan; else dropouts are replaced."""
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is None or not settings.dropout or settings.site_counts == "exact":
         return counts
@@ -419,7 +419,7 @@ def _stream(seed: int, block: int, phase: int) -> np.random.Generator:
 
 
 def _early_stream(seed: int, block: int, phase: int) -> np.random.Generator:
-    """Where the rewards of people who came before a phase come from."""
+    """The generator of the rewards of people who came before a phase."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, EARLY)))
 
 
@@ -437,7 +437,7 @@ def _draw(
 ) -> Totals:
     """A block's rewards in a phase; if `reported`, with the noise of private reports.
 
-    People `between` phases have the means of the phase before: they came while its outcomes were awaited.
+    People `between` phases have the means of the previous phase: they came while it waited for outcomes.
     """
     counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
@@ -462,7 +462,7 @@ def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int
 def _with_sites_asked(
     quotas: IntArray, between: IntArray | None, unasked: IntArray
 ) -> tuple[IntArray | None, IntArray]:
-    """The people `between` of sites that are asked in the phase, and the others added to those `unasked` before."""
+    """The people `between` at sites that draw in this phase; the others are added to `unasked`."""
     if between is None:
         return None, unasked
     asked = asked_with(quotas, between)
@@ -477,16 +477,17 @@ def _run(
     policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress, watch: Watch
 ) -> None:
     state, phase = policy.start((len(members),)), 0
-    # The past is kept if arms come and go; `unasked` were assigned for a phase in which their site was not asked.
+    # The past is kept if arms come and go. `unasked` counts people assigned to a phase in which their site did not
+    # draw.
     first, truth, past, unasked = policy, batch.truths[0], list[Totals](), np.zeros_like(state.counts)
     keeps = bool(truth.opens or truth.withdraws)
-    slopes = then = _no_slopes(truth, len(members))  # before the phase, and before the one before it
+    slopes = then = _no_slopes(truth, len(members))  # before this phase, and before the previous one
     between: IntArray | None = None
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
         """Record the replications that ended, by themselves or stopped; people assigned ahead count as draws too."""
         final, which = state.take(ended), members[ended]
-        if keeps:  # a replay may be finished before its last phase, whose draws were made all the same
+        if keeps:  # a replay may finish before its last phase, whose draws were made nevertheless
             counts = np.sum([totals.everybody.counts[ended] for totals in past], axis=0)
             final = replace(final, counts=counts, phase=np.full(final.phase.shape, phase))
         statuses = policy.statuses(final)
