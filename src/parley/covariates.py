@@ -169,8 +169,7 @@ class Pairs:
         """`(..., agent)`: the ratio of the scatter under the next phase's theta to that under `theta`.
 
         Policies use it to size the next phase. Otherwise the second phase of a site that learns its slope would be
-        sized
-        for unadjusted outcomes. Draws without an x keep their scatter.
+        sized for unadjusted outcomes. Draws without an x keep their scatter.
         """
         now, then = (
             _over_arms(self.yy - by * (2 * self.xy - by * self.xx))

@@ -132,8 +132,7 @@ class Estimates:
             return values + np.take_along_axis(values, whole, axis=-2)
 
         # Contrasts are taken within phases, since means may drift together from phase to phase. The intervals of two
-        # means
-        # say nothing about their difference.
+        # means say nothing about their difference.
         pairs = self.every.against(reference)
         ends = _in_parts(self.problem.noise.difference_interval, pairs, joint_line(self.problem))
         # Ends that have crossed prove that the difference changed between phases; the interval then spans both ends.

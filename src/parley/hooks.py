@@ -83,8 +83,7 @@ class Edge:
         """Handle `parley plan` in another way; return True if that was done.
 
         Called after the options have changed the study, before anything is simulated. The hook writes and prints its
-        own
-        output.
+        own output.
         """
         return False
 
@@ -92,10 +91,8 @@ class Edge:
         """For `parley verify`: a function that checks a time stamp of the log and returns its time; None if not wanted.
 
         The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a
-        stamp
-        proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that every
-        stamp
-        belongs to a record of the log.
+        stamp proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that
+        every stamp belongs to a record of the log.
         """
         return None
 

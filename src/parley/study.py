@@ -573,8 +573,7 @@ def _within(instance: Instance, *, stated: bool) -> Instance:
     """The instance, after checking that no gap exceeds `largest_gap`, on which W-CPE's guarantee relies.
 
     If the study file states no `largest_gap` and a gap exceeds the default, it becomes the range of the means: no mix
-    of
-    them can have a larger gap.
+    of them can have a larger gap.
     """
     problem = instance.problem
     widest = float(top_gaps(instance.mixed_means, problem.top).max())

@@ -186,8 +186,7 @@ class Totals:
         """Upper bound on the rounding error of `scatter`; if rewards vary little, the scatter may be nothing else.
 
         The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
-        |x|, so
-        its square over n has one of at most `loss` times the squares (Cauchy-Schwarz).
+        |x|, so its square over n has one of at most `loss` times the squares (Cauchy-Schwarz).
         """
         return np.asarray(2 * self.loss * self.require_squares())
 

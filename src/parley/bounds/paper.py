@@ -330,8 +330,7 @@ class Guarantee:
         """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap` instead of 1.
 
         T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
-        0/1
-        rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
+        0/1 rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
         """
         problem = instance.problem
         problem.noise.require_scale("the guarantee of W-CPE")

@@ -1,8 +1,8 @@
 """The least money and the fewest days that a study must expect, by the constraints of Theorem 1 (docs/planning.md).
 
-Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times
-log(1 / (2.4 delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest
-agent needs, so the fastest allocation bounds the expected days.
+Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times log(1 / (2.4
+delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest agent needs,
+so the fastest allocation bounds the expected days.
 """
 
 import numpy as np

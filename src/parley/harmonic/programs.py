@@ -26,8 +26,7 @@ class Programs(ABC):
     """A batch of P programs, the first axis of every array; the other axes are a program's variables or its rows.
 
     Rows are scaled so that b = 1. A variable with infinite cost is left out of the sums (the regret bound C* drops
-    agents
-    that already play the arm).
+    agents that already play the arm).
     """
 
     squared_weights: FloatArray

@@ -6,13 +6,13 @@
 (Cauchy-Schwarz), and any positive x becomes feasible by scaling. So every answer carries a proven relative gap,
 whatever found it, and every returned allocation is feasible.
 
-**Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`,
-`r = A^T (1/x)`: at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical
-multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has its own exponent,
-which `Multipliers` adapts. `benchmarks/solver.py` compares the number of steps with that of a fixed exponent. The rare
-small program that is unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
-convergence proof is claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy
-raises `NotConverged`. `parley.costs` explains how time enters (`pace`).
+**Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`, `r = A^T (1/x)`:
+at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical multiplicative step is `lam_j
+*= r_j / F` (as in optimal experimental design); here every row has its own exponent, which `Multipliers` adapts.
+`benchmarks/solver.py` compares the number of steps with that of a fixed exponent. The rare small program that is
+unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No convergence proof is claimed
+or needed: the certificate is checked, not assumed, and a program that misses the accuracy raises `NotConverged`.
+`parley.costs` explains how time enters (`pace`).
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """

@@ -1,7 +1,7 @@
-"""The registry of policies, and how one is made from a study file.
+"""The registry of policies, and the function that makes one by name.
 
-Packages may bring more: a class under `[project.entry-points."parley.policies"]` is found by its name once the package
-is installed, and imported when a study asks for it.
+Other packages may offer policies: a class under `[project.entry-points."parley.policies"]` is found by its name once
+the package is installed, and imported when a study asks for it.
 
 >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
 >>> make_policy("wcpe", problem, {"threshold": "paper"}).name
@@ -92,7 +92,7 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def _kind(field: Field[Any]) -> str:
-    """The type of an option in the words of `KINDS`, whether or not its module postpones annotations."""
+    """The type of an option as a key of `KINDS`, whether or not its module postpones annotations."""
     return str(getattr(field.type, "__name__", field.type))
 
 
@@ -104,7 +104,7 @@ def option_names(name: str) -> list[str]:
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """Make a policy by its registered name; only an oracle sees the instance. Unsupported settings are refused.
+    """Make a policy by its registered name; only oracles get the instance. Unsupported settings are refused.
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee

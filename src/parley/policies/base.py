@@ -2,10 +2,10 @@
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
     quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
-    state  = policy.update(state, totals)  what the phase brought, a `Totals`
+    state  = policy.update(state, totals)  the phase's results, a `Totals`
 
-A policy never samples, sleeps, logs or opens a socket; the simulator, a live coordinator, a planner and an audit that
-replays a finished study all drive the same code. `plan` is a function of the state alone.
+A policy never samples, sleeps, logs or opens a socket. The simulator, a live coordinator, a planner and an audit that
+replays a finished study all run the same code. `plan` is a function of the state alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parley.weight_map import halfway
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
-DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
+DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # field type of a state -> dtype of its array
 # Special kinds of guarantees, which pages recognize by these templates.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 CLAIM = "all answers {0} with probability at least {1:g}"
@@ -52,10 +52,10 @@ class State:
     counts: IntArray  # (..., arm, agent): draws so far
     sums: FloatArray  # (..., arm, agent): sums of their rewards
     squares: FloatArray | None = None  # (..., arm, agent): sums of their squares, if the reward model needs them
-    active: BoolArray  # (..., arm, agent): still a candidate of this agent
-    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled it out or set it aside; 0 while active
+    active: BoolArray  # (..., arm, agent): the arm is still a candidate for the agent
+    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) in which it was ruled out or set aside; 0 while active
     finished: BoolArray  # (...): the policy wants no more draws
-    accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, if there is one
+    accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None without one
 
     @property
     def totals(self) -> Totals:
@@ -108,18 +108,18 @@ class Explanation:
     """Why arms are in or out, for people to read; no decision depends on it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
-    score: FloatArray  # (..., arm, agent): the evidence against the arm; it is out at `line`
+    score: FloatArray  # (..., arm, agent): the evidence against the arm, which is ruled out at `line`
     line: float
     words: str  # what the score means, as a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and an algorithm's options. Subclasses say which draws are `wanted`, and what follows from a phase.
+    """A problem and an algorithm's options. Subclasses define which draws are `wanted` and how to `decide` after them.
 
-    Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
-    problem's `minimum_cell`; replications of a batch do not influence each other; an agent whom nobody weighs draws an
-    arm at most once, unless agents play, and one that only asks draws nothing.
+    Every policy guarantees: quotas are never negative, are 0 for finished replications, and are never between 0 and the
+    problem's `minimum_cell`; replications of a batch do not influence each other; an agent whose rewards have no weight
+    draws each arm at most once (unless agents play), and an agent that only asks draws nothing.
 
     >>> import parley
     >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -134,25 +134,25 @@ class Policy(ABC):
     # Settings that affect decisions and that the policy supports; every policy supports budgets and estimates.
     supports: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
     plans_by_price: ClassVar[bool] = False  # whether its plans depend on prices and rates
-    needs_scale: ClassVar[bool] = False  # uses intervals of known width: an unknown scale is refused
-    draws_everything: ClassVar[bool] = False  # also at agents that nobody gives weight
-    # Whether the guarantee in `claim` is proven. Every class states this for itself: a subclass with another rule
-    # claims nothing unless it says so too.
+    needs_scale: ClassVar[bool] = False  # needs a known scale for its intervals; an unknown one is refused
+    draws_everything: ClassVar[bool] = False  # draws also at agents without weight
+    # Whether the guarantee in `claim` is proven. This is not inherited: a subclass may change the rule, so it must
+    # state it again.
     proven: ClassVar[bool] = False
-    allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move together
+    allows_drift: ClassVar[bool] = False  # whether its guarantee holds if the means of all arms of a site move together
     problem: Problem
     idle: tuple[int, ...] = ()  # indices of agents that no longer draw: frozen by an administrator
-    unasked: tuple[int, ...] = ()  # those of them that left: the others were re-weighed
-    within_phase: bool = False  # an update covers one stratum, and the phase goes on
+    unasked: tuple[int, ...] = ()  # those of them that left, after which the others were re-weighed
+    within_phase: bool = False  # an update covers only one stratum of the phase
 
     @property
     def values_per_pair(self) -> int:
-        """Peak memory per (arm, agent) of a run, in numbers; it sets the size of chunks."""
+        """Peak memory of a run per (arm, agent), counted in float64 numbers; it limits the size of chunks."""
         return 16
 
     @property
     def guarantee(self) -> str:
-        """The guarantee of the answer, as users read it: none unless the class says it is proven."""
+        """The guarantee of the answer, as a sentence for users; none unless the class says that it is proven."""
         if self.claims:
             return self.claim(1 - self.problem.delta)
         return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims none", self.name))
@@ -163,7 +163,7 @@ class Policy(ABC):
         return bool(vars(type(self)).get("proven", False))
 
     def claim(self, probability: float) -> str:
-        """The guarantee with this probability, if it has one; called only if the class says that it is proven."""
+        """The guarantee at this probability, as a sentence; called only if the class says that it is proven."""
         right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
         return Translatable(CLAIM, right, probability)
 
@@ -174,7 +174,7 @@ class Policy(ABC):
 
     @property
     def drift(self) -> str:
-        """What is left of the guarantee if means move between phases, as users read it."""
+        """What remains of the guarantee if means move between phases, as a sentence for users."""
         if self.allows_drift:
             return Translatable(
                 "the same if means move between phases, all arms of a site alike: arms are compared within phases"
@@ -190,12 +190,12 @@ class Policy(ABC):
 
     @property
     def planned_looks(self) -> int | None:
-        """The number of phases planned for; a study may take fewer or a few more. None if the policy plans none."""
+        """The planned number of phases; a study may take fewer or a few more. None if the policy does not plan it."""
         return self.problem.max_rounds
 
     @property
     def extent(self) -> str:
-        """How many looks and samples the study may take, as far as that is known before it starts; or nothing."""
+        """A sentence on how many looks and samples the study may take; empty if that is unknown before it starts."""
         looks, size = self.planned_looks, self.largest_size
         parts: list[str] = []
         if self.problem.max_rounds is not None:
@@ -213,7 +213,7 @@ class Policy(ABC):
                 )
             )
         if size is not None:
-            # A stated budget holds whatever is asked; what follows from the tolerance is the size of one question.
+            # A stated budget limits the whole study; the size that follows from the tolerance is that of one question.
             parts.append(
                 Translatable("never more than {0:,} samples, whatever the truth", size)
                 if size == self.problem.max_samples
@@ -243,9 +243,9 @@ class Policy(ABC):
     def plan(self, state: State, between: IntArray | None = None) -> IntArray:
         """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
 
-        `between (..., arm, agent)` are people who were assigned before the phase and belong to it. All callers plan
-        through this method, the one place that enforces the minimum and the budget. It decides before the rewards of
-        the phase; each `wanted` says why its guarantee stays.
+        `between (..., arm, agent)` are people who were assigned before the phase but count in it. All callers plan
+        through this method, the only place that enforces the minimum and the budget. Counts are fixed before the
+        phase's rewards are seen; the docstring of each `wanted` says why its guarantee holds for these counts.
         """
         least = self.problem.minimum_cell
         quotas = raise_cells(self.wanted(state), least)
@@ -261,9 +261,10 @@ class Policy(ABC):
         )
 
     def most_ahead(self, state: State, quotas: IntArray, between: IntArray | None = None) -> IntArray:
-        """`(..., agent)`: how many people may be assigned for the next phase while this one waits for outcomes.
+        """`(..., agent)`: how many people may be assigned to the next phase while this one waits for outcomes.
 
-        A share of this phase's `quotas`; nobody in a last round; with a budget, half of what this phase leaves.
+        At most a share of this phase's `quotas` and, with a budget, half of what this phase leaves; nobody in a last
+        round.
         """
         problem = self.problem
         most = np.floor(problem.most_between * quotas.sum(axis=-2)).astype(np.int64)
@@ -272,20 +273,20 @@ class Policy(ABC):
         if self.largest_size is not None:
             spent = quotas.sum(axis=(-2, -1)) + (0 if between is None else between.sum(axis=(-2, -1)))
             rest, total = self._left(state) - spent, np.maximum(most.sum(axis=-1), 1)
-            # What is left must suffice for a cell of the next plan: an empty one would stall a live study.
+            # Enough must be left for a cell of the next plan: an empty plan would stall a live study.
             left = np.maximum(np.minimum(rest // 2, rest - problem.minimum_cell), 0)
             most = np.where((total > left)[..., None], most * left[..., None] // total[..., None], most)
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents without an answer that wait for draws nobody will make: an idle agent has weight."""
+        """`(..., agent)`: agents without an answer that can get none, because an idle agent has weight in their mix."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
         return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whose answer stands unless other agents' leaders change; final once all are settled."""
+        """`(..., agent)`: agents whose answer can change only if others' leaders do; final once all are settled."""
         return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
 
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
@@ -297,12 +298,12 @@ class Policy(ABC):
         return asked
 
     def _open(self, state: State) -> BoolArray:
-        """`(..., agent)`: who asks, has no answer, and may still get one."""
+        """`(..., agent)`: agents that ask, have no answer yet, and may still get one."""
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
     @once
     def candidates(self) -> BoolArray:
-        """`(arm, 1)`: the open arms: neither dormant nor withdrawn, which is the same to a policy."""
+        """`(arm, 1)`: the open arms. To a policy, dormant and withdrawn arms are both closed."""
         return ~np.isin(self.problem.arms, self.problem.dormant)[:, None]
 
     @once
@@ -312,13 +313,13 @@ class Policy(ABC):
 
     @once
     def _asked(self) -> BoolArray:
-        """`(agent,)`: who asks a question."""
+        """`(agent,)`: agents that ask a question and have not left."""
         asked = self.problem.asks.copy()
         asked[list(self.unasked)] = False
         return asked
 
     def _left(self, state: State) -> IntArray:
-        """`(...)`: the samples left of the largest size."""
+        """`(...)`: the samples left until `largest_size`."""
         assert self.largest_size is not None
         return np.asarray(np.maximum(self.largest_size - state.counts.sum(axis=(-2, -1)), 0))
 
@@ -346,7 +347,7 @@ class Policy(ABC):
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)
 
     def ends(self, state: State, stopped: OutcomeStatus | None = None) -> list[OutcomeStatus]:
-        """The status of every agent of one study; agents without an answer get `stopped`, if it was."""
+        """The status of every agent of one study; agents without an answer get `stopped`, if given."""
         final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
         statuses = map(OutcomeStatus, self.statuses(state).tolist())
         return [stopped if stopped is not None and status not in final else status for status in statuses]
@@ -364,7 +365,7 @@ class Policy(ABC):
         """The evidence against every arm so far."""
 
     def certificate(self, state: State) -> dict[str, Any]:
-        """Why one study's answers can be believed, ready for JSON: per agent and arm, what decided."""
+        """The evidence behind the answers of one study, per agent and arm, ready for JSON."""
         case = self.explain(state)
         statuses = self.arm_statuses(state, case)
         return {
@@ -384,7 +385,7 @@ class Policy(ABC):
                             "dropped_in": int(state.dropped_in[k, m]),
                             "draws": int(state.counts[k, m]),
                             "mixed_mean": float(case.mixed_means[k, m]),
-                            # There is no evidence for or against an arm that nobody may choose.
+                            # A closed arm cannot be chosen, so there is no evidence about it.
                             "score": None if statuses[k, m] == ArmStatus.CLOSED else float(case.score[k, m]),
                         }
                         | self.certified(state, case, k, m)
@@ -398,7 +399,7 @@ class Policy(ABC):
     def arm_statuses(self, state: State, case: Explanation | None = None) -> NDArray[np.str_]:
         """`(..., arm, agent)`: the status of every agent's arms, as values of `ArmStatus`.
 
-        `case` is the explanation of the state, if at hand. Only an agent with an answer has chosen arms.
+        `case` is the explanation of the state, computed if not given. Only agents with an answer have chosen arms.
         """
         ends = self.statuses(state)[..., None, :]
         answered = np.isin(ends, [end.value for end in OutcomeStatus if end.answered])
@@ -413,9 +414,9 @@ class Policy(ABC):
         )
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """`(..., arm, agent)`: arms that are out without being proven worse: the agent answered within its tolerance.
+        """`(..., arm, agent)`: arms dropped without being proven worse, since the agent answered within its tolerance.
 
-        An answer within the tolerance comes in one phase. Arms that went then, short of the line, were set aside.
+        Such an answer drops all other arms in one phase. Those whose score was below the line then were set aside.
         """
         if state.accepted is None:
             return np.zeros(state.active.shape, dtype=np.bool_)
@@ -453,17 +454,17 @@ class Policy(ABC):
         return replace(after, finished=state.finished | self.ended(after) | self.exhausted(after))
 
     def _with_halfway(self, state: State, live: BoolArray) -> State:
-        """Give finer questions the answer on which both their neighbours agree.
+        """Give a finer question the answer of its two neighbours if they agree.
 
-        It is right there if it is right at both, whatever the data. So finer questions are asked only while their
-        neighbours may differ, and where they do.
+        An answer that is right at both neighbours is right between them. So a finer question needs data of its own only
+        if its neighbours differ.
         """
         assert state.accepted is not None
         active, accepted, top = state.active.copy(), state.accepted.copy(), self.problem.top
         for places, one, other in (level.T for level in self._halfway):
             found, open_ = active[..., one], active[..., places]
             follows = (found == active[..., other]).all(axis=-2) & (found.sum(axis=-2) <= top)
-            # An arm that the question's own data ruled out stays out; then the question stays open.
+            # If the question's own data ruled one of these arms out, it stays out and the question stays open.
             follows &= (open_ | ~found).all(axis=-2) & (open_.sum(axis=-2) > top) & live[..., None]
             active[..., places] = np.where(follows[..., None, :], found, open_)
             accepted[..., places] |= follows
@@ -485,9 +486,9 @@ class Policy(ABC):
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
         """The state after a phase that includes people who came before it.
 
-        They count as a phase of their own: their counts were fixed before their rewards, and so were the stakes on
-        them. The stakes on the phase's own draws may depend on them, who came first. The other order would not do:
-        means of the phase may depend on what came before. Only the phase itself can be the last one, or end the study.
+        They are treated as a separate, earlier phase: their counts and the stakes on them were fixed before their
+        rewards. The stakes on the phase's own draws may depend on their rewards, because they came first. The reverse
+        order would not be valid. Only the phase itself can be the last one, or end the study.
         """
         first = self._for_strata.update(state, early)
         return self.update(replace(first, phase=state.phase, finished=state.finished), own)
@@ -498,7 +499,7 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:
-        """The state that follows from a phase; `after` has its totals. Where `before` is finished, nothing changes."""
+        """The state after the decisions of a phase; `after` has its totals. Finished replications do not change."""
 
     @abstractmethod
     def ended(self, state: State) -> BoolArray:
@@ -514,7 +515,7 @@ class Policy(ABC):
             "squares": np.zeros(shape) if self.problem.noise.needs_squares else None,
             "active": np.broadcast_to(self.candidates, shape).copy(),
             "dropped_in": np.zeros(shape, dtype=np.int64),
-            # With no more open arms than an answer names, there is nothing to find out.
+            # If there are no more open arms than an answer names, there is nothing to find out.
             "finished": np.full(batch, self.candidates.sum() <= self.problem.top),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
@@ -549,7 +550,7 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
     """Scale quotas `(..., arm, agent)` down to `left (...)` draws in total, keeping their proportions.
 
-    A cell below the minimum becomes 0. If no cell would remain, the largest gets all that is left.
+    A cell below the minimum becomes 0. If no cell would remain, the largest one gets all draws that are left.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]
@@ -576,7 +577,7 @@ def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
 
 
 def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
-    """The n-th largest of the marked arms over the arm axis, as `(..., 1, agent)`; -inf if fewer are marked.
+    """`(..., 1, agent)`: the n-th largest value over the arms `among`; -inf if these are fewer.
 
     >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
     [[3.0]]
@@ -587,14 +588,14 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 
 def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N best estimates among some arms; ties go by position, so never more than N."""
+    """`(..., arm, agent)`: the arms `among` with the N best estimates; ties go to the first, so never more than N."""
     order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
     return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
-    """Base of policies that rule arms out; subclasses say which to keep. An agent always keeps at least N arms.
+    """Base of policies that rule arms out; subclasses define `keep`. An agent always keeps at least N arms.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])

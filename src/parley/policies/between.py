@@ -1,4 +1,4 @@
-"""People who arrive while a phase waits for outcomes: assigned for the next phase, by the current plan.
+"""People who arrive while a phase waits for outcomes: they are assigned to the next phase, by the current plan.
 
 docs/changes.md has the proof that they may be counted, and what they save.
 """
@@ -7,15 +7,15 @@ import numpy as np
 
 from parley.problem import FloatArray, IntArray, Problem
 
-MOST_SAVED = 0.75  # of a plan: the phase keeps some people of its own
+MOST_SAVED = 0.75  # largest share of a plan that they may cover: the phase keeps some people of its own
 
 
 def without_share(quotas: IntArray, between: IntArray, least: int) -> IntArray:
-    """What a plan `(..., arm, agent)` still wants when people `between` have part of it.
+    """The rest of a plan `(..., arm, agent)` after the people `between` have covered part of it.
 
-    The plan less the smallest share that they have of any cell. Contrasts are within strata: with the share s of all
-    counts, a stratum has at least the share s of the information of the whole plan, and the rest 1 - s. An arm or a
-    site without people between makes s = 0. A cell that is drawn has at least `least` draws.
+    Let s be the smallest share that they cover of any cell; the plan is reduced by that share. Contrasts are taken
+    within strata: their stratum has at least the share s of the plan's information, and the phase itself has 1 - s. An
+    arm or site without such people makes s = 0. A cell that is drawn has at least `least` draws.
 
     >>> without_share(np.array([[40, 20], [10, 0]]), np.array([[12, 6], [4, 9]]), 1).tolist()
     [[28, 14], [7, 0]]
@@ -37,9 +37,9 @@ def asked_with(quotas: IntArray, between: IntArray) -> IntArray:
 
 
 def people_ahead(problem: Problem, quotas: IntArray, most: IntArray) -> IntArray:
-    """`(..., arm, agent)`: people expected to be assigned for the next phase while this one waits for outcomes.
+    """`(..., arm, agent)`: people expected to be assigned to the next phase while this one waits for outcomes.
 
-    At the stated rates: `most (..., agent)` people, or fewer if fewer come in that time.
+    These are `most (..., agent)` people, or fewer if fewer arrive in that time at the stated rates.
 
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[2.0, 1.0], delay=[3.0, 30.0])
     >>> people_ahead(problem, np.array([[8, 8], [4, 8]]), np.array([9, 9])).tolist()

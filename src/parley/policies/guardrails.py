@@ -1,23 +1,23 @@
 """Guardrails: evidence that an arm harms more than is allowed, and evidence that it does not.
 
-Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: that of the arm minus that of the control
-minus the margin, or the arm's own minus the limit. For every pair of arm and agent two wealths bet on every phase's
-fresh draws, by the payoffs of the outcome's own reward model: the *alarm* against "h <= 0", and the *clearing* against
-"h > 0". Each is a nonnegative supermartingale from 1 under its null (Ville: it ever reaches c with probability at most
-1 / c).
+Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: the harm of the arm minus that of the
+control minus the margin, or the harm of the arm minus the limit. Every pair of arm and agent has two wealths, which bet
+on each phase's fresh draws by the payoffs of the outcome's reward model: the *alarm* against "h <= 0", and the
+*clearing* against "h > 0". Under its null, each is a nonnegative supermartingale that starts at 1, and so ever reaches
+c with probability at most 1 / c (Ville).
 
-An alarm stops the arm for everybody, so its null is "h <= 0 in every mix". Under it the mean of all mixes harms no more
-than is allowed either: one more wealth bets on that, with the draws of all sites, and a weighted mean of all these
-wealths is a supermartingale too. The alarm is raised where it reaches arms / delta. A pair is *named* with an alarm, or
-cleared, where its own wealth reaches pairs / delta.
+An alarm stops the arm for everybody, so its null is "h <= 0 in every mix". Then h <= 0 also holds for the mean of all
+mixes. One more wealth bets against that, with the draws of all sites, and a weighted mean of all these wealths is a
+supermartingale too. The alarm is raised when this mean reaches arms / delta. A pair is *named* in an alarm, or cleared,
+when its own wealth reaches pairs / delta.
 
-If an arm harms nobody, nothing but an alarm can be false, with probability at most delta / arms. If it harms the agents
-in S, no alarm is false, a clearing may be in S and a name outside of it: at most delta / pairs each. So anything false
-of a guardrail in the whole study has probability at most its delta (docs/outcomes.md).
+If an arm harms nobody, only an alarm can be false, with probability at most delta / arms. If it harms the agents in S,
+no alarm is false; a clearing in S or a name outside S may be, with probability at most delta / pairs each. So the
+probability that a guardrail says anything false in the whole study is at most its delta (docs/outcomes.md).
 
-Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: with no estimate yet, on
-the harm that these draws can just prove. Simulator, coordinator and replay all call `update`; arrays are
-`(..., arm, agent)`, and `(..., arm, mix)` where the mean of all mixes follows those of the agents.
+Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: without an estimate, they
+bet on the harm that they can just prove. Simulator, coordinator and replay all call `update`. Arrays are `(..., arm,
+agent)`, or `(..., arm, mix)` where the mean of all mixes comes after the agents' mixes.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from parley.rewards import Bets
 from parley.system.once import once
 from parley.totals import Totals
 
-TOGETHER = 0.75  # share of the mean of all mixes in the evidence for an alarm, if there are several
-DOUBT = 0.3  # standard error of the harm that first draws stake on, relative to it: half as much wins too
-ROUNDING = 1e-9  # beyond its line: a mix that alone suffices for an alarm must do so however logs are added
-IMAGINED, EDGE = 500, 0.01  # imagined draws of an arm that has none yet, for stakes; how far their mean is from an end
-# In standard deviations: the harm beyond the allowed that a first phase should find, and by how much the expected score
-# exceeds its line.
+TOGETHER = 0.75  # weight of the mean of all mixes in the evidence for an alarm, if there are several mixes
+DOUBT = 0.3  # standard error of the harm that first draws bet on, relative to it, so that half that harm wins too
+ROUNDING = 1e-9  # bets aim this far beyond a line, so that a mix that suffices alone does so despite rounding
+IMAGINED, EDGE = 500, 0.01  # draws imagined for an arm without any, for stakes; their mean's distance from an end
+# In standard deviations: the excess harm that a first phase should find, and by how much the expected score should
+# exceed its line.
 LARGE_HARM, FOUND = 0.5, 1.55
-HOPELESS = 2.0  # standard errors: bets on anything farther away are not placed
+HOPELESS = 2.0  # no bet is placed if the estimate is this many standard errors on the losing side
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuardState:
     """What a guardrail remembers between phases, `(..., arm, agent)` each."""
 
-    log_alarm: FloatArray  # (..., arm, mix): evidence that the harm is more than allowed
+    log_alarm: FloatArray  # (..., arm, mix): evidence that the harm exceeds what is allowed
     log_clear: FloatArray  # evidence that it is not
     raised_in: IntArray  # (..., arm): the phase that raised the alarm; 0 if none
     alarmed_in: IntArray  # the phase that proved harm in this mix alone; 0 if none
@@ -59,7 +59,7 @@ class GuardState:
 
     @property
     def alarmed(self) -> BoolArray:
-        """`(..., arm)`: whether somebody's mix is harmed more than allowed."""
+        """`(..., arm)`: whether an alarm was raised for the arm."""
         return np.asarray(self.raised_in > 0)
 
     @property
@@ -75,7 +75,7 @@ class GuardState:
 
 @dataclass(frozen=True, kw_only=True)
 class Guardrail:
-    """One guardrail of a study. `share` is the part of its delta that it may spend after a change of weights.
+    """One guardrail of a study.
 
     >>> from parley.rewards import Binary
     >>> harm = Outcome(name="harm", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
@@ -91,7 +91,7 @@ class Guardrail:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
-        """The guardrail for an outcome of a study's problem."""
+        """The guardrail for an outcome; `share` is the part of its delta that is left after weights were changed."""
         assert outcome.delta is not None
         expected = replace(outcome, noise=outcome.expected_noise)
         return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
@@ -130,8 +130,8 @@ class Guardrail:
     def evidence(self, state: GuardState, waiting: BoolArray | None = None) -> FloatArray:
         """`(..., arm)`: the log evidence that an arm harms somebody; repeated questions add nothing.
 
-        Before the end of a phase, mixes with an agent that is `waiting (agent,)` to report do not count: which reports
-        are in may depend on what is in them, and the evidence must only grow until the phase is over.
+        Before the end of a phase, mixes with an agent that has not reported yet, `waiting (agent,)`, do not count.
+        Which agents report first may depend on their outcomes, and within a phase the evidence must only grow.
         """
         counts = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
         if waiting is not None:
@@ -146,17 +146,17 @@ class Guardrail:
 
     @property
     def settles_alone(self) -> bool:
-        """Whether an agent's bets depend only on the agents in its mix, so that these reports can settle them.
+        """Whether an agent's bets depend only on the agents in its mix, so that their reports alone can settle them.
 
-        Not if all agents share an unknown scale, which other reports change, nor if noise hides rates, which are
-        estimated together.
+        Not if all agents share an unknown scale, which other reports change, nor if reports are private, because rates
+        are then estimated together.
         """
         return -1 not in self.problem.noise.shared_axes and self.problem.rho is None
 
     def first_look(self, draws: IntArray) -> float:
-        """How often the first `draws (arm, agent)` find an arm's large harm, in the mean of all mixes.
+        """The probability that the first `draws (arm, agent)` find a large harm of an arm, in the mean of all mixes.
 
-        With normal scores 15 studies in 16 would, so that nine of ten are left with exact evidence.
+        By normal scores, 15 studies in 16 would find it, so that nine in ten still do with exact evidence.
         """
         problem, model, sign = self.problem, self.problem.noise, self.outcome.sign
         usual = np.full(problem.shape, model.usual_mean)
@@ -187,15 +187,15 @@ class Guardrail:
     def update(
         self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
     ) -> GuardState:
-        """The state after this outcome's totals of another phase. A pair with undrawn cells keeps its wealth.
+        """The state after another phase, given this outcome's totals. A pair with undrawn cells keeps its wealth.
 
-        In mid-phase, some are `waiting (agent,)` to report. Counting false alarms over many studies may skip the
-        clearings, which take longer.
+        In mid-phase, the agents `waiting (agent,)` have not reported yet. `alarms_only` skips clearings, which take
+        longer, to count false alarms over many studies.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
-        # People who came before the phase are bets of their own, settled first: what a pair's own draws still have to
-        # win is what these left. Estimates behind the stakes are those from before both. A site reports both at once,
-        # and a pair bets once all its sites have: what is settled in mid-phase stays when others report.
+        # Bets on people who came before the phase are settled first, and the phase's own draws must win the rest.
+        # Stakes for both use the estimates from before either. A site reports both at once, and a pair bets once all
+        # its sites have reported, so what is settled in mid-phase does not change when others report.
         for pairs in (pairs for stratum in fresh.strata for pairs in self._pairs(stratum)):
             self._settle(alarm, 1.0, state, pairs)
             if not alarms_only:
@@ -218,10 +218,10 @@ class Guardrail:
         return state
 
     def _pairs(self, fresh: Totals) -> Iterator[_Pairs]:
-        """The tested arms, against the control or against the limit alone.
+        """The tested arms, each against the control or against the limit.
 
-        A bet has two sides. Against a limit, the other side is an arm without draws, which has no share in the
-        contrast; so every second arm is left out first, then the others.
+        A bet has two sides. Against a limit, the other side is an arm whose draws are left out, so that it does not
+        affect the contrast. So the arms are tested in two halves, each against an arm of the other half.
         """
         arms = np.arange(self.problem.arm_count)
         if self.outcome.limit is None:
@@ -233,9 +233,9 @@ class Guardrail:
             yield _Pairs(arms=mine, other=1 - odd, fresh=fresh.without(~mine), control=False)
 
     def _settle(self, wealth: FloatArray, side: float, state: GuardState, pairs: _Pairs) -> None:
-        """Pay the bets on "more harm than allowed" (side 1) or "no more than that" (side -1) into `wealth`."""
+        """Pay the bets on "more harm than allowed" (side 1) or "no more than allowed" (side -1) into `wealth`."""
         problem, model, fresh = self.problem, self.problem.noise, pairs.fresh
-        # If a mix alone proves harm, its share of the evidence must suffice for an alarm.
+        # If one mix alone proves harm, its share of the evidence must be enough for an alarm.
         enough = self.alarm_line - self._log_shares + ROUNDING
         weights, line = (self.mixes, enough) if side > 0 else (problem.weights, np.array([self.line]))
         line = np.broadcast_to(line, wealth.shape)
@@ -272,7 +272,7 @@ class Guardrail:
             weights=weights,
             past=self._imagined(state.past, pairs, side * first_harm + self.allowed),
             fresh=fresh,
-            # A limit is not a tolerance, from which models infer how long a test of near-ties may take.
+            # A limit must not pass for a tolerance, from which models infer how long a test of near-ties may take.
             horizon=None if pairs.control else np.full(arm.shape, np.nan),
         )
         won = model.payoff(bets)
@@ -281,9 +281,9 @@ class Guardrail:
     def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray | float) -> Totals:
         """The past with a few imagined draws for arms that have none, at the `harm` that a first phase can just prove.
 
-        Otherwise models with past means as references would expect no harm, and use their widest payoff. The harm does
-        not depend on the counts of the phase: in mid-phase some are not known yet, and what is settled then must not
-        change when they come.
+        Without them, models that use past means as references would expect no harm, and use their widest payoff. The
+        harm does not depend on the counts of the phase: in mid-phase some counts are unknown, and what is settled by
+        then must not change when they arrive.
         """
         new = past.counts == 0
         if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
@@ -323,10 +323,10 @@ class _Pairs:
         return variances + variances[..., self.other, None, :] if self.control else variances
 
     def all(self, drawn: BoolArray) -> BoolArray:
-        """`(..., arm, agent)`: whether everything that a contrast needs is there."""
+        """`(..., arm, agent)`: whether all cells that a contrast needs were drawn."""
         return drawn & drawn[..., self.other, None, :] if self.control else drawn
 
 
 def guardrails(problem: Problem, share: float = 1.0) -> tuple[Guardrail, ...]:
-    """The guardrails of a study, in its order."""
+    """The guardrails of a study, in the order of its outcomes."""
     return tuple(Guardrail.of(problem, outcome, share) for outcome in problem.outcomes if outcome.guards)

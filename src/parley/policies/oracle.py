@@ -1,9 +1,9 @@
 """The oracle knows the true gaps, draws once in the lower bound's proportions, and answers with the best estimates.
 
-Where prices or rates are stated these are the proportions of the cheapest mix of time and money.
+If prices or rates are stated, the proportions minimise the cost of time and money together.
 
-No policy that must find the gaps out can be expected to do better; what the others spend above it is the price of
-not knowing.
+No policy that has to learn the gaps can be expected to do better; what other policies spend beyond it is the price of
+not knowing them.
 """
 
 import math
@@ -45,7 +45,7 @@ def require_truth(problem: Problem, instance: Instance) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle(Elimination):
-    """`size`: "guaranteed" errs at most delta; "paper" draws what the lower bound says, and guarantees nothing."""
+    """`size`: "guaranteed" errs with probability at most delta; "paper" draws the lower bound, with no guarantee."""
 
     name: ClassVar[str] = "oracle"
     proven: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class Oracle(Elimination):
         if self.size != "guaranteed":
             return Translatable(NO_GUARANTEE, SIZES[self.size])
         premise = "knowing the true gaps, which no real study does"
-        if self.problem.noise.divergence is not None:  # its size is that for Gaussian rewards with the same variances
+        if self.problem.noise.divergence is not None:  # sized as for Gaussian rewards with the same variances
             premise += "; approximately, as if rewards were Gaussian"
         return super().claim(probability) + f" ({premise})"
 
@@ -80,7 +80,7 @@ class Oracle(Elimination):
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
-        """How often to repeat T*'s allocation, under which every contrast has variance at most gap^2 / 2."""
+        """How many times to draw T*'s allocation, under which every contrast has variance at most gap^2 / 2."""
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)
@@ -92,7 +92,7 @@ class Oracle(Elimination):
         return math.log(1 / share)
 
     def wanted(self, state: State) -> IntArray:
-        """The rest of a size fixed in advance; a minimum cell fixes a larger one, with smaller variances."""
+        """The rest of a size fixed in advance; a minimum cell only makes it larger, with smaller variances."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

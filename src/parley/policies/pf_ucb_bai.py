@@ -36,7 +36,7 @@ def personalization(problem: Problem, policy: str) -> float:
 
 
 def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArray) -> FloatArray:
-    """`(..., arm, agent)`: draws of a phase with this `effort (..., 1, 1)`; 0 for agents that found their arm."""
+    """`(..., arm, agent)`: draws of a phase with this `effort (..., 1, 1)`; with an answer, only for others."""
     contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
     everyone = np.ceil((1 - alpha) * effort) * contested.any(axis=-1, keepdims=True)
     return np.asarray(everyone + np.ceil(alpha * problem.agent_count * effort) * contested)
@@ -44,7 +44,7 @@ def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArr
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
-    """No options. Only for personalized weights with one alpha and a single best arm: its radius needs both."""
+    """PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
 
     name: ClassVar[str] = "pf-ucb-bai"
     proven: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class PfUcbBai(Elimination):
         return math.log(1 / self.problem.delta)
 
     def wanted(self, state: State) -> IntArray:
-        """The phase's fixed lengths. The radius holds with more draws too, if a rule fixed in advance adds them."""
+        """The fixed length of the phase. The radius stays valid if a rule fixed in advance adds draws."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
         return whole_counts(phase_lengths(self.problem, state, self.alpha, effort))
 
@@ -95,7 +95,7 @@ class PfUcbBai(Elimination):
         return np.asarray((np.exp2(phase + 1.0) - 2) * self._log_delta)
 
     def _drawn(self, state: State) -> BoolArray:
-        """Which data are as the radius assumes: it knows the phase, not the counts."""
+        """Which cells have at least the draws that the radius assumes: it depends on the phase, not on the counts."""
         effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
         own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort

@@ -1,8 +1,8 @@
-"""Shared by policies that play: everybody draws until the horizon, and plays whatever is not explored.
+"""Base class of policies that play: every agent draws until the horizon, and plays when it does not explore.
 
-A phase is as long as somebody explores, and everyone else plays its *leader*, the arm that looks best among its
-candidates, meanwhile. Those draws are data like any other. The study ends after exactly T draws per agent; who has
-several candidates left then was cut off by the horizon, and its leader is the best guess.
+A phase lasts as long as any agent explores. Meanwhile the others play their *leader*, the candidate with the best
+estimate; those draws are data like any others. The study ends after exactly T draws per agent. If an agent has several
+candidates left then, its leader is the best guess.
 """
 
 from abc import abstractmethod
@@ -24,16 +24,16 @@ class Standing:
 
     regret: FloatArray  # (..., agent): estimated regret of all draws so far
     error: FloatArray  # (...): standard error of its sum over the agents
-    leading: BoolArray  # (..., arm, agent): what is played
+    leading: BoolArray  # (..., arm, agent): the arm that each agent plays
     left: IntArray  # (..., agent): draws until the horizon
 
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """Plays until the horizon. Subclasses say what to explore (`explored`) and which arms stay candidates."""
+    """A policy that plays until the horizon. Subclasses define what is `explored` and which arms to `keep`."""
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
-    plays_open: ClassVar[bool] = False  # whether it can do without knowing the horizon
+    plays_open: ClassVar[bool] = False  # whether it works without a known horizon
 
     def __post_init__(self) -> None:
         horizon = self.problem.horizon
@@ -48,7 +48,7 @@ class Playing(Elimination):
         return False  # the guarantee of play is about regret
 
     def horizon(self, counts: IntArray) -> IntArray:
-        """`(...)`: the horizon to play for, given the draws so far; an open one grows as it is reached.
+        """`(...)`: the horizon to play for, given the draws so far; an open horizon grows when it is reached.
 
         >>> from parley.policies import make_policy
         >>> from parley.problem import Problem
@@ -73,9 +73,9 @@ class Playing(Elimination):
         return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
 
     def wanted(self, state: State) -> IntArray:
-        """Exploration, with play around it; both are fixed before the phase.
+        """The draws to explore and, for the rest of the phase, to play; all are fixed before the phase.
 
-        With a minimum cell the last phase may end a few draws after the horizon: fewer than a cell per agent.
+        With a minimum cell the last phase may exceed the horizon, by less than a cell per agent.
         """
         explored, length = self.explored(state)
         explored = raise_cells(explored, self.problem.minimum_cell)
@@ -88,8 +88,8 @@ class Playing(Elimination):
         return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
 
     def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
-        """What everyone plays with `idle (..., 1, agent)` draws: the leader, or all arms before anything is known."""
-        arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # as many as can have a cell each
+        """The `idle (..., 1, agent)` draws, spent on the leader, or in the first phase equally on all arms."""
+        arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # arms that can have a cell each
         place = np.arange(self.problem.arm_count)[:, None]
         even = np.where(place < arms, idle // arms + (place < idle % arms), 0)
         return np.where((state.phase > 0)[..., None, None], np.where(self.leaders(state), idle, 0), even)
@@ -103,7 +103,7 @@ class Playing(Elimination):
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 
     def rounds_of(self, state: State) -> IntArray:
-        """Rounds so far. The last phase's report does not count: everything is played by then."""
+        """Rounds so far, without the last phase: its report comes after all draws and changes nothing."""
         return np.asarray(np.maximum(state.phase - state.finished, 0))
 
     def _decided(self, state: State) -> BoolArray:
@@ -111,11 +111,11 @@ class Playing(Elimination):
         return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))
 
     def standing(self, state: State) -> Standing:
-        """The regret so far by present estimates; its error is that of the estimates, for the given draws."""
+        """The regret so far by current estimates, with the error of these estimates for the given draws."""
         problem, mixed, leading = self.problem, self.problem.mixed(state.means), self.leaders(state)
         best = np.where(leading, mixed, -np.inf).max(axis=-2, keepdims=True)
         others = np.where(leading, 0, state.counts)
-        # Linear in the local means: every other draw misses one of the leader.
+        # The regret is linear in the local means: each draw of another arm is a draw less of the leader.
         shares = np.where(leading, others.sum(axis=-2, keepdims=True), -others) @ problem.weights.T
         variances = problem.noise.cell_variances(state.totals) / np.maximum(state.counts, 1)
         return Standing(

@@ -1,9 +1,9 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-Phase p has the effort f(p) = 2^p log T. Every agent draws every arm that somebody still considers (1 - alpha) f(p)
-times for the others, and M alpha f(p) times more for itself where it is its own candidate; who is done sooner plays.
-An arm is out when its estimate is two radii below the best. What is played meanwhile counts as data here: the radius
-asks for at least the draws of the effort.
+Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still anybody's candidate (1 - alpha) f(p)
+times, and its own candidates M alpha f(p) times more; agents that are done sooner play. An arm is ruled out when its
+estimate is two radii below the best. Draws made while playing count as data here: the radius needs at least the draws
+of the effort, and more do no harm.
 """
 
 import math
@@ -29,12 +29,12 @@ RADII = {
 }
 CLAIMS = {name: phrase(f"radius {words}") for name, (_, words) in RADII.items()}
 RIGHT_IN_TIME = phrase("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
-LAST_EFFORT = 60  # doublings: no horizon is that long
+LAST_EFFORT = 60  # most doublings of the effort: no horizon is that long
 
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcb(Playing):
-    """`radius`: "proven" is that of the authors' theorem, "released" that of their code, which guarantees nothing."""
+    """`radius`: "proven" is from the authors' theorem, "released" from their code, which guarantees nothing."""
 
     name: ClassVar[str] = "pf-ucb"
     proven: ClassVar[bool] = True
@@ -61,7 +61,7 @@ class PfUcb(Playing):
         return math.log(max(self.problem.horizon, 2))
 
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """The phase's fixed lengths; a minimum cell only adds to what the radius needs."""
+        """The fixed length of the phase; a minimum cell only adds to the draws that the radius needs."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
         wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
         remaining = self.remaining(state.counts)
@@ -70,11 +70,11 @@ class PfUcb(Playing):
         return explored, np.where(self._decided(state), remaining.max(axis=-1), length)
 
     def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:  # noqa: ARG002
-        """The enhanced form asks some agents for more and others for less."""
+        """The wanted draws unchanged; the enhanced form overrides this."""
         return wanted
 
     def _radius(self, phase: IntArray) -> FloatArray:
-        """`(..., 1, 1)`: half of how far below the best an estimate must be."""
+        """`(..., 1, 1)`: the radius: an arm is ruled out when its estimate is two radii below the best."""
         effort = np.exp2(np.minimum(phase, LAST_EFFORT) + 1.0) - 2  # F(p) / log T
         square = RADII[self.radius][0] / (self.problem.agent_count * effort)
         return np.asarray(self.problem.noise.largest_scale * np.sqrt(square))[..., None, None]
@@ -97,7 +97,7 @@ class PfUcb(Playing):
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbEnhanced(PfUcb):
-    """`pf-ucb` in which agents that are expected to lose more by an arm draw it less, and the others more."""
+    """`pf-ucb` in which agents with a larger expected loss from an arm draw it less often, and the others more."""
 
     name: ClassVar[str] = "pf-ucb-enhanced"
     proven: ClassVar[bool] = True
@@ -114,7 +114,7 @@ class PfUcbEnhanced(PfUcb):
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(Playing, EvidenceRacing):
-    """The options of `evidence`. An agent with time left in a phase plays its leader."""
+    """Evidence racing until delta = 1 / T, with the options of `evidence`; agents with time left play their leader."""
 
     name: ClassVar[str] = "explore-then-commit"
     proven: ClassVar[bool] = True
@@ -174,7 +174,7 @@ class OracleRegret(Playing):
         return explored, self.remaining(state.counts).max(axis=-1)
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Nothing to find out: at the horizon, the best arms are those that were played."""
+        """Keep all arms until the horizon, and then the played ones: the oracle has nothing to find out."""
         return np.asarray(self.leaders(after) | ~self.ended(after)[..., None, None])
 
     def explain(self, state: State) -> Explanation:

@@ -1,7 +1,7 @@
-"""W-CPE-BAI and W-CPE-TopN (Algorithms 1 and 2 of the paper) in one: with N = 1 the second is the first.
+"""W-CPE-BAI and W-CPE-TopN (Algorithms 1 and 2 of the paper) in one class: with N = 1 they are the same.
 
-Every phase halves the *proxy gap* of the arms that remain, asks the oracle for the cheapest allocation that makes
-every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
+Every phase halves the *proxy gap* of the remaining arms, asks the oracle for the cheapest allocation that makes every
+confidence interval as narrow as its proxy gap, and draws the smallest counts that reach this allocation.
 
 The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. The
 appendix proof of the paper's confidence lemma shows a second factor 2 under the root, which `beta` already holds.
@@ -37,9 +37,9 @@ THRESHOLDS = {
     "paper": "time-uniform, delta-correct (Lemma 2 of the paper)",
     "heuristic": phrase("the authors' experimental threshold: NO GUARANTEE on the error", of=NO_GUARANTEE),
 }
-ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
-ENDLESS = 2**53  # draws that count as endless
-OTHERS = 0.1  # the others draw until their variance is this share of the lost sites'
+ABOUT = 1.5  # a half-width of up to this many proxy gaps counts as having reached its gap
+ENDLESS = 2**53  # a count so large that a mean counts as known
+OTHERS = 0.1  # the other sites draw until their variance is this share of that of the lost sites
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +51,7 @@ class Halvings(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Wcpe(Elimination):
-    """`threshold`: "paper" keeps the error below delta; "heuristic" is the authors' and guarantees nothing.
+    """`threshold`: "paper" keeps the error below delta; "heuristic", from the authors' code, guarantees nothing.
 
     `accuracy`: how close the oracle's allocation must provably be to the cheapest one.
     """
@@ -89,18 +89,18 @@ class Wcpe(Elimination):
     def wanted(self, state: State) -> IntArray:
         """The smallest counts that reach the allocation.
 
-        Intervals hold for all counts at once, so a minimum cell leaves the error as it is; and since the counts are
-        the smallest that meet the constraint *with* it, the intervals are as narrow as the bound on rounds takes them.
+        Intervals hold for all counts at once, so a minimum cell does not change the error probability. The counts meet
+        the constraint *with* the minimum cell, so intervals are as narrow as the bound on rounds assumes.
         """
         assert isinstance(state, Halvings)
-        # If nothing is wanted (noise so small, or cells so large, that the data outrun the proxy gaps), the phase would
-        # decide nothing: halve until something is.
+        # If the intervals are already narrower than the proxy gaps (little noise or large cells), no draws are wanted
+        # and the phase would decide nothing. So halve the gaps until some are.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
         undecided &= self._open(state)[..., None, :]
         while True:
-            # The paper draws every arm once before the first phase; nothing is decided in between, so it is one phase
-            # here.
+            # The paper draws every arm once before the first phase. Nothing is decided in between, so here those draws
+            # are part of the first phase.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
             wanted = np.where(contested, counts - state.counts, 0)
             wanted[..., self.undrawn] = 0
@@ -110,10 +110,10 @@ class Wcpe(Elimination):
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents that could tell no candidate apart even after many more draws by the others.
+        """`(..., agent)`: agents that could rule out no candidate even after many more draws by the other sites.
 
-        "Many" means until the others' share of the variance is a tenth of the lost sites'. Going on for an arm that
-        could only just be told apart would cost the others draws without end.
+        "Many" means until the others' part of the variance is a tenth of the lost sites' part. To go on for an arm that
+        could only just be ruled out would cost the others an almost unlimited number of draws.
         """
         waiting = super().blocked(state)
         if not waiting.any():
@@ -150,10 +150,10 @@ class Wcpe(Elimination):
         return replace(after, halvings=after.halvings + halved)
 
     def _reached(self, state: Halvings) -> BoolArray:
-        """Whether a phase made the intervals about as narrow as its proxy gaps, not counting the share of idle agents.
+        """Whether a phase made the intervals about as narrow as its proxy gaps, as if idle agents had no variance.
 
-        Normally it does. If it did not (it was cut, or planned for another question, as after a re-weighing), the
-        next phase asks for the rest, rather than for all of a gap half as large.
+        Normally it does. If not (it was cut short, or planned for another question, as after weights were changed), the
+        next phase asks for the rest instead of halving the gaps.
         """
         counts = state.counts.copy()
         counts[..., list(self.idle)] = ENDLESS
@@ -161,7 +161,7 @@ class Wcpe(Elimination):
         return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
     def decide(self, before: State, after: State) -> State:
-        """With a tolerance: also accept the leaders, once no interval reaches more than that above their lowest."""
+        """With a tolerance, also accept the leaders once no interval reaches more than it above their lowest end."""
         decided = super().decide(before, after)
         if not self.problem.tolerance:
             return decided
@@ -169,7 +169,7 @@ class Wcpe(Elimination):
         return _accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
-        """The leaders, and the arms whose intervals reach at most the tolerance above the leaders' lowest."""
+        """The leaders, and the arms whose intervals reach at most the tolerance above the leaders' lowest end."""
         leaders = best_estimates(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
@@ -179,7 +179,7 @@ class Wcpe(Elimination):
         return np.asarray(mixed + half >= bar)
 
     def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mixed means, half-widths, and the N-th best lower bound among some arms."""
+        """Mixed means, half-widths of their intervals, and the N-th best lower end among some arms."""
         mixed = self.problem.mixed(state.means)
         half = radius(self.problem, state.counts, self._beta)
         return mixed, half, nth_largest(mixed - half, self.problem.top, among)
@@ -187,7 +187,7 @@ class Wcpe(Elimination):
     def _allocation(self, state: Halvings) -> FloatArray:
         """t(r) of Algorithm 1: the oracle at sqrt(2) times the proxy gaps.
 
-        Proxy gaps are powers of two, so the rows of a large batch hold few distinct programs: each is solved once.
+        Proxy gaps differ by powers of two, so a large batch has few distinct programs; each is solved once.
         """
         if self._by_arm:
             return self._solve(self.problem.largest_gap * np.exp2(-state.halvings.astype(np.float64)))
@@ -207,9 +207,9 @@ class Wcpe(Elimination):
 
 
 def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
-    """The state after a phase's eliminations, with the answers of agents all of whose claims are `settled`.
+    """The state after a phase's eliminations, in which agents answer if all their remaining arms are `settled`.
 
-    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out does not lead.
+    `leaders` and `settled` are `(..., arm, agent)`. An arm that was ruled out need not be settled, and cannot lead.
     """
     assert before.accepted is not None
     outside = after.active & ~leaders
@@ -235,7 +235,7 @@ class Uniform(Wcpe):
     proven: ClassVar[bool] = True
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
-        # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
+        # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for all agents m means that x is the largest ratio.
         variance = self.problem.noise.variance
         if isinstance(variance, float):
             variances = variance * self.problem.squared_weights.sum(axis=0)
@@ -251,10 +251,10 @@ def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Thresho
     """The smallest integers `n >= max(counts, 1)` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
 
     W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
-    decrease in any count, so the points that meet it form a lattice: its least element is the limit of
-    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once. The points
-    where each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards would be
-    wrong: more draws by one agent raise the threshold, and with it what the others need.
+    decrease in any count, so the points that meet the constraint form a lattice. Its least element is the limit of
+    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and minimises every count at once. The points where
+    each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards would be wrong:
+    more draws by one agent raise the threshold, and with it what the others need.
 
     >>> n = np.array([[1, 1]])
     >>> beta = lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))
@@ -276,7 +276,7 @@ def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Thresho
 
 
 def make_threshold(name: str, problem: Problem) -> Threshold:
-    """The beta registered under this name, as a function of each arm's counts.
+    """The threshold beta with this name, as a function of each arm's counts.
 
     >>> beta = make_threshold("paper", Problem(arms=6, weights=np.eye(3), delta=0.1))
     >>> beta(np.ones((6, 3), dtype=np.int64)).shape

@@ -1,12 +1,12 @@
-"""When a study with a tolerance must end: the size of a last look that always has an answer, whatever it draws.
+"""How large a last look must be so that a study with a tolerance has an answer, whatever the rewards are.
 
-Write a = W delta / M for what is left of a pair's error probability, its *level*, and u for the normal quantile of 1 -
-a. In a last look every open pair (l, j) stakes its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance. Some
-arm of a set wins against all others of it, whatever the x, if no cycle of arms in the set has a positive sum of t: if
+The *level* a = W delta / M is what remains of a pair's error probability, and u is the normal quantile of 1 - a. In a
+last look every open pair (l, j) stakes its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance. Some arm of
+a set wins against all others of the set, whatever the x, if no cycle of its arms has a positive sum of t: that is, if
 the largest mean of u sqrt(V) over its cycles is at most the tolerance. docs/tolerance.md has the proof.
 
-Every agent has its own set, the *contenders*: the best few by their standing, as many as make the study cheapest. Arms
-outside are covered by their gaps. One contender means that all others are: then nothing ties.
+Every agent has such a set, the *contenders*: its best-ranked arms, as many as make the study cheapest. All other arms
+must lose by their gaps. With a single contender, all others do, and there is no tie.
 """
 
 from dataclasses import dataclass
@@ -17,30 +17,30 @@ from scipy.special import ndtri_exp
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 KEPT = 0.05  # share of its level that a pair keeps in a last look, in case the study goes on
-# Gaps are taken to be smaller than estimated by this many standard errors, but not below 0: the best of many estimates
-# is too high, and a study that mistakes a tie for a gap loses its bets.
+# Gaps are assumed to be this many standard errors smaller than estimated, but not below 0: the best of many estimates
+# is too high, and a study that takes a tie for a gap loses its bets.
 DOUBT = 2.0
-# Standard deviations beyond the quantile: such a pair wins five times out of six. The second is for a stated last
-# round, after which nothing can follow.
+# Standard deviations beyond the quantile: with 1, a pair wins five times out of six. The second is for a stated last
+# round, after which no further round is possible.
 SURE, SURE_AT_LAST = 1.0, 5.0
 LEAST_NEED = 0.1
-LEADERS = (0.25, 0.4, 0.55)  # variance of the leader's own mean, as a share of what the hardest contrast allows
-APART = 0.5  # an arm outside has at least this many times a contender's variance; otherwise it is as cheap inside
-MOST_CONTENDERS = 16  # beyond this, the largest quantile bounds the largest mean of a cycle
-NEVER = 1e6  # height of a pair that was not drawn and has not won
-LEAST_QUANTILE = 0.3  # levels of 0.4 and more need next to nothing
+LEADERS = (0.25, 0.4, 0.55)  # variances tried for the leader's mean, relative to what the hardest contrast allows
+APART = 0.5  # least variance of an outside arm, relative to a contender's; below it, the arm is as cheap inside
+MOST_CONTENDERS = 16  # with more, the largest quantile is used as a bound on the largest mean of a cycle
+NEVER = 1e6  # stands for u sqrt(V) of a pair that was not drawn and has not won
+LEAST_QUANTILE = 0.3  # for levels of about 0.4 and more, which need next to no draws
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closing:
-    """What it takes to close all agents' questions, by the past."""
+    """What it takes to close all agents' questions, estimated from the past."""
 
     contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
-    outside: FloatArray  # (..., arm, agent): twice the variance of a mean at which another arm is covered; or inf
-    information: FloatArray  # (..., agent): 1 / variance of all arms' means that should end it
+    outside: FloatArray  # (..., arm, agent): twice the variance of its mean at which another arm loses; or inf
+    information: FloatArray  # (..., agent): 1 / the variance of all arms' means that should close the question
     looks: IntArray | None = None  # (...): looks left, if a phase is planned
-    cost: FloatArray | None = None  # (...): rough cost of closing all
+    cost: FloatArray | None = None  # (...): rough cost of closing all questions
 
     @property
     def between(self) -> BoolArray:
@@ -48,7 +48,7 @@ class Closing:
         return np.asarray(self.contenders[..., :, None, :] & self.contenders[..., None, :, :])
 
     def closed_by(self, problem: Problem, log_levels: FloatArray, variances: FloatArray) -> BoolArray:
-        """`(..., 1, 1, agent)`: whether a look with these variances of pairs has an answer, whatever it draws."""
+        """`(..., 1, 1, agent)`: whether a look with these variances of pairs gives an answer, whatever the rewards."""
         u = quantiles(log_levels)
         drawn = np.isfinite(variances)
         heights = np.where(drawn | (log_levels >= 0), u * np.sqrt(np.where(drawn, variances, 1.0)), NEVER)
@@ -66,11 +66,11 @@ def closing(
 ) -> Closing:
     """The cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
 
-    `log_levels` are `(..., arm, arm, agent)`; estimates of mixed means, their variances and `standing`, by which arms
-    are ranked, `(..., arm, agent)`.
+    `log_levels` are `(..., arm, arm, agent)`. The estimates of mixed means, their variances and `standing`, by which
+    arms are ranked, are `(..., arm, agent)`.
 
-    The sets tried contain the best-ranked arms. In the cost of a set, contenders have the variance that closes it, and
-    each other arm the variance at which every contender should win against it; a single contender must only win.
+    The sets tried are the best-ranked arms, one or more. For the cost of a set, contenders get the variance that closes
+    it, and each other arm gets the variance at which every contender should win against it.
     """
     arms, tolerance = problem.arm_count, problem.tolerance
     order = np.argsort(np.where(active, -standing, np.inf), axis=-2, kind="stable")
@@ -115,7 +115,7 @@ def closing(
 
 
 def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
-    """`(..., 1, agent)`: the information that gives the leader's contrasts these variances `(..., arm, agent)`."""
+    """`(..., 1, agent)`: the information at which the leader's contrasts have these `variances (..., arm, agent)`."""
     hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
     hardest = np.where(np.isfinite(hardest), hardest, 1.0)
     costs = []
@@ -126,16 +126,16 @@ def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
 
 
 def quantiles(log_levels: FloatArray) -> FloatArray:
-    """The quantile u of what is staked; -inf for pairs that have won."""
+    """The normal quantile u of the level that each pair stakes; -inf for pairs that have won."""
     won = log_levels >= 0
     staked = np.log1p(-KEPT) + np.where(won, -1.0, log_levels)
     return np.where(won, -np.inf, -ndtri_exp(staked))
 
 
 def largest_mean(weights: FloatArray, among: BoolArray) -> FloatArray:
-    """`(..., agent)`: the largest mean weight of a cycle through marked arms; -inf if there is none (Karp 1978).
+    """`(..., agent)`: the largest mean weight of a cycle through the arms `among`; -inf if there is none (Karp 1978).
 
-    `weights (..., arm, arm, agent)` are those of edges from the first arm to the second, -inf where there is none.
+    `weights (..., arm, arm, agent)` are those of edges from the first arm to the second; -inf means no edge.
 
     >>> w = np.array([[-np.inf, 3.0, 0.0], [1.0, -np.inf, 2.0], [2.5, 0.0, -np.inf]])[..., None]
     >>> largest_mean(w, np.ones((3, 1), dtype=bool)).tolist()  # 0 -> 1 -> 2 -> 0

@@ -1,7 +1,7 @@
-"""One joint answer of all agents: the lines of slots when a joint answer is rejected as a whole.
+"""Joint answers of all agents: the line of each slot, if a joint answer is rejected as a whole.
 
-The first phase gives every arm a *share*, by which joint answers divide their wealth among the agents; a slot must win
-back what the leaders of the others hold. docs/evidence-racing.md has the rule and the proof.
+The first phase gives every arm a *share*, by which joint answers divide their wealth among the agents. A slot must also
+win the shares of the other agents' leaders. docs/evidence-racing.md has the rule and the proof.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ class Joint:
     def lines(
         self, state: Wealth, rank: IntArray, variances: FloatArray, new: BoolArray, stuck: BoolArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """The lines of slots given the present leaders, `(..., 1, arm, agent)`: what bets aim at, and what slots need.
+        """The lines of slots given the present leaders, `(..., 1, arm, agent)`: what bets aim at, and what is needed.
 
-        Needed is log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a little higher
-        where leaders may still change, by how likely that is: an arm that is likely to take over has a larger share.
+        A slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders / share of k). Bets aim a
+        little higher the more likely leaders are to change, since an arm that may take over has a larger share.
 
-        `variances` are those of mixed means by all draws so far; leaders of `stuck (..., agent)` cannot be counted on.
+        `variances` are those of mixed means from all draws so far; leaders of `stuck (..., agent)` may never win.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -51,9 +51,9 @@ class Joint:
         return np.asarray(self.line + np.log1p(others / shares))[..., None, :, :]
 
     def widest(self, state: Wealth) -> FloatArray:
-        """`(..., agent)`: the largest share of a set that has not reached 1 / delta by itself.
+        """`(..., agent)`: the largest share of a set whose own wealth has not reached 1 / delta.
 
-        Only such sets keep the joint answers that contain them from being rejected.
+        Joint answers with any other set are rejected already.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -66,9 +66,9 @@ class Joint:
         return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
 
     def beyond(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: how far the evidence against an arm exceeds what rules it out.
+        """`(..., arm, agent)`: the evidence against an arm minus what rules it out.
 
-        At 0, every joint answer that contains the arm is rejected, whatever the others' arms are.
+        At 0 every joint answer that contains the arm is rejected, whatever the other agents' arms are.
         """
         assert state.log_shares is not None
         lines = self.beside(self.widest(state), np.exp(state.log_shares))
@@ -77,7 +77,7 @@ class Joint:
     def with_shares(
         self, before: Wealth, after: Wealth, variances: FloatArray, new: BoolArray, candidates: BoolArray
     ) -> Wealth:
-        """Divide every joint answer's wealth for the whole study, by the first phase, which is no evidence itself."""
+        """Fix the shares of joint answers for the whole study, from the first phase, whose draws are not evidence."""
         first = ((before.phase == 0) & ~before.finished)[..., None, None]
         assert after.log_shares is not None
         if not first.any():

@@ -1,6 +1,6 @@
-"""How evidence racing plans a phase: the cheapest draws expected to carry every losing arm across the line.
+"""How evidence racing plans a phase: the cheapest draws expected to bring every losing arm to its line.
 
-Nothing here touches the guarantee: any counts that depend on the past alone keep the proof.
+The guarantee does not depend on any of this: the proof holds for all counts that depend only on the past.
 """
 
 import math
@@ -17,32 +17,32 @@ from parley.policies.guardrails import guardrails
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
-ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
-FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # steps of a solve: in between, as many as take WORK multiplications
-FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety per contrast, in standard deviations
+ACCURACIES = (0.02, 0.01, 0.01)  # relative gaps of the solves, each of which starts from the one before
+FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # limits on the steps of a solve, which may take WORK multiplications
+FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety margin of a contrast, in standard deviations
 LEAST_STAKE = 0.1
-SMALLEST = 0.03  # a phase adds at least this share of what was spent; less in long studies
-MOST_FASTER = 1.1  # times growth, in long studies
-LEAST_CELL = 0.05  # of a phase's mean cell: least size of any cell drawn, so that no estimate stands still
-# Largest first phase, as a share of what a tie takes (with a tolerance) and of a stated budget.
+SMALLEST = 0.03  # a phase costs at least this share of what was spent before; less in long studies
+MOST_FASTER = 1.1  # largest factor on growth, in long studies
+LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that every estimate keeps improving
+# Largest first phase, relative to the cost of a tie (with a tolerance) and to a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
-FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase, relative to the closing size
+FEW_ARMS, FIRST_LOOK = 4, 0.1  # largest number of arms of a closed study; its first phase over its closing size
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # growth from look to look, with a tolerance
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
-# If rounds are stated, in standard errors: how much smaller gaps may be than they look, and the smallest gap planned
-# for; then the fastest growth of a phase over what was spent.
+# If rounds are stated: how much smaller than estimated gaps may be, and the smallest gap to plan for, both in standard
+# errors; then the largest growth of a phase over what was spent.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
-# Roughly how often a cell is reported in a study. Every private report adds noise, so the first phase should be large
-# enough to make up for the noise of that many (docs/privacy.md).
+# Roughly how many reports of a cell a study has. Every private report adds noise, so the first phase should be large
+# enough to outweigh the noise of so many reports (docs/privacy.md).
 REPORTS = 8.0
 MANY, LEAST_SMALLER = 4 / 3, 0.35  # joint answers: variances shrink by sqrt(4/3 of the agents), to 0.35 at the least
-WORTH_A_ROUND = 0.25  # of a round's fixed days: a later phase draws for at least that long
-LARGEST = 3.0  # times the single phase that should end a tie: a study with a tolerance is never larger
+WORTH_A_ROUND = 0.25  # least time that a later phase draws, relative to the fixed days of a round
+LARGEST = 3.0  # largest size of a study with a tolerance, relative to the single phase that should end a tie
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
-# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
+# Option `rounds` -> precision, growth, optimism, caution. Found by measurement, see docs/evidence-racing.md.
 TEMPERS = {
     3: (0.065, 30.0, 0.7, 4.0),
     4: (0.085, 6.0, 1.4, 1.2),
@@ -55,14 +55,14 @@ TEMPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """The parameters of a plan, as the options of evidence racing set them."""
+    """The parameters of a plan, from the options of evidence racing."""
 
     precision: float
     growth: float
     smallest_growth: float
     optimism: float
     caution: float
-    longer: float = 1.0  # shrinks with the line, so that long studies cost next to nothing beyond the bound
+    longer: float = 1.0  # factor below 1 for long studies, so that they cost little more than the lower bound
 
 
 def require_possible(samples: float) -> None:
@@ -95,8 +95,8 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     """The cheapest first phase, which informs but is not evidence: `(arm, agent)`, or one row for all arms.
 
     It gives mixed means a standard error of about `precision` gaps; less in longer studies, or if agents answer
-    `together`. It stays small compared with the study, whatever was stated: a fortieth of what a tie takes if there is
-    a tolerance, a tenth of the budget, and not much if all that is known is that gaps are small.
+    `together`. It is always small compared with the study: at most a fortieth of what a tie takes if there is a
+    tolerance, a tenth of a stated budget, and little if all that is known is that gaps are small.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -111,7 +111,7 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
         if is_closed(problem):
             quantile = closing_size(problem, line)[1]
-            # A tolerance far below all plausible gaps is no reason for a larger phase.
+            # A tolerance far below all plausible gaps must not make the phase larger.
             least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
@@ -123,9 +123,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
 
 
 def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> FloatArray:
-    """First draws enlarged so that guardrails find a large harm at once, within a small share of the largest size.
+    """First draws, enlarged so that guardrails find a large harm at once, up to a small share of the largest size.
 
-    Evidence of harm is read when a phase is reported: many small ones would find it later, and by weaker bets.
+    Evidence of harm grows only when a phase is reported. Many small phases would find harm later, with weaker bets.
     """
     guards = guardrails(problem)
     if not guards:
@@ -139,8 +139,8 @@ def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> Flo
 def size_of_ties(problem: Problem, line: float) -> int | None:
     """The largest size of a study with a tolerance; None without one, or if the scale of rewards is unknown.
 
-    It is three times what a single phase takes that must tell a tie of all arms from a gap as large as the tolerance,
-    and room for small cells. Where all arms tie, fewer than one study in a hundred comes that far (docs/tolerance.md).
+    It is three times the size of a single phase that can tell a tie of all arms from a gap as large as the tolerance,
+    plus room for small cells. If all arms tie, fewer than one study in a hundred gets that large (docs/tolerance.md).
     """
     if not problem.tolerance or not problem.noise.knows_scale:
         return None
@@ -159,11 +159,12 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 
 
 def is_closed(problem: Problem) -> bool:
-    """Whether a study is closed from its first phase on, which then is evidence: shares start even and move.
+    """Whether a study plans for its closing look from the first phase on, which then is evidence too.
 
-    Only where the scale is known before the first draw: with an unknown one there is no largest size, and a few such
-    studies ran away. Several questions, and rates, are closed where a last round is stated: else clear gaps would cost
-    up to a half more, and arms that are far off would be set aside instead of ruled out.
+    All pairs then start with equal shares, which move later. The scale must be known before the first draw: otherwise
+    there is no largest size, and a few such studies grew without end. With several questions, or rewards in a range, a
+    last round must be stated: otherwise clear gaps would cost up to half as much again, and arms that are far off would
+    be set aside instead of ruled out.
     """
     noise, firm = problem.noise, problem.max_rounds is not None
     few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and (firm or problem.question_count == 1)
@@ -172,7 +173,7 @@ def is_closed(problem: Problem) -> bool:
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
-    """The cost of a single look that closes a study of all arms with even shares, and the quantile of such a share."""
+    """The cost of a single look that closes a study of all arms with equal shares, and the quantile of such a share."""
     level = -line - math.log((problem.arm_count - problem.top) * problem.top)
     quantile = float(quantiles(np.array(level)))
     variance = problem.noise.first_variance
@@ -183,7 +184,7 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
 
 def _first_gap(problem: Problem) -> float:
-    """The gap that sizes the first phase: up to ten times `largest_gap` if rewards scatter more."""
+    """The gap that sizes the first phase: `largest_gap`, or up to ten times that if rewards vary more."""
     noise = problem.noise
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
@@ -201,14 +202,15 @@ def further_draws(
 ) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
 
-    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a chance near-tie asks for a moderate phase.
-    Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the
-    cost: cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares and margins depend on each
-    other: three solves, each from the last one's multipliers.
+    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a near-tie by chance needs only a moderate phase.
+    Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the cost:
+    cheap contrasts are almost sure to end, and only expensive ones take a risk. Shares and margins depend on each
+    other, so there are three solves, each starting from the multipliers of the last.
 
-    If rounds are `stated`, a phase may grow faster than the options allow: `looks (batch,)` are left. If a round takes
-    days of its own, or reports are private, a phase is large enough to be worth a round, or the noise. The least cell
-    and the accuracy of the last solve are what paper/cost-theorem.md needs.
+    If rounds are `stated`, a phase may grow faster than the options allow, so that the remaining `looks (batch,)`
+    suffice. If a round takes days of its own, a phase is large enough to be worth a round; if reports are private,
+    large enough to outweigh their noise. paper/cost-theorem.md relies on the least cell and the accuracy of the last
+    solve.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
@@ -223,7 +225,7 @@ def further_draws(
     total = size_of_look(spent, wanted, looks, temper, closes, firm=problem.max_rounds is not None)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
-        # A stated last round is no reason to ask for more than the plan wants: it may end undecided.
+        # A stated last round does not draw more than the plan wants: the study may end undecided.
         total = np.where((looks <= 1) & (problem.max_rounds is not None), total, np.maximum(total, enough))
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
@@ -231,7 +233,7 @@ def further_draws(
     if problem.rho is not None:
         factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
     planned = solution.allocation * factor[:, None, None]
-    if closing is not None:  # arms not in question are covered at once, if that takes no more than the others draw
+    if closing is not None:  # let arms that are no contenders lose at once, if that takes no more than the others draw
         most = planned.max(axis=-2, keepdims=True)
         clear = ~closing.contenders.any(axis=-1, keepdims=True)
         planned = np.where(clear, np.maximum(planned, np.minimum(solution.allocation, most)), planned)
@@ -243,7 +245,7 @@ def further_draws(
 
 
 def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
-    """`(batch, arm, agent)`: whole draws with which the reward model's bets achieve what `draws` promise; 0 for 0."""
+    """`(batch, arm, agent)`: whole draws with which the reward model's bets win as much as planned for `draws`."""
     hardest = np.where(contrasts.losing, contrasts.missing, 0.0).max(axis=(-3, -2, -1))
     stake = np.maximum(problem.noise.stake(hardest, np.full(hardest.shape, FIRST_MARGIN)), LEAST_STAKE)
     return problem.noise.enough_draws(draws, stake).astype(np.int64)
@@ -258,10 +260,11 @@ def cheapest(
     accuracies: tuple[float, ...] = ACCURACIES,
     closing: Closing | None = None,
 ) -> tuple[Solution, BoolArray, FloatArray]:
-    """The cheapest real-valued draws expected to win what every losing contrast misses, and the cells they touch.
+    """The cheapest real-valued draws expected to win the missing wealth of every losing contrast.
 
-    Also each contrast's share of the cost, its multiplier times its right side: at the optimum no one, and no group,
-    has a larger share than a plan for it alone would cost (docs/regret.md).
+    Returns the solution, the cells that it draws, and each contrast's share of the cost, which is its multiplier times
+    its right side. At the optimum no contrast, and no group of them, has a larger share than a plan for it alone would
+    cost (docs/regret.md).
     """
     variances = problem.noise.cell_variances(past)
     if isinstance(variances, float) and problem.rho is None:
@@ -283,7 +286,7 @@ def cheapest(
         if closing is not None:
             opponents, rows = with_closing(problem, contrasts, rows, closing, common)
         programs = ContrastPrograms.of(problem.squared_weights, opponents, rows, cost_model.prices, each)
-        # Not strict: a plan slightly dearer than the cheapest is still a plan, and a live study must go on.
+        # Not strict: a live study must go on, and a plan slightly above the cheapest is good enough.
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
         )
@@ -306,8 +309,8 @@ def with_closing(
 ) -> tuple[IntArray, FloatArray]:
     """Opponents and rows with one more slot, for agents with several contenders.
 
-    There, every arm stands alone and gets the precision that closes the question. A row of an arm against itself
-    counts twice.
+    In this slot every arm is its own opponent and gets the precision that closes the question. Such a row counts the
+    arm twice.
     """
     closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :]
     inside = closing.contenders[:, None]
@@ -321,9 +324,9 @@ def with_closing(
 def size_of_look(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
 ) -> FloatArray:
-    """`(batch,)`: the cost of the next phase, if `wanted` should end the study and `looks` are left.
+    """`(batch,)`: the cost of the next phase, if a cost of `wanted` should end the study and `looks` are left.
 
-    If about `closes (batch,)` more closes the study, looks are spread until then.
+    `closes (batch,)` is about what it costs to close the study; the remaining looks are spread up to that cost.
     """
     least = (temper.smallest_growth - 1) * spent
     if closes is None:
@@ -334,7 +337,7 @@ def size_of_look(
     ratio = FIRM_LOOKS if firm else FEW_LOOKS
     before = 1.0 - np.maximum(looks, 1)
     whole = spent + closes
-    # What looks like a tie after few draws may still be a clear gap, so a phase does not grow too far at once.
+    # An apparent tie after few draws may still be a clear gap, so a phase must not grow too much at once.
     longest = np.inf if firm else (temper.growth - 1) * spent
     most = np.where(looks > 1, np.minimum(whole * ratio**before - spent, longest), np.inf)
     least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
@@ -346,9 +349,9 @@ def on_the_way(
 ) -> FloatArray:
     """`(batch,)`: the least cost of the next phase that lets the remaining `looks` suffice.
 
-    The cost grows by equal factors to what would end the study if gaps were a little smaller than they look; in the
-    last look, to what ends it if they are as they look. Early phases are cheap: with few rounds they grow fast.
-    `shares` are the contrasts' of the cost that is `wanted`.
+    The cost grows by equal factors up to what would end the study if gaps were a little smaller than estimated; in the
+    last look, up to what ends it if they are as estimated. Early phases are cheap, so with few rounds they grow fast.
+    `shares` are the contrasts' shares of the `wanted` cost.
     """
     left = np.maximum(looks, 1)
     signal = np.maximum(contrasts.gap, 0.0) / np.where(contrasts.losing, contrasts.error, 1.0)
@@ -360,7 +363,7 @@ def on_the_way(
 
 
 def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> FloatArray:
-    """Draws that make up for the noise of private reports: v / d + noise / d^2 equals v / `draws`.
+    """The draws d at which a private mean is as precise as `draws` without noise: v / d + noise / d^2 = v / draws.
 
     >>> enlarged(np.array([100.0]), 0.25, 10.0).round(1).tolist()
     [130.6]
@@ -379,7 +382,7 @@ def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatA
 def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variances of single rewards, and additions to right sides `(..., arm, agent)`, linearized at a plan of `draws`.
 
-    If reports are private, a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. The programs know only v
+    If reports are private, a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. Programs must be linear in
     z, so they get the tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
     """
     z = np.divide(1.0, draws, out=np.zeros(draws.shape), where=draws > 0)
@@ -398,15 +401,15 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
 
 
 USUAL = 5
-# What the option `rounds` means: draws relative to those of 5, and the rounds taken (docs/appendix, delta 0.1).
+# Option `rounds` -> draws relative to `rounds = 5`, and the rounds taken (docs/appendix, delta 0.1).
 TRADE = {3: (2.57, 2.7), 4: (1.43, 3.3), 5: (1.0, 4.9), 6: (0.936, 5.7), 7: (0.907, 6.4), 8: (0.891, 7.2)}
 
 
 def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
     """The `rounds` for which draws and rounds together should cost least, at gaps of `gap_scale * largest_gap`.
 
-    The first phase gives contrasts a known variance; the draws after it must bring it down to gap^2 / stake^2, and
-    cost accordingly. This guess at the size of the study only decides how to trade.
+    The first phase gives contrasts a known variance, and further draws must bring it down to gap^2 / stake^2. This
+    rough size of the study is used only to trade draws for rounds.
 
     >>> weekly = Problem(arms=4, weights=np.eye(2), rate=10, round_days=7)
     >>> affordable_rounds(weekly, 3.0, 0.2), affordable_rounds(weekly.with_(round_days=200), 3.0, 0.2)
@@ -423,6 +426,6 @@ def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
     else:
         spent, a_round = float(cost_model.spent(first)), cost_model.pace.day_cost * overhead
     stake = float(problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0])
-    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after that, relative to largest^2
+    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after phase 1, over largest^2
     study = spent * (1 + variance * stake**2 / gap_scale**2)
     return min(TRADE, key=lambda rounds: study * TRADE[rounds][0] + a_round * TRADE[rounds][1])

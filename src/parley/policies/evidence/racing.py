@@ -1,10 +1,10 @@
-"""Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, its wealth, reaches a
-line.
+"""Evidence racing (W-CER), Parley's own policy: an arm is ruled out when the wealth of bets against it reaches a line.
 
 Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
-"this opponent beats k", settled by the phase's fresh draws only. A slot speaks against sets of N arms (`sets`) and
-rejects them on the line M / delta; when all that have k are rejected, k is out. `docs/evidence-racing.md` has the
-proof; the error of the whole answer is at most delta, whatever the options: they only trade samples for rounds.
+"this opponent beats k"; only the phase's fresh draws settle them. A slot is evidence against sets of N arms (`wealth`)
+and rejects them when it reaches the line M / delta. When all sets that contain k are rejected, k is ruled out.
+`docs/evidence-racing.md` has the proof. The error probability of the whole answer is at most delta whatever the
+options, which only trade samples for rounds.
 """
 
 import math
@@ -31,30 +31,30 @@ from parley.totals import Totals
 from parley.validation.checks import above_zero
 
 FINER = 1.15  # with a tolerance or joint answers: steps are smaller by this factor (docs/tolerance.md)
-NO_SET = 1e9  # log wealth of a slot that represents no set, if no line is the largest
-ALL_IN = 0.8  # of what the budget leaves: a plan for more takes it all
+NO_SET = 1e9  # log wealth of a slot that represents no set, if slots have lines of their own
+ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
 LOG_EVIDENCE = phrase("log evidence ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRacing(Elimination):
-    """Rules arms out by evidence. No option can break the guarantee; options trade samples for rounds.
+    """Evidence racing. No option can break the guarantee; options trade samples for rounds.
 
-    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Where you state it, phases
-    grow as fast as that needs. By default it follows from what a round costs in days (`round_days`), and is 5 where
-    that is not known.
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. If you state it, phases grow
+    as fast as needed. By default it follows from what a round costs in days (`round_days`), and is 5 if that is
+    unknown.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
     `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this; 1.03
     by default, less in long studies.
-    `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
-    `caution`: what a further round is worth; more of it makes phases larger and rounds fewer.
+    `optimism`: plan as if gaps were this many standard errors larger than estimated (added in squares).
+    `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
     """
 
     name: ClassVar[str] = "evidence"
     proven: ClassVar[bool] = True
     plans_by_price: ClassVar[bool] = True
-    allows_drift: ClassVar[bool] = True  # pooled means only choose opponents, stakes and counts, and any choice is fair
+    allows_drift: ClassVar[bool] = True  # pooled means only choose opponents, stakes and counts: bets stay fair
     supports: ClassVar[frozenset[str]] = Elimination.supports | {
         "tolerance",
         "site_counts",
@@ -91,7 +91,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def looks(self) -> int:
-        """The number of phases planned for: `max_rounds`, or what `rounds` says."""
+        """The planned number of phases: `max_rounds`, or one more than `rounds`."""
         return self.problem.max_rounds or self._rounds + 1
 
     @property
@@ -107,13 +107,15 @@ class EvidenceRacing(Elimination):
     def temper(self) -> Temper:
         """The plan's parameters, from the options that were given and the defaults of the others.
 
-        Rewards without boosted bets gain by small steps, and take more rounds: not where rounds are stated.
+        Reward models without boosted bets gain wealth in smaller steps, so they take more rounds unless rounds are
+        stated.
         """
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        # By the fourth root of the line, as in paper/cost-theorem.md. Play pays for draws in another way.
+        # The fourth root of the line, as in paper/cost-theorem.md. Does not apply to play, which counts draws
+        # differently.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         noise = self.problem.noise
         identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
@@ -129,7 +131,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def patience(self) -> float:
-        """Factor on optimism: long studies can learn longer, and near-ties, which a tolerance is for, take long."""
+        """Factor on optimism, above 1 for long studies and for near-ties (with a tolerance), which can learn longer."""
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
         return longer * (FINER if self.problem.tolerance or self.together else 1.0)
 
@@ -137,7 +139,7 @@ class EvidenceRacing(Elimination):
     def together(self) -> bool:
         """Whether all agents give one joint answer, so that no union bound over agents is paid (`_joint_lines`).
 
-        Not with a tolerance: an answer may be bad for one agent only, so there is no single true joint answer.
+        Not with a tolerance: each agent may have several right answers, so there is no single true joint answer.
         """
         problem = self.problem
         joint = problem.answers == "together" and not problem.tolerance and problem.horizon is None
@@ -147,14 +149,15 @@ class EvidenceRacing(Elimination):
     def line(self) -> float:
         """The line of every slot, or of every pair with a tolerance: log(M / delta); log(1 / delta) for joint answers.
 
-        Agents with the same weights have the same evidence and err together: M counts their distinct columns. Finer
-        steps of weights in doubt share what is set aside for them: their wealth starts lower (`tolerance.log_parts`).
+        Agents with the same weights have the same evidence and err together, so M counts distinct columns of weights.
+        Finer steps of weights in doubt divide a reserved share of delta: their wealth starts lower
+        (`tolerance.log_parts`).
         """
         return (0.0 if self.together else self._log_questions) - math.log(self.problem.delta)
 
     @property
     def _study_line(self) -> float:
-        """Roughly what slots need in the end, to guess the size of the study."""
+        """Roughly the wealth that slots need in the end, to guess the size of the study."""
         return self.line + (self._log_questions if self.together else 0.0)
 
     @property
@@ -192,14 +195,14 @@ class EvidenceRacing(Elimination):
         )
 
     def wanted(self, state: State) -> IntArray:
-        """The cheapest draws that should end the study; any counts fixed before the phase keep the proof."""
+        """The cheapest draws that should end the study; the proof holds for all counts fixed before the phase."""
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
         wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
         if wants.any():
             batch = state.take(wants)  # a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
-            # A new arm is drawn by itself, as all others were in the first phase: nobody knows yet which arm will lead.
+            # A new arm is planned alone, as all arms were in the first phase: it is not known yet which arm will lead.
             drawn = np.where(self.new_arms(batch) & self.candidates, self.first_phase, 0)
             racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)) & ~drawn.any(axis=(-2, -1)))
             if racing.size:
@@ -218,7 +221,7 @@ class EvidenceRacing(Elimination):
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
     def _closing(self, state: Wealth) -> Closing | None:
-        """What closes the questions, and its rough cost; None if no look is planned to close them."""
+        """The plan to close the questions, with its rough cost; None if no look is planned to close them."""
         problem = self.problem
         if not (isinstance(state, Pairs) and (plan.is_closed(problem) or problem.max_rounds is not None)):
             return None
@@ -238,11 +241,11 @@ class EvidenceRacing(Elimination):
         return plan.closing_size(self.problem, self.line)
 
     def new_arms(self, state: State) -> BoolArray:
-        """`(..., arm, 1)`: arms that nobody has drawn although others were drawn. Their first draws only inform."""
+        """`(..., arm, 1)`: arms not drawn yet although others were. Their first draws are not evidence."""
         return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
     def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)`: candidates by estimate, best first, then new arms, then others; and each arm's rank."""
+        """`(..., arm, agent)`: arms in order: candidates by estimate, new arms, all others; and each arm's rank."""
         mixed = self.problem.mixed(state.means)
         ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
         known = np.where(self.new_arms(state), -LOWEST, -ranking)
@@ -250,27 +253,28 @@ class EvidenceRacing(Elimination):
         return order, np.argsort(order, axis=-2, kind="stable")
 
     def _all_in(self, state: State, quotas: IntArray) -> IntArray:
-        """Quotas raised to all that the budget leaves, if the plan wants most of it or no other round will come."""
+        """Quotas raised to the whole remaining budget, if the plan wants most of it or this is the last round."""
         left, total = self._left(state), quotas.sum(axis=(-2, -1))
         last = total >= ALL_IN * left
         if self.problem.max_rounds is not None and self.problem.max_samples is not None:
             last |= state.phase + 1 >= self.problem.max_rounds
         more = np.ceil(quotas * (left / np.maximum(total, 1))[..., None, None]).astype(np.int64)
         raised = cut_to(more, left, self.problem.minimum_cell)
-        # Where no cell would reach the minimum, `plan` gives the largest what is left: without draws nothing ends.
+        # If no cell would reach the minimum, `plan` gives all that is left to the largest cell: without draws the
+        # study would not end.
         takes = last & (total > 0) & (state.phase > 0) & raised.any(axis=(-2, -1))
         return np.where(takes[..., None, None], raised, quotas)
 
     def _last(self, state: State, counts: IntArray) -> BoolArray:
-        """`(...)`: whether a phase with these counts is the last one; counts say nothing about its rewards."""
+        """`(...)`: whether a phase with these counts is the last one; this does not depend on its rewards."""
         if self.problem.horizon is not None:
             return np.zeros(state.phase.shape, dtype=np.bool_)
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Contrasts without those of agents that repeat a question, have left, or wait for draws nobody will make.
+        """Contrasts without those of agents that repeat a question, have left, or are blocked.
 
-        A finer step waits for its neighbours, whose share of delta is larger: if they agree, it costs no draw.
+        A finer step waits for its neighbours, which have larger shares of delta: if they agree, it needs no draws.
         """
         idle = ~(self.problem.questions & self._asked) | self.blocked(state)
         if self.problem.weight_refine:
@@ -288,7 +292,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def first_phase(self) -> IntArray:
-        """`(arm, agent)`: the cheapest draws with the desired standard error of every mixed mean; they only inform."""
+        """`(arm, agent)`: the cheapest draws with the wanted standard error of all mixed means; usually no evidence."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
         if self.precision is None and self.largest_size is not None:
@@ -299,28 +303,28 @@ class EvidenceRacing(Elimination):
         return np.where(self.candidates, quotas, 0).astype(np.int64)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """What is fixed before a phase, from the past alone: opponents, estimates, wealth.
+        """Opponents, estimates and wealth, fixed before a phase from the past alone.
 
-        With a tolerance the slots of an arm that does not lead are its pairs with the leaders.
+        With a tolerance, the slots of an arm that does not lead are its pairs with the leaders.
         """
         return self._contrasts(state, None)
 
     @once
     def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: agents that need draws nobody will make, and so cannot be settled; None if there are none."""
+        """`(agent,)`: agents that cannot be settled, because idle agents have weight in their mix; None if none are."""
         if not (self.idle or self.unasked) or not self.together:
             return None
         return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
-        """The contrasts before a phase; in joint answers, leaders of `stuck (..., agent)` cannot be counted on."""
+        """The contrasts before a phase; in joint answers, leaders of `stuck (..., agent)` may never win."""
         top = self.problem.top
         mixed, new = self.problem.mixed(state.means), self.new_arms(state)
         order, place = self._rank(state)
         rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
-        opponents = np.sort(opponents, axis=-3)  # as a set: slots in the order of arms
+        opponents = np.sort(opponents, axis=-3)  # the order of opponents does not matter: slots go by arm
         if isinstance(state, Pairs):
             wealth, ranks = tolerance.at_opponents(state, opponents), None
         else:
@@ -352,7 +356,7 @@ class EvidenceRacing(Elimination):
         return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whose question is closed as long as all leaders stay: nothing is drawn for it."""
+        """`(..., agent)`: agents whose question is closed as long as all leaders stay; nothing is drawn for it."""
         assert isinstance(state, Wealth)
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
@@ -369,11 +373,11 @@ class EvidenceRacing(Elimination):
         return blocked & ~self.settled(state) if blocked.any() else blocked
 
     def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
-        """Variances of mixed means by the past's estimates; no draws count as one draw (see `Problem.drawn`)."""
+        """Variances of mixed means, with cell variances estimated from the past; 0 draws count as 1."""
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
 
     def past_variances(self, state: State) -> FloatArray:
-        """Variances of the mixed means so far, with private noise as if every cell was reported in every phase."""
+        """Variances of the mixed means so far, with privacy noise as if every cell were reported in every phase."""
         return self.variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
@@ -383,7 +387,7 @@ class EvidenceRacing(Elimination):
         return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def phase(self, state: Wealth, fresh: Totals) -> Phase:
-        """The draws of a phase as bets see them."""
+        """The draws of a phase, prepared for settling bets."""
         betting = self._betting(state)
         counts = np.where(betting, fresh.counts, 0)
         return Phase(
@@ -397,9 +401,9 @@ class EvidenceRacing(Elimination):
         )
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """Settle the bets of a phase, which the past has placed (`contrasts`). Subclasses may add to the result."""
+        """Settle the bets of a phase, which were fixed before it (`contrasts`). Subclasses may add to the result."""
         phase = self.phase(state, fresh)
-        y, v, drawn = phase.contrasts(contrasts.opponents)  # if a side was not drawn, the payoff is 1
+        y, v, drawn = phase.contrasts(contrasts.opponents)  # where a side was not drawn, the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
@@ -409,8 +413,8 @@ class EvidenceRacing(Elimination):
         else:
             wealth = paid(self.problem, phase, contrasts, contrasts.live & drawn, self.line)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast
-        # with the largest variance can only understate the gap to it. It continues after the elimination. With a
-        # tolerance it covers true top arms too: one of their opponents is no better than they are.
+        # with the largest variance can only understate the gap to it. It is updated even after the arm is ruled out.
+        # With a tolerance it holds for true top arms too: one of their opponents is no better than they are.
         asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
         bounded = PhaseContrasts(
             contrast=y,
@@ -437,15 +441,15 @@ class EvidenceRacing(Elimination):
         )
 
     def racing(self, state: State) -> BoolArray:
-        """`(..., 1, arm, agent)`: whose slots bet.
+        """`(..., 1, arm, agent)`: arms whose slots bet.
 
-        Wealth and opponents stand still once an arm or its agent is done: the certificate shows what decided.
+        Once an arm or its agent is decided, wealth and opponents stay as they are: the certificate shows them.
         """
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
 
     def _betting(self, state: State) -> BoolArray:
-        """`(..., 1, 1)`: whether the next phase bets. The first has no bets: its data choose the first opponents."""
+        """`(..., 1, 1)`: whether the next phase bets. The first usually does not: its data choose the opponents."""
         first = isinstance(state, Pairs) and plan.is_closed(self.problem)
         return np.asarray((((state.phase > 0) | first) & ~state.finished)[..., None, None])
 
@@ -455,7 +459,7 @@ class EvidenceRacing(Elimination):
         beyond = self._joint.beyond(after) if self.together else scores(after) - self.line
         out = before.active & undecided & (beyond >= 0)
         keep = before.active & ~out
-        # If too many arms reach the line at once, an error has occurred: keep the N best estimates.
+        # If too many arms reach the line at once, some of the evidence is wrong: keep the N best estimates.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
         best = best_estimates(self.problem.mixed(before.means), before.active, self.problem.top)
         return np.where(short, best, keep)
@@ -488,9 +492,9 @@ class EvidenceRacing(Elimination):
         )
 
     def _shown(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: the evidence shown against an arm; at the line if closed as long as all leaders stay.
+        """`(..., arm, agent)`: the evidence against an arm as shown to people; on the line if the question is settled.
 
-        With joint answers: the evidence against the one with this arm and everybody else's leaders.
+        With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders.
         """
         if not self.together:
             return scores(state)
@@ -499,7 +503,7 @@ class EvidenceRacing(Elimination):
         return np.where(state.active, score, np.maximum(score, self.line))
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """With a tolerance: all arms that are out, except those proven worse by a bound on their gap."""
+        """With a tolerance: all dropped arms, except those proven worse by a bound on their gap."""
         if not isinstance(state, Pairs):
             return super().set_aside(state, case)
         return tolerance.set_aside(state)
@@ -508,7 +512,7 @@ class EvidenceRacing(Elimination):
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line
-        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # of losers only
+        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # only for arms that lost
         return {
             "log_wealth": own if not self.together and (ruled_out or state.ranks is None) else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],

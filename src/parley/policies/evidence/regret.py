@@ -1,8 +1,8 @@
 """Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
 
-Bets, opponents and wealth are those of `evidence`. Four things differ, and docs/regret.md proves what follows from
-them: the line (what a wrong answer would cost until the horizon), the plan (draws cost what they are expected to lose),
-what is worth exploring at all, and time (a phase is as long as the one who explores most needs; everybody else plays).
+Bets, opponents and wealth are those of `evidence`. Four things differ, and docs/regret.md proves what follows: the line
+(by what a wrong answer would cost until the horizon), the plan (a draw costs its expected regret), what is worth
+exploring at all, and time (a phase lasts until the agent with the most exploration is done; the others play meanwhile).
 """
 
 import math
@@ -25,14 +25,14 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-LEAST_LINE = math.log(2)  # the best arm is dropped with probability at most 1/2, however little is left to lose
-LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
+LEAST_LINE = math.log(2)  # so the best arm is dropped with probability at most 1/2, even close to the horizon
+LARGEST_LOSS = 100.0  # limit on eps, in units of K * variance / largest_gap
 FIRST_LINE = 11.5
-USUAL_HORIZON = 10**6  # longer ones are worth another round or two
-FIRST_SHARE = 0.25  # of the horizon, for the first phase at most
+USUAL_HORIZON = 10**6  # longer horizons are worth another round or two
+FIRST_SHARE = 0.25  # largest share of the horizon for the first phase
 BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
-# What `rounds` determines: precision, growth (of the cost of exploration), optimism, caution; and the growth in time.
+# Option `rounds` -> precision, growth (of the cost of exploration), optimism, caution; and the growth in time.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
     5: (0.175, 3.3, 2.0, 0.65),
@@ -43,17 +43,17 @@ REGRET_TEMPERS = {
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # of the two solves
-LEADER_COST = 2.0  # factor on the expected loss of a leader's draw: few long phases rest on it
-SURPRISE = 1.25  # factor by which gaps are assumed smaller: a lucky leader would be played for long
+LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
+SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for long
 RARE = 2.0  # successes that a cell's draws may have missed so far
-LEAST_COST = 1e-4  # of the dearest draw: assumed cost of a draw that loses nothing
+LEAST_COST = 1e-4  # assumed cost of a draw that loses nothing, relative to the most expensive draw
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
 LEAST_MISSING = 0.05  # nats: a contrast with less missing is all but over
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lined(Wealth):
-    """Wealth, with the line that it had to reach in the last phase."""
+    """Wealth, with the line that each arm had to reach in the last phase."""
 
     line: FloatArray  # (..., arm, agent)
 
@@ -65,8 +65,8 @@ class EvidenceRegret(Playing, EvidenceRacing):
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
     `smallest_growth`: a phase multiplies the time played so far by at least this.
-    `loss`: what wrong answers may cost, in units of what one more nat of evidence costs.
-    `worth`: a contrast is explored only while it costs at most this many times what not exploring it should lose.
+    `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
+    `worth`: a contrast is explored only while that costs at most this many times the expected loss without it.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -88,7 +88,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """Only sizes the first phase, the same for all horizons; arms have their own lines in every phase (`weigh`)."""
+        """The line that sizes the first phase, the same for all horizons. Later phases set lines per arm (`weigh`)."""
         return FIRST_LINE
 
     @property
@@ -103,7 +103,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @once
     def first_phase(self) -> IntArray:
-        """As in `evidence`, but within a share of the horizon."""
+        """As in `evidence`, but at most a share of the horizon."""
         usual = super().first_phase
         most = FIRST_SHARE * self.horizon(np.zeros(self.problem.shape, dtype=np.int64))
         fits = np.minimum(most / np.maximum(usual.sum(axis=0), 1), 1.0)
@@ -125,10 +125,11 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return explored, length
 
     def _worth(self, state: State, contrasts: Contrasts) -> FloatArray:
-        """`(..., opponent, arm, agent)`: what a contrast may cost: the leader's expected loss to it until the horizon.
+        """`(..., opponent, arm, agent)`: how much exploring a contrast may cost: the expected loss without it.
 
-        While few draws can hide a rare reward, means of rewards in a range are not normal: 100 draws show no success
-        at a rate of 3 % in one of 20 studies. So their variances are raised by `RARE` squared ranges over the draws.
+        With few draws, means of rewards in a range are not normal, because rare rewards may be missed: at a rate of 3
+        %, 100 draws show no success in one of 20 studies. So variances are raised by `RARE` squared ranges over the
+        draws.
         """
         problem, counts, square = self.problem, np.maximum(state.counts, 1), np.square(contrasts.error)
         low, high = problem.noise.low, problem.noise.high
@@ -139,7 +140,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`, but an arm races on until it is out, whatever line it passed before."""
+        """As in `evidence`, but an arm races until it is ruled out, even if it reached an earlier, lower line."""
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
@@ -158,7 +159,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         """As in `evidence`, with the lines of this phase.
 
-        Only a phase that itself speaks against the arm may rule it out: the second case of the proof.
+        A phase may rule an arm out only if its own draws are evidence against it: the second case of the proof.
         """
         assert isinstance(state, Lined)
         y, v, drawn = self.phase(state, fresh).contrasts(contrasts.opponents)
@@ -176,7 +177,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         )
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Drop arms on their line, but not together with the leader they lost to: somebody who beat them stays."""
+        """Drop arms on their line; if the leader itself is on its line, drop only the leader in this phase."""
         assert isinstance(before, Lined)
         undecided = before.active.sum(axis=-2, keepdims=True) > 1
         out = before.active & undecided & (before.phase > 0)[..., None, None]
@@ -185,7 +186,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(before.active & ~(out & (self.leaders(before) | ~fallen)))
 
     def decide(self, before: State, after: State) -> State:
-        """When an open horizon moves on, more is at stake: arms come back and race on with the wealth they had."""
+        """When an open horizon is extended, more is at stake: dropped arms come back with the wealth they had."""
         decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
         return replace(decided, active=decided.active | longer, dropped_in=np.where(longer, 0, decided.dropped_in))
@@ -207,20 +208,19 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Costs:
-    """The cost of draws by present estimates, all `(..., arm, agent)` except `spent`."""
+    """The cost of draws by current estimates, all `(..., arm, agent)` except `spent`."""
 
-    draws: FloatArray  # for the plan, leader included
+    draws: FloatArray  # cost of a draw in the plan, also for the leader
     losses: FloatArray  # expected regret of a draw; 0 for the leader
     leading: BoolArray
     spent: FloatArray  # (...): expected regret of all draws so far
 
 
 def draw_costs(problem: Problem, state: State) -> Costs:
-    """Costs by estimated gaps to the leader; candidates have one standard error added in squares.
+    """Costs of draws: estimated gaps to the leader, with one standard error added in squares for candidates.
 
-    The leader costs what it is expected to lose to better candidates: the sum over them of E max(gap, 0), with the gap
-    normal around its estimate. Stated prices are added: a draw of another arm than the leader costs both
-    (`parley.bounds.prices.regret_and_money`).
+    A draw of the leader costs its expected loss to better candidates: the sum over them of E max(gap, 0), with the gap
+    normal around its estimate. For all other arms stated prices are added (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -274,9 +274,9 @@ def exploration(
 ) -> tuple[IntArray, IntArray]:
     """`(batch, arm, agent)` draws to explore, and `(batch,)` the length of the phase.
 
-    The leader's own draws are part of the cheapest plan but need not be requested: whoever has time plays it anyway.
-    They only make the phase longer, up to `time_growth` times what was played before. If nothing is worth exploring,
-    the phase is that long; then it is reconsidered with what was learned by playing.
+    The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play it
+    anyway. They only make the phase longer, up to `time_growth` times what was played before. If nothing is worth
+    exploring, the phase has that length, and the next one decides again with the data from playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
@@ -297,8 +297,8 @@ def worthwhile(
 ) -> tuple[FloatArray, BoolArray]:
     """`(batch, arm, agent)`: the cheapest plan in which no contrast costs more than its worth, and its cells.
 
-    Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. The plan is then
-    shared among fewer, so this repeats until every share is worth it.
+    Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. Fewer contrasts
+    then share the cost of the plan, so this repeats until every share is within its worth.
     """
     losing, plan = contrasts.losing.copy(), np.zeros(costs.draws.shape)
     touched = np.zeros(plan.shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What a phase's fresh draws say about contrasts, and what bets on them pay."""
+"""Settling the bets of a phase: contrasts from its fresh draws, and the payoffs of bets on them."""
 
 from dataclasses import dataclass, replace
 
@@ -13,18 +13,18 @@ from parley.totals import Totals
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A phase whose draws are in. Stakes may depend on everything here except the sums of `fresh`."""
+    """A phase with its draws. Stakes may depend on everything here except the sums of `fresh`."""
 
     past: Totals
     fresh: Totals
-    counts: IntArray  # (..., arm, agent): fresh ones where bets are placed, else 0
-    means: FloatArray  # (..., arm, agent): mixed means of those
-    variances: FloatArray  # (..., arm, agent): variances of mixed means, by the counts and the past
+    counts: IntArray  # (..., arm, agent): fresh draws where bets are placed, else 0
+    means: FloatArray  # (..., arm, agent): mixed means of the fresh draws
+    variances: FloatArray  # (..., arm, agent): variances of mixed means, from the counts and the past
     seen: BoolArray  # (..., 1, arm, agent): all cells of the mixed mean were drawn
     last: BoolArray  # (...): nothing follows this phase
 
     def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """`(..., opponent, arm, agent)` each: Y, V, and whether both sides were drawn."""
+        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, and whether both sides were drawn."""
         drawn = self.seen & np.take_along_axis(self.seen, opponents, axis=-2)
         return against(self.means, opponents), both(self.variances, opponents), drawn
 
@@ -32,9 +32,9 @@ class Phase:
 def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
     """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
-    A capped payoff ends on the `line`, or on the slot's own. In the last phase of a budget every bet is all in, if the
-    reward model has an exact test of that kind: there is nothing left to save for. A pair in a last look that is not
-    the end keeps a part.
+    A capped payoff ends on the `line`, or on the slot's own line. In the last phase of a budget every bet stakes all it
+    has, if the reward model has an exact test for that: there is no later phase to save for. In a last look after which
+    the study may go on, a pair keeps a part.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance

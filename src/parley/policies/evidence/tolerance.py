@@ -1,8 +1,8 @@
 """Tolerance: an agent answers with N arms once it is sure that no other arm is better than one of them by more.
 
-For every ordered pair (l, j) of an agent's arms a wealth bets on "j is not better than l by the tolerance or more". The
-first phase divides the agent's error probability among the pairs. An agent answers with L when the pairs (l, j) of all
-l in L and all j outside stand on the line M / delta. docs/tolerance.md has the proof.
+Every ordered pair (l, j) of an agent's arms has a wealth that bets on "j is not better than l by the tolerance or
+more". The first phase divides the agent's error probability among the pairs. An agent answers with the set L when the
+pairs (l, j) of all l in L and all j outside have reached the line M / delta. docs/tolerance.md has the proof.
 """
 
 import math
@@ -21,21 +21,21 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, 
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.text.translation import Translatable
 
-EVENLY = 0.1  # of an agent's error probability, divided evenly whatever the first phase shows
-SET_ASIDE = 0.2  # of delta, for the finer steps of weights in doubt
+EVENLY = 0.1  # share of an agent's error probability that is divided equally, whatever the first phase shows
+SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in doubt
 MOST_ARMS = 128  # beyond this only some arms may be answers: pairs grow with the square of the arms
-ROWS, FREE = 32, 8  # so many of them, including free rows for arms that look best only later
-AHEAD = 0.5  # of the tolerance: how much worse than another an arm on the line may look and still lead
+ROWS, FREE = 32, 8  # how many may be answers then; of these, free rows for arms that become the best only later
+AHEAD = 0.5  # in tolerances: how much worse than another arm the estimate of a leader on the line may be
 SURELY = 2.0  # standard errors below an answer, beyond the tolerance, at which an arm is unlikely to be one
-LEAST_CHANCE = 1e-4  # that an arm is an answer: sums keep their digits
+LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
 LEAST_SHARE = 1e-4
-KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # share that a pair keeps of what it gives; rounding when shares move
+KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # share that a pair keeps of what it gives; rounding limits when shares move
 ROUNDING = 1e-9  # subtracted from every share, so that they never sum to too much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """Wealth, including that of ordered pairs; the slots of `log_wealth` are those of the leaders' pairs."""
+    """Wealth, including that of ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
 
     log_pairs: FloatArray  # (..., row, arm, agent): "the arm does not beat the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, if not all may
@@ -43,7 +43,7 @@ class Pairs(Wealth):
 
 
 def log_stated(problem: Problem) -> float:
-    """log M of the line M / delta: the distinct questions, and room for the finer steps."""
+    """log M of the line M / delta: M counts distinct questions, enlarged to reserve a share for the finer steps."""
     stated = problem.question_count - int(problem.finer.sum())
     return math.log(stated / (1 - SET_ASIDE) if problem.weight_refine else stated)
 
@@ -51,8 +51,8 @@ def log_stated(problem: Problem) -> float:
 def log_parts(problem: Problem) -> FloatArray:
     """`(agent,)`: log of the error share that a question's pairs divide: 1, or less at a finer step.
 
-    On the line M / delta, a question that divides p errs with probability at most p delta / M. All questions, needed
-    or not, add up to delta.
+    With the line M / delta, a question that divides the share p errs with probability at most p delta / M. Over all
+    questions, needed or not, this adds up to delta.
     """
     parts = np.zeros(problem.agent_count)
     if problem.weight_refine:
@@ -76,7 +76,7 @@ def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
 
 
 def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
-    """The state with shares divided anew, as `wished (..., row, arm, agent)` as far as possible.
+    """The state with shares moved towards `wished (..., row, arm, agent)` as far as possible.
 
     A pair gives at most its share and at most its wealth, never what it has won. A pair on the line stays there.
     """
@@ -117,7 +117,7 @@ def closed(problem: Problem) -> BoolArray:
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
     """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
 
-    Arms that could be answers, by the estimates after the first phase, get nearly all. 0 for l = j.
+    Arms that could be answers by the estimates after the first phase get nearly all of it. 0 for l = j.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
@@ -129,10 +129,10 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     inside = _chance(mixed, variances, top)
     if is_closed(problem):
         inside = _possible(mixed, variances, problem.tolerance)
-    if top == 1:  # the true top arm is j: the others divide its share
+    if top == 1:  # if j is the true top arm, all others divide its share
         others = inside.sum(axis=-2, keepdims=True) - inside
         share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
-    else:  # arms at the edge of the top N may be mistaken for members, or be members that are missed
+    else:  # arms close to the edge of the top N may wrongly be taken for members, or wrongly be left out
         edge = np.maximum(inside * _chance(-mixed, variances, arms - top), LEAST_CHANCE)
         taken = np.take_along_axis(edge / _largest(edge, arms - top), rows, axis=-2)
         place = np.argsort(np.argsort(-edge, axis=-2, kind="stable"), axis=-2, kind="stable")
@@ -154,7 +154,7 @@ def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
 
 
 def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArray:
-    """`(..., arm, agent)`: how plausible an arm still is as an answer: about 1 within the tolerance, else small."""
+    """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 within the tolerance of the best estimate."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
     return np.asarray(np.maximum(ndtr(SURELY + np.minimum(mixed - best + near, 0.0) / error), LEAST_CHANCE))
@@ -167,7 +167,7 @@ def _largest(values: FloatArray, count: int) -> FloatArray:
 
 
 def _evenly(problem: Problem) -> float:
-    """The share of every pair that is the same for all."""
+    """The part of its share that every pair gets equally."""
     return EVENLY / ((problem.arm_count - problem.top) * problem.top)
 
 
@@ -181,7 +181,7 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
     distinct = opponents != np.arange(problem.arm_count)[:, None]
     live = distinct & undecided[..., None, :, :] & (state.log_pairs < line)
     unknown = np.broadcast_to(closed(problem) | _new(state), state.counts.shape)
-    if unknown.any():  # new arms have no data to bet on; closed ones nothing to bet about
+    if unknown.any():  # new arms have no data yet, and closed ones cannot be compared
         unknown = unknown[..., None, :, :]
         live &= ~(unknown | np.take_along_axis(unknown, opponents, axis=-2))
     gap = against(problem.mixed(state.means), opponents) + problem.tolerance
@@ -199,12 +199,12 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
 
 
 def _new(state: Pairs) -> BoolArray:
-    """`(..., arm, 1)`: arms opened since the study began, and not drawn yet."""
+    """`(..., arm, 1)`: arms opened after the study began and not drawn yet."""
     return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
 
 def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
-    """What closes the questions, by the past; None if rewards have no test that ends, or there are too many arms."""
+    """What it takes to close the questions; None if rewards have no test that ends, or there are too many arms."""
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
     among, ranked = state.active & ~closed(problem) & ~_new(state), standing(problem, state, line)
@@ -212,7 +212,7 @@ def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) 
 
 
 def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
-    """`(..., row, arm, agent)`: V at which a pair's question closes; nan for pairs that bet on their gap."""
+    """`(..., row, arm, agent)`: the variance V at which a pair's question closes; nan for pairs that bet on a gap."""
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is None:
         return None
@@ -223,7 +223,7 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
     """Pay the bets of all pairs whose two arms were both drawn, whoever leads."""
     bets = pairs(problem, state, line, variances)
     drawn = phase.contrasts(bets.opponents)[2]
-    # A pair that looks worse than any stake does not bet: it would be paid 1, or lose what it has.
+    # A pair that is two standard errors on the losing side does not bet: it would be paid 1, or lose what it has.
     last = phase.last[..., None, None, None]
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is not None:
@@ -235,24 +235,24 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
 
 
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
-    """`(..., arm, agent)`: the ranking by which leaders are found; -inf for arms that may not be answers.
+    """`(..., arm, agent)`: the ranking that decides which arms lead; -inf for arms that may not be answers.
 
-    The estimate, plus or minus up to half the tolerance for how far an arm has come: in a tie, nothing is gained by
-    following the arm that looks best today. Any ranking by the past keeps the proof.
+    It is the estimate, plus or minus up to half the tolerance for how much wealth the arm's pairs have won: in a tie,
+    nothing is gained by following whichever arm has the best estimate now. The proof holds for any ranking by the past.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
     others = np.where(itself | closed(problem), np.inf, state.log_pairs)
-    least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # the other leaders do not count
+    least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # not against other leaders
     ranked = np.full(mixed.shape, -np.inf)
-    # Bounded below too: otherwise the best arm, after one lost bet, would stay behind one whose gap cannot be proved.
+    # Bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never win.
     ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
     np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
     return ranked
 
 
 def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the wealth of the pairs (opponent, arm); any opponent may lead."""
+    """`(..., opponent, arm, agent)`: the wealth of the pairs (opponent, arm)."""
     if state.rows is None:
         return np.take_along_axis(state.log_pairs, opponents, axis=-3)
     places = np.zeros(state.counts.shape, dtype=np.int64)
@@ -262,11 +262,10 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
 
 
 def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
-    """The state after a phase; `first (...)` marks the first phase, which fixes what every pair starts with.
+    """The state after a phase; `first (...)` marks the first phase, which fixes the initial wealth of every pair.
 
-    With many arms, the best estimates after the first phase get rows. Free rows repeat the first one. If an arm
-    without a row is among the N best later, it gets a free one and starts with its even share, which was set aside for
-    it.
+    With many arms, only the best estimates after the first phase get rows. Free rows are copies of the first row. If an
+    arm without a row is among the N best later, it gets a free one and starts with its equal part, which was reserved.
     """
     mixed, fresh = _estimates(problem, state), first[..., None, None, None]
     rows = _rows(problem, state)
@@ -299,7 +298,7 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """The N arms on the line against most others, the pairs they still miss, and which agents have them all.
+    """The N arms that have reached the line against most others, the pairs they still miss, and who misses none.
 
     `(..., arm, agent)` twice, then `(..., agent)`.
     """
@@ -320,14 +319,14 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
 def decided(
     problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
 ) -> Pairs:
-    """The state after a phase, with answers, remaining arms where the budget is `over (...)`, rows and shares."""
+    """The state after a phase: with answers and rows, and with fewer arms where the budget is `over (...)`."""
     found = answered(problem, before, after, line)
     found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
 
 
 def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pairs:
-    """The state with the answers of all agents that have N arms on the line against all others."""
+    """The state with the answers of all agents whose N arms have reached the line against all others."""
     assert before.accepted is not None
     chosen, _, whole = _covered(problem, after, line)
     undecided = before.active.sum(axis=-2) > problem.top
@@ -337,7 +336,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """Where the budget is spent, `over (...)`: keep the N arms that came farthest and those they have not covered."""
+    """Where the budget is `over (...)`, keep the N arms closest to an answer and the arms they have not beaten yet."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top
@@ -352,14 +351,14 @@ def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) ->
 
 
 def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
-    """The evidence as people see it, and its description.
+    """The evidence as shown to people, and its description.
 
-    The line is for arms proven worse; an arm that is only set aside stays just below it.
+    Only arms proven worse are shown on the line; an arm that is only set aside is shown just below it.
     """
     score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
     return score, Translatable("that the arm is not better than the leaders by {0:g} or more", problem.tolerance)
 
 
 def set_aside(state: Pairs) -> BoolArray:
-    """`(..., arm, agent)`: all arms that are out, except those proven worse by a bound on their gap."""
+    """`(..., arm, agent)`: all dropped arms, except those proven worse by a bound on their gap."""
     return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))

@@ -1,10 +1,10 @@
-"""What evidence racing remembers between phases, what is fixed before one, and how slots carry wealth over.
+"""The state of evidence racing between phases, the contrasts fixed before one, and how slots carry wealth over.
 
-With N of 2 or more a slot speaks for sets of arms. The candidates stand in an *order*, the N leaders first. A set bets
-that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets of which that is true;
-the leaders' own set has a slot of its own. A slot's wealth is a lower bound for all its sets. When leaders change, the
-new ones come last among the leaders and the former ones first among the losers, and a slot begins with the least that
-any of its sets had in the slot where it was. docs/evidence-racing.md has the algorithm and the proof.
+If N is at least 2, a slot represents sets of arms. The candidates have an *order*, with the N leaders first. A set bets
+that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets that have the same two;
+the set of the leaders has a slot of its own. A slot's wealth is a lower bound for all its sets. When leaders change,
+new leaders come last among the leaders and former ones first among the others, and a slot starts with the least wealth
+that any of its sets had in its former slot. docs/evidence-racing.md has the algorithm and the proof.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from scipy.special import logit, ndtr
 from parley.policies.base import State
 from parley.problem import BoolArray, FloatArray, IntArray
 
-STEEPNESS = 0.7  # of the shares: 0 is the union over agents; more trusts the first phase's leaders
+STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; a larger one trusts the first phase's leaders more
 LOWEST = -1e100  # stands for the estimate of an arm that is closed or unknown
-LEAST_CHANCE = 1e-3  # that an arm is, or is not, a loser: no first phase is surer than that
-WORK = 500_000  # numbers of an array processed at a time
+LEAST_CHANCE = 1e-3  # least probability that an arm is, or is not, a loser after the first phase
+WORK = 500_000  # array elements processed at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -31,16 +31,16 @@ class Wealth(State):
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
     opponents: IntArray  # (..., opponent, arm, agent): opponents in the last phase's bets, ascending
-    signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
+    signal: FloatArray  # (..., arm, agent): sum over phases of smallest contrast / largest variance, for the gap bound
     information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
     ranks: IntArray | None = None  # (..., arm, agent): the last phase's order; -1 for arms that were out
-    log_shares: FloatArray | None = None  # (..., arm, agent): of arms in a joint answer, if all agents answer together
+    log_shares: FloatArray | None = None  # (..., arm, agent): shares of arms in a joint answer, if there is one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contrasts:
-    """What the past says before a phase, all `(..., opponent, arm, agent)`."""
+    """Estimates and wealth of contrasts before a phase, all `(..., opponent, arm, agent)`."""
 
     opponents: IntArray
     gap: FloatArray  # estimated from all data so far: opponent minus arm
@@ -48,12 +48,12 @@ class Contrasts:
     wealth: FloatArray  # log, carried over from the last phase
     missing: FloatArray  # log wealth still needed
     live: BoolArray  # bets are placed
-    losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
-    ranks: IntArray | None = None  # (..., arm, agent): the order by which slots represent sets, if they do
+    losing: BoolArray  # live, and the arm does not lead: the plan draws to rule it out
+    ranks: IntArray | None = None  # (..., arm, agent): the order that assigns sets to slots, if N > 1
     lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
-    horizon: FloatArray | None = None  # V at which a question with a tolerance closes; nan: bet on the gap
+    horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; nan to bet on the gap
     log_shares: FloatArray | None = None  # the pairs' initial shares
-    closes: BoolArray | None = None  # last look of the pair: it stakes all but what it keeps
+    closes: BoolArray | None = None  # last look of the pair: it stakes all but a small part
 
     def take(self, chosen: IntArray) -> Self:
         """A subset of the replications in a batch."""
@@ -92,8 +92,8 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
     """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor, by the first phase.
 
-    A wrong joint answer is most likely wrong where it looks wrong, so it should bet there. The first phase says
-    nothing about a `new` arm: each of these, and the best of the others, is equally likely to win.
+    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so it should bet there.
+    The first phase says nothing about a `new` arm: each new arm, and the best of the others, is equally likely to win.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]
@@ -107,8 +107,8 @@ def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArra
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
     """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order `(..., arm, agent)`.
 
-    `rank` is by estimate. Slots that represent no set are on the line. With N = 1, an arm is its own set and has one
-    slot, which keeps its wealth whoever the opponent is: there is no order.
+    `rank` is by estimate. Slots that represent no set are put on the line. With N = 1 there is no order: each arm is
+    its own set and has one slot, which keeps its wealth whoever the opponent is.
     """
     if state.ranks is None:
         return state.log_wealth, None
@@ -139,7 +139,7 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of all sets that may contain the arm; once it is out, of its own slots."""
+    """`(..., arm, agent)`: the least wealth of all sets with the arm; of its own slots once the arm is ruled out."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least
@@ -164,7 +164,7 @@ def slot_of(
     """The slot and the arm, `(run,)` each, of one set of candidates; `ranks (run, arm)`, the others `(run, slot,
     arm)`.
 
-    The leaders' own set has the only one of their slots that may be below the line.
+    Among the leaders' slots, only the one for the set of all leaders may be below the line.
     """
     rows, top, arms = log_wealth.shape
     row, rivals = np.arange(rows), ranks >= 0
@@ -181,11 +181,11 @@ def slot_of(
 def _inherited(
     old: IntArray, new: IntArray, table: FloatArray, own: FloatArray, line: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The least wealth that any set of a slot had, by new ranks `(row, outsider, member)`; and the new leaders' set's.
+    """The least former wealth of any set of each slot, by new ranks `(row, outsider, member)`; and of the new leaders.
 
-    A set of the slot (r, b) contains all before r, not r, b as the last, and N - 1 - r *free* ones in between. It was
-    in the slot (o, i) if its last member was at i and its first outsider at o; so it contains all that were before o,
-    and i. Whether such a set exists is a matter of counting.
+    A set of the slot (r, b) contains all arms ranked before r, not r itself, b as the last, and N - 1 - r *free* ones
+    in between. It was in the slot (o, i) if its last member was ranked i and its first outsider o; so it contains i and
+    all arms that were ranked before o. Whether such a set exists is found by counting.
     """
     rows, arms = old.shape
     top = table.shape[1]
@@ -196,9 +196,9 @@ def _inherited(
     now[row, was] = every
     now = now[:, :arms]
     live, own = np.where(table >= line, np.inf, table), np.where(own >= line, np.inf, own)
-    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many before b were before i
+    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many ranked before b were ranked before i
     below[:, 1:] = np.cumsum(was[..., None] < every, axis=1)
-    tail = np.full((rows, arms), arms)  # the first old rank of those after b
+    tail = np.full((rows, arms), arms)  # the smallest old rank of the arms after b
     tail[:, :-1] = np.minimum.accumulate(was[:, :0:-1], axis=-1)[:, ::-1]
     least = np.full((rows, top, arms), np.inf)
     for r in range(top):
@@ -217,7 +217,7 @@ def _inherited(
             most = inside - inside[..., o : o + 1] - between[..., None] + forced
             there = member & outsider[..., None] & (forced <= free) & (most >= free)
             least[:, r] = np.minimum(least[:, r], np.where(there, live[:, o, None, :], np.inf).min(axis=-1))
-        led = (last < top) & (first >= top)  # the former leaders themselves
+        led = (last < top) & (first >= top)  # the set of the former leaders
         least[:, r] = np.minimum(least[:, r], np.where(led, own[:, None], np.inf))
     last, first = was[:, :top].max(axis=-1), was[:, top:].min(axis=-1)
     leading = np.where(last < top, own, live[row[:, 0], np.minimum(first, top - 1), last])
