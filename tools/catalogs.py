@@ -1,10 +1,11 @@
 """The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
 
-`messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
-`ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those with a
-researcher's word, that of a language all but what only commands print, that of both those with both. A message that is
-new comes without a translation, and `tests/text/test_translation.py` fails until it has one; one that is gone leaves
-all catalogs.
+A message is in the folder of the edge that says it (`edges/NAME/catalogs`), or in `text/catalogs` if it is said outside
+of edges too. `messages.pot` has all messages of a folder. They are marked: `{% trans %}` of templates, and in Python
+`gettext`, `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those
+with a researcher's word, that of a language all but what only commands print, that of both those with both. A message
+that is new comes without a translation, and `tests/text/test_translation.py` fails until it has one; one that moves
+keeps its translations; one that is gone leaves all catalogs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from babel.messages.pofile import read_po, write_po
 
 from parley.coordinator.problems import PROBLEMS
 from parley.dashboard.render import TOO_LARGE, WORDS
+from parley.hooks import own_edges
 from parley.policies.base import CLAIM, NO_GUARANTEE
 from parley.protocol import EVENTS
 from parley.protocol.acts import ACTS
@@ -33,7 +35,7 @@ from parley.text.translation import AUDIENCES, FOLDER, phrases
 
 SRC = FOLDER.parents[1]
 VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # of a message
-TEMPLATE = FOLDER / "messages.pot"
+TEMPLATE = "messages.pot"
 SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
 TEMPLATES = (".html", ".md")
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
@@ -109,9 +111,20 @@ def belongs(name: str, message: Message) -> bool:
     return spoken and (not language or any(not place.startswith(ENGLISH) for place, _ in message.locations))
 
 
-def names() -> list[str]:
-    """Every catalog."""
-    return sorted(path.stem for path in FOLDER.glob("*.po"))
+def folders() -> dict[str, Path]:
+    """The folders of catalogs by the edge that says what they have; "" is the rest of Parley."""
+    return {"": FOLDER} | {edge.name: edge.catalogs for edge in own_edges() if edge.catalogs is not None}
+
+
+def owners(message: Message) -> set[str]:
+    """The edges that say a message; only "" if it is said outside of edges too."""
+    found = {place.split("/")[1] if place.startswith("edges/") else "" for place, _ in message.locations}
+    return {""} if "" in found else found
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Every catalog of a folder."""
+    return sorted(path.stem for path in folder.glob("*.po"))
 
 
 def language_of(name: str) -> str:
@@ -119,24 +132,32 @@ def language_of(name: str) -> str:
     return "en" if name in AUDIENCES else name.partition("_")[0]
 
 
-def catalog(name: str) -> Catalog:
+def catalog(name: str, folder: Path = FOLDER) -> Catalog:
     """A catalog as it is stored."""
-    with (FOLDER / f"{name}.po").open("rb") as file:
+    with (folder / f"{name}.po").open("rb") as file:
         return read_po(file, locale=language_of(name), abort_invalid=True)
 
 
 def texts() -> dict[Path, str]:
     """Every file with the text that it should have; translations stay."""
     every = [message for message in extracted() if message.id]
-    made = {TEMPLATE: _text(every, Catalog(charset="utf-8"))}
-    for name in names():
-        old = catalog(name)
-        new = Catalog(locale=language_of(name), charset="utf-8")
-        for message in (message for message in every if belongs(name, message)):
-            known = old.get(forms(message)[0])
-            same = known is not None and known.pluralizable == message.pluralizable
-            new.add(message.id, known.string if same else None, message.locations)
-        made[FOLDER / f"{name}.po"] = _text((message for message in new if message.id), new)
+    silent = {owner for message in every for owner in owners(message)} - set(folders())
+    if silent:
+        raise SystemExit(f"edges with messages, but without `catalogs`: {', '.join(sorted(silent))}")
+    # Of every folder: a message that an edge begins or ceases to share with the rest keeps its translation.
+    old = {name: [catalog(name, one) for one in folders().values() if name in names(one)] for name in names()}
+    made = {}
+    for owner, folder in folders().items():
+        own = [message for message in every if owner in owners(message)]
+        made[folder / TEMPLATE] = _text(own, Catalog(charset="utf-8"))
+        for name in names():
+            new = Catalog(locale=language_of(name), charset="utf-8")
+            for message in (message for message in own if belongs(name, message)):
+                found = filter(None, (one.get(forms(message)[0]) for one in old[name]))
+                known = next((one for one in found if one.pluralizable == message.pluralizable), None)
+                new.add(message.id, known.string if known else None, message.locations)
+            if len(new) or (folder / f"{name}.po").exists():
+                made[folder / f"{name}.po"] = _text((message for message in new if message.id), new)
     return made
 
 

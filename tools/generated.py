@@ -255,6 +255,7 @@ def main() -> int:
     changed = []
     for path, text in catalogs.texts().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
             changed.append(str(path.relative_to(ROOT)))
     for name in PAGES:

@@ -71,6 +71,9 @@ class Edge:
     commands: ClassVar[tuple[Command, ...]] = ()
     # What `parley admin restore` says about it: what no backup contains, and how to get it back.
     not_restored: ClassVar[str] = ""
+    # The folder of its messages in other words, in files named as Parley's own are: `de.po`, `trial.po`, `de_trial.po`.
+    # They add messages: one that Parley has too is worded as Parley words it.
+    catalogs: ClassVar[Path | None] = None
 
     def options(self, command: str) -> Sequence[click.Option]:
         """Extra options for one of Parley's own commands. Their values are passed to the hook that uses them:

@@ -17,6 +17,8 @@ from parley.cli.main import main
 from parley.coordinator.record import open_storage
 from parley.dashboard import render
 from parley.errors import InvalidInput
+from parley.text import translation
+from parley.text.translation import gettext, reading
 
 BELLS = Path(__file__).parent / "bells.py"
 
@@ -34,6 +36,7 @@ def installed(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         hooks.edges.cache_clear()
         render._edge_templates.cache_clear()
+        translation._words.cache_clear()
         sys.modules.pop("bells", None)
 
     def install(point="bells = bells:edge", module=None, name="chimes"):
@@ -82,6 +85,23 @@ def test_an_edge_of_another_package_has_a_command_a_route_a_page_and_hears_of_co
         with made.browser(made.issue("analyst", "Ann")) as browser:
             assert "/bells" not in browser.get("/").text
             assert browser.get("/bells").status_code == 403, "through the guard of the operation"
+
+
+def test_an_edge_of_another_package_brings_words_and_changes_none(installed, tmp_path):
+    with reading("trial", "de"):
+        save = gettext("Save")
+    head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
+    (tmp_path / "words").mkdir()
+    for name, words in {"de": ("Läuten", "Weg damit"), "de_trial": ("Bitte läuten", "Fort")}.items():
+        both = 'msgid "Ring the bell"\nmsgstr "{}"\n\nmsgid "Save"\nmsgstr "{}"\n'.format(*words)
+        (tmp_path / "words" / f"{name}.po").write_text(head + both, encoding="utf-8")
+    named = f"from pathlib import Path\nBells.catalogs = Path({str(tmp_path / 'words')!r})\nedge = Bells()"
+    installed(module=BELLS.read_text(encoding="utf-8").replace("edge = Bells()", named))
+    for audience, words in (("trial", "Bitte läuten"), ("experiment", "Läuten")):
+        with reading(audience, "de"):
+            assert gettext("Ring the bell") == words
+            assert gettext("Save") == save != "Save"
+    assert gettext("Ring the bell") == "Ring the bell"
 
 
 @pytest.mark.parametrize(

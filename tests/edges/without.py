@@ -20,11 +20,13 @@ from parley.coordinator.record import open_storage
 from parley.coordinator.record.backup import backup, restore
 from parley.experiments.sweeps.engines import engines
 from parley.protocol import Record, Stamp
+from parley.text.translation import gettext, reading
 
 # Of each edge: commands that are gone with it.
 BROUGHT = {"qualification": ["qualify"], "reproduction": ["reproduce"]}
 BELOW = {"webhooks": ["admin", "webhooks"], "timestamps": ["admin", "timestamp"]}
 OPTIONS = {"dossier": ("plan", "--report"), "flags": ("site", "--flag"), "timestamps": ("verify", "--stamp-ca")}
+WORDS = {"dossier": "This appendix is in English.", "webhooks": "Add a webhook"}
 SERVED = {"webhooks": "--webhook-allow", "oidc": "--oidc-issuer", "timestamps": "--timestamp-authority"}
 
 
@@ -48,6 +50,10 @@ def commands(gone):
         assert (run(*words, "--help")[0] == 2) == (edge in gone), words
     for edge, (name, option) in [*OPTIONS.items(), *((edge, ("serve", one)) for edge, one in SERVED.items())]:
         assert (option not in run(name, "--help")[1]) == (edge in gone), option
+    with reading("trial", "de"):
+        assert gettext("Save") == "Speichern"
+        for edge, words in WORDS.items():
+            assert (gettext(words) == words) == (edge in gone), words
     assert ("dask" not in engines()) == ("engines" in gone)
     listed = {one["name"] for one in json.loads(run("doctor", "--json")[1])["edges"]}
     assert listed == {one.name for one in hooks.own_edges()}

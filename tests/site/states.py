@@ -333,7 +333,7 @@ WORD = re.compile(r"[^\W\d_]{2,}")
 def vocabulary(language, audience):
     """Every word that the catalogs of a reader have, and those of dates."""
     if language == "en":
-        with catalogs.TEMPLATE.open("rb") as file:
+        with (catalogs.FOLDER / catalogs.TEMPLATE).open("rb") as file:
             texts = [text for message in read_po(file) for text in catalogs.forms(message)]
         own = [audience] if audience in catalogs.names() else []
     else:

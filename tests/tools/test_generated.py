@@ -11,7 +11,11 @@ def test_the_generated_parts_of_a_page_are_those_of_the_code(page):
 
 
 def test_the_catalogs_have_the_messages_of_the_code():
-    stale = [path.name for path, text in catalogs.texts().items() if path.read_text(encoding="utf-8") != text]
+    stale = [
+        str(path.relative_to(ROOT))
+        for path, text in catalogs.texts().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     assert not stale, f"{stale} are stale: run `{COMMAND}`, then translate what has no translation"
 
 

@@ -653,6 +653,10 @@ MUTANTS = [
         ("a name within a message is markup", "dashboard/render.py", "name: escape(value) for", "name: value for", AUDIENCES + "test_a_name_in_a_message_is_text"),
         ("a language hides the words of an audience in it", "text/translation.py", '(f"{language}_{audience}", language, audience)', '(language, f"{language}_{audience}", audience)',
          "tests/text/test_translation.py::test_a_message_is_looked_up_by_language_and_audience_then_language_then_audience_then_it_stays"),
+        ("an edge words what Parley says itself", "text/translation.py", "[FOLDER, *(edge.catalogs for edge in edges() if edge.catalogs is not None)]", "[*(edge.catalogs for edge in edges() if edge.catalogs is not None), FOLDER]",
+         "tests/edges/test_hooks.py::test_an_edge_of_another_package_brings_words_and_changes_none"),
+        ("an edge's words of an audience hide those of a language", "text/translation.py", "for folder in folders() for name in names]", "for name in names for folder in folders()]",
+         "tests/edges/test_hooks.py::test_an_edge_of_another_package_brings_words_and_changes_none"),
     ),
     *_of(
         "questions",

@@ -1,4 +1,4 @@
-"""Messages in the words of their reader: catalogs of audiences and of languages, in `catalogs/`.
+"""Messages in the words of their reader: catalogs of audiences and of languages, in `catalogs/`; edges bring theirs.
 
 A message is written once, in English and in the researcher's words (agent, arm, draw, reward). `trial.po` has it as
 people of a trial say it, `fr.po` in French, `fr_trial.po` in French as people of a trial say it. What a catalog lacks
@@ -25,6 +25,7 @@ from string import Formatter
 from typing import Any, Self
 
 from parley.errors import needs
+from parley.hooks import edges
 
 PLAIN_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?")
 FOLDER = Path(__file__).parent / "catalogs"
@@ -281,10 +282,17 @@ class _Localized(Formatter):
 _LOCALIZED = _Localized()
 
 
+def folders() -> list[Path]:
+    """The folders of catalogs: Parley's own, then those of edges."""
+    return [FOLDER, *(edge.catalogs for edge in edges() if edge.catalogs is not None)]
+
+
 @cache
 def _words(audience: str, language: str) -> _Words:
     """A reader's catalogs, compiled once per process."""
-    paths = [FOLDER / f"{name}.po" for name in (f"{language}_{audience}", language, audience)]
+    names = (f"{language}_{audience}", language, audience)
+    # Folder by folder: what Parley says itself no edge can word in another way.
+    paths = [folder / f"{name}.po" for folder in folders() for name in names]
     made: NullTranslations = NullTranslations()
     for path in reversed([path for path in paths if path.exists()]):
         with needs("server", f"the words of {path.stem}"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parley.hooks import Edge
@@ -18,6 +19,7 @@ class DossierOfProtocol(Edge):
 
     name = "dossier"
     summary = "the dossier of a protocol: plan --report"
+    catalogs = Path(__file__).parent / "catalogs"
 
     def options(self, command: str) -> Sequence[click.Option]:
         if command != "plan":

@@ -30,6 +30,7 @@ class Webhooks(Edge):
             help="Notify other programs by signed requests to addresses that the operator allows.",
         ),
     )
+    catalogs = HERE / "catalogs"
     not_restored = "Webhooks are in no backup: add them again (parley admin webhooks add URL)."
 
     def server_settings(self) -> type[EdgeSettings]:
