@@ -156,6 +156,19 @@ def test_the_middle_names_no_edge():
     assert [one.partition(":")[0] for one in named] == ["parley.hooks"], named
 
 
+def test_types_alone_are_imported_from_above_by_the_hooks_only():
+    """Import-linter does not see imports for types: below commands and edges nobody else may have them from above."""
+    found = {
+        name
+        for name, tree in modules("TYPE_CHECKING").items()
+        for node in tree.body
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in node.body)
+    }
+    own_room = {"parley.coordinator.record.base"}
+    assert {name for name in found if name.split(".")[1] not in ("cli", "edges")} == {"parley.hooks"} | own_room
+
+
 def test_every_command_of_an_edge_is_where_it_says():
     for edge in hooks.own_edges():
         for command in edge.commands:
