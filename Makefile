@@ -107,7 +107,7 @@ bench: setup     ## speed, as ratios in one run; rewrites docs/appendix/benchmar
 	$(BIN)/python -m benchmarks
 
 reproduction: setup  ## the paper's tables again, into docs/reproduction and its page (minutes)
-	$(BIN)/parley reproduce all --out docs/reproduction
+	$(BIN)/parley reproduce all --out build/reproduction
 	$(BIN)/python -m benchmarks.reproduction_page
 
 correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/appendix/delta-correctness.md

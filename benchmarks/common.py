@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from tools.pages import fill, table
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -23,10 +25,7 @@ class Section:
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        lines = [f"### {self.title}", "", self.words, "", "| " + " | ".join(self.columns) + " |"]
-        lines.append("|" + "|".join("---" for _ in self.columns) + "|")
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join(lines)
+        return f"### {self.title}\n\n{self.words}\n\n{table(self.columns, self.rows)}"
 
 
 def best_of(call: Callable[[], object], repeats: int = 3) -> float:
@@ -59,7 +58,4 @@ def rewrite(page: Path, sections: Mapping[str, Callable[[], Section]]) -> None:
     for name in sys.argv[1:] or sections:
         made = sections[name]().markdown()
         print(made, flush=True)
-        head, rest = page.read_text(encoding="utf-8").split(f"<!-- {name} -->\n")
-        page.write_text(
-            f"{head}<!-- {name} -->\n{made}\n<!-- end -->{rest.split('<!-- end -->', 1)[1]}", encoding="utf-8"
-        )
+        fill(page, name, made)

@@ -1,24 +1,33 @@
-"""Put the tables of `parley reproduce all --out docs/reproduction` into its appendix, between its marks."""
+"""Bring what `parley reproduce all --out build/reproduction` wrote into the docs: data, figures, and tables."""
 
 from __future__ import annotations
 
 import re
+import shutil
+
+from tools.pages import fill
 
 from benchmarks.common import ROOT
 
 PAGE = ROOT / "docs" / "appendix" / "reproduction.md"
-FOLDER = ROOT / "docs" / "reproduction"
-MARK = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", flags=re.DOTALL)
+MADE = ROOT / "build" / "reproduction"
 
 
-def table(name: str) -> str:
-    lines = (FOLDER / f"{name}.md").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if line.startswith("|"))
+def table(text: str) -> str:
+    """The table of an exhibit's page.
+
+    >>> table("# Table 1\\n\\n| a |\\n|---|\\n| 1 |\\n\\nA note.\\n")
+    '| a |\\n|---|\\n| 1 |'
+    """
+    return "\n".join(line for line in text.splitlines() if line.startswith("|"))
 
 
-def refreshed(page: str) -> str:
-    return MARK.sub(lambda mark: f"<!-- {mark[1]} -->\n{table(mark[1])}\n<!-- end -->", page)
+def main() -> None:
+    for name in re.findall(r"<!-- ([\w-]+) -->", PAGE.read_text(encoding="utf-8")):
+        fill(PAGE, name, table((MADE / f"{name}.md").read_text(encoding="utf-8")))
+    for path in (*MADE.glob("*.csv"), *MADE.glob("*.svg")):
+        shutil.copy(path, ROOT / "docs" / "reproduction")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    main()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 logging.getLogger("alembic").setLevel(logging.WARNING)
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 # Commands that a notebook runs print tables and no progress bars, as wide as a page.
 os.environ.update(TTY_COMPATIBLE="0", COLUMNS="90")
 
-from _pages import drawings, write_generated  # noqa: E402
+from _pages import drawings, tables, write_generated  # noqa: E402
 
 import parley  # noqa: E402
 
@@ -51,3 +51,4 @@ html_theme_options = {
 def setup(app):
     app.connect("builder-inited", lambda app: write_generated(Path(app.srcdir)))
     app.connect("source-read", drawings.draw_diagrams)
+    app.connect("source-read", tables.show_tables)

@@ -2,7 +2,7 @@
 
     parley-figures-VERSION.zip
       MANIFEST.json     every file with its checksum, where it is from and the command that makes it
-      data/             CSV and JSON files of the docs as they are, and tables of pages as CSV
+      data/             CSV and JSON files of the docs; those below data/tables are the tables of its pages
       figures/          the drawings of the reproduction
 
 The same files give the same archive, byte for byte, so that it can be cited by its checksum.
@@ -12,59 +12,66 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from parley import __version__
-from parley.text.formatting import csv_text
 
 ROOT = Path(__file__).parents[1]
-# Files and pages with figures or tables of them -> the target of the Makefile that makes them.
-SOURCES = {
-    "docs/reproduction/*.csv": "reproduction",
-    "docs/reproduction/*.svg": "reproduction",
-    "docs/*.json": "",  # the target of the same name, or see NAMED
-    "docs/appendix/savings.md": "savings",
-    "docs/appendix/peers.md": "peers",
-    "docs/appendix/regret.md": "regret",
-    "docs/appendix/prices.md": "prices",
-    "docs/appendix/cost-theorem.md": "theorem",
-    "docs/appendix/reward-figures.md": "rewards",
-    "docs/appendix/benchmarks.md": "bench",
+SOURCES = ("docs/reproduction/*.csv", "docs/reproduction/*.svg", "docs/*.json", "docs/tables/*/*.csv")
+# A file of results or a table, or the page of a table -> what makes it; else it is the target of that name.
+LONG = "python -m tools.correctness"
+MADE_BY = {
+    "api": "make generated",
+    "arms": f"{LONG} arms",
+    "benchmarks": "make bench",
+    "cost-theorem": "make theorem",
+    "dashboard": "make forecasts",
+    "delta-correctness": "make correctness",
+    "delta-correctness/normal": f"{LONG} normal",
+    "drift/normal": f"{LONG} normal-drift",
+    "evidence-racing/settings": f"{LONG} settings",
+    "evidence-racing/stated": f"{LONG} stated",
+    "evidence-racing/together": f"{LONG} together",
+    "lost-sites/errors": f"{LONG} lost-sites",
+    "lost-sites/six": "python -m tools.trials six-sites",
+    "mutants": "make generated",
+    "outcomes": "make guardrails",
+    "planning": f"{LONG} planning",
+    "planning/powers": f"{LONG} powers",
+    "privacy": f"{LONG} privacy",
+    "reliability": "make chaos",
+    "reward-figures": "make rewards",
+    "rewards/counts": "make counts",
+    "rewards/laws": "make laws",
+    "rewards/skewed": "make tables",
+    "site/concealment": f"{LONG} concealment",
+    "site/flexible": f"{LONG} flexible",
+    "tolerance/closed": "make closed",
 }
-NAMED = {"delta-correctness": "correctness", "reliability": "chaos"}
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: a date would make two archives differ
 
 
-def tables(page: str) -> Iterator[str]:
-    """The tables of a page that hold numbers, as CSV.
+def made_by(path: Path) -> str:
+    """The command that makes a file of the docs.
 
-    >>> list(tables("| N | saving |\\n|---|---:|\\n| 1 | 25.2 |\\n"))
-    ['N,saving\\n1,25.2\\n']
+    >>> made_by(Path("docs/tables/drift/normal-2.csv")), made_by(Path("docs/tables/drift/tilted.csv"))
+    ('python -m tools.correctness normal-drift', 'make drift')
     """
-    for found in re.findall(r"(?:^\|.*\|\n)+", page, flags=re.MULTILINE):
-        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found.splitlines())
-        if any(re.search(r"\d", cell) for row in rows for cell in row):
-            # Two columns may have one title.
-            keys = [f"{title} ({place})" if title in head[:place] else title for place, title in enumerate(head)]
-            yield csv_text(keys, [dict(zip(keys, row, strict=False)) for row in rows], line_end="\n")
+    page = path.parent.name if path.parent.name not in ("docs", "tables") else path.stem
+    names = (f"{page}/{path.stem}", f"{page}/{path.stem.partition('-')[0]}", page)
+    return next((MADE_BY[name] for name in names if name in MADE_BY), f"make {page}")
 
 
 def contents() -> dict[str, tuple[bytes, str, str]]:
     """Name in the archive -> content, where it is from, and what makes it."""
     found: dict[str, tuple[bytes, str, str]] = {}
-    for pattern, target in SOURCES.items():
-        for path in sorted(ROOT.glob(pattern)):
-            source, made = path.relative_to(ROOT).as_posix(), f"make {target or NAMED.get(path.stem, path.stem)}"
-            if path.suffix == ".md":
-                for place, text in enumerate(tables(path.read_text(encoding="utf-8")), start=1):
-                    found[f"data/{path.stem}-{place}.csv"] = (text.encode(), source, made)
-            else:
-                folder = "figures" if path.suffix == ".svg" else "data"
-                found[f"{folder}/{path.name}"] = (path.read_bytes(), source, made)
+    for path in (path for pattern in SOURCES for path in sorted(ROOT.glob(pattern))):
+        source = path.relative_to(ROOT).as_posix()
+        folder = "figures" if path.suffix == ".svg" else "data"
+        inner = source.removeprefix("docs/") if "/tables/" in source else path.name
+        found[f"{folder}/{inner}"] = (path.read_bytes(), source, made_by(path))
     return found
 
 

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tools.pages import between, files, store, table
+
 ROOT = Path(__file__).parents[1]
 COMMAND = "make generated"
 # Test modules that own golden files. Each has `golden_files()`: path -> a function that returns the text.
@@ -36,15 +38,6 @@ def with_rows(page: str, head: str, rows: Iterable[str], *, start: int = 0) -> s
     old = re.compile(r"(?:\|.*\n)*").match(page, body)
     assert old is not None
     return page[:body] + "".join(f"{row}\n" for row in rows) + page[old.end() :]
-
-
-def between(page: str, name: str, text: str) -> str:
-    """The page with the text between the marks `<!-- name -->` and `<!-- /name -->`."""
-    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    if first not in page or last not in page:
-        raise SystemExit(f"no marks {first.strip()} and {last}")
-    before, _, rest = page.partition(first)
-    return before + first + text + "\n" + last + rest.partition(last)[2]
 
 
 def study_file(page: str) -> str:
@@ -89,10 +82,9 @@ def api(page: str) -> str:
     from parley.coordinator.problems import PROBLEMS
 
     problems = (
-        f"| `{slug}` | {kind.status} | {'yes' if kind.retry else 'no'} | {kind.title} |"
-        for slug, kind in PROBLEMS.items()
+        [f"`{slug}`", str(kind.status), "yes" if kind.retry else "no", kind.title] for slug, kind in PROBLEMS.items()
     )
-    page = with_rows(page, "| slug | status | retry | meaning |\n|---|---|---|---|\n", problems)
+    page = between(page, "problems", table(["slug", "status", "retry", "meaning"], problems))
     page = between(between(page, "acts", who_may_table()), "bodies of acts", bodies_table())
     return between(page, "answers", answers_table())
 
@@ -104,12 +96,12 @@ def who_may_table() -> str:
     from parley.protocol.acts import ACTS
 
     names = {name for act in ACTS.values() for name in (act.name, act.preview.name if act.preview else "")}
-    lines = [f"| act | {' | '.join(Role)} |", "|---" * (len(Role) + 1) + "|"]
-    for row in OPERATIONS:
-        if row.name in names:
-            cells = (" yes |" if role in row.roles else " |" for role in Role)
-            lines.append(f"| `{row.method} {row.path}` |{''.join(cells)}")
-    return "\n".join(lines)
+    rows = (
+        [f"`{row.method} {row.path}`", *("yes" * (role in row.roles) for role in Role)]
+        for row in OPERATIONS
+        if row.name in names
+    )
+    return table(["act", *Role], rows)
 
 
 def bodies_table() -> str:
@@ -121,11 +113,11 @@ def bodies_table() -> str:
         if act.preview is not None and act.preview.body is not None:
             calls.setdefault(act.preview.body, []).append(f"`POST .../{act.path}/preview`")
         calls.setdefault(act.body, []).append(f"`POST .../{act.path}`")
-    lines = ["| act | body |", "|---|---|"]
+    rows = []
     for body, some in calls.items():
         fields = ", ".join(f'"{key}"' for key in body.known_keys())
-        lines.append(f"| {', '.join(some)} | `{{{fields}}}`: {' '.join((body.__doc__ or '').split())} |")
-    return "\n".join(lines)
+        rows.append([", ".join(some), f"`{{{fields}}}`: {' '.join((body.__doc__ or '').split())}"])
+    return table(["act", "body"], rows)
 
 
 def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
@@ -172,12 +164,12 @@ def keys(kind: type) -> list[str]:
 def answers_table() -> str:
     """Every answer with its keys, and the calls that give it."""
     found, schemas = answers()
-    lines = ["| answer | of | keys |", "|---|---|---|"]
+    rows = []
     for kind in sorted((kind for kind in every_answer() if kind.__name__ in schemas), key=lambda kind: kind.__name__):
         calls = ", ".join(f"`{call}`" for call, given in found.values() if given is kind) or "within others"
         names = ", ".join(f"`{key}`" for key in keys(kind))
-        lines.append(f"| **{kind.__name__}**: {(kind.__doc__ or '').splitlines()[0]} | {calls} | {names} |")
-    return "\n".join(lines)
+        rows.append([f"**{kind.__name__}**: {(kind.__doc__ or '').splitlines()[0]}", calls, names])
+    return table(["answer", "of", "keys"], rows)
 
 
 def production(page: str) -> str:
@@ -235,12 +227,15 @@ PAGES: dict[str, Callable[[str], str]] = {
 }
 
 
-def stale(name: str) -> str | None:
-    """The text that a page should have, or None if it has it."""
+def stale(name: str) -> tuple[str, dict[Path, str]] | None:
+    """The text that a page should have and the files of its tables, or None if they are so."""
     path = ROOT / name
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    new = PAGES[name](old)
-    return None if new == old else new
+    new, made = PAGES[name](old), dict[Path, str]()
+    if path.parent.name == "appendix":
+        new, made = files(path, new)
+    same = all(one.exists() and one.read_text(encoding="utf-8") == content for one, content in made.items())
+    return None if new == old and same else (new, made)
 
 
 def golden_files() -> dict[Path, Callable[[], str]]:
@@ -261,7 +256,7 @@ def main() -> int:
     for name in PAGES:
         new = stale(name)
         if new is not None:
-            (ROOT / name).write_text(new, encoding="utf-8")
+            store(ROOT / name, *new)
             changed.append(name)
     for path, text in golden_files().items():
         if not path.exists():

@@ -14,6 +14,7 @@ from typing import Any
 from tools.chaos.mutants import MUTANTS as CHAOS
 from tools.chaos.mutants import ROOT
 from tools.mutants.table import MUTANTS
+from tools.pages import read
 
 ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
 HEAD = "| claim | test | mutants"
@@ -61,7 +62,7 @@ def access_table() -> dict[str, dict[str, str]]:
     A cell like "`POST /v1/a/pause`, `resume`" names siblings; "`GET`, `POST /v1/b`" two methods of one path.
     """
     rows: dict[str, dict[str, str]] = {}
-    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("api.md", "appendix/api.md")]
+    pages = [read(ROOT / "docs" / page) for page in ("api.md", "appendix/api.md")]
     for line in "".join(pages).splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) != 6 or not cells[0].startswith("`"):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tools.generated import answers, every_answer, keys
+from tools.pages import read
 
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 
@@ -34,7 +35,7 @@ def test_every_json_answer_has_its_schema():
 
 def test_every_body_is_explained():
     docs = Path(__file__).parents[2] / "docs"
-    page, appendix = (docs / "api.md").read_text("utf-8"), (docs / "appendix" / "api.md").read_text("utf-8")
+    page, appendix = (docs / "api.md").read_text("utf-8"), read(docs / "appendix" / "api.md")
     table = page.partition("\n## Bodies\n")[2].partition("\n## ")[0]
     table += appendix.partition("\n## Bodies of acts\n")[2].partition("\n## ")[0]
     last = {row.path: row.path.rpartition("/")[2] for row in OPERATIONS if row.body is not None}

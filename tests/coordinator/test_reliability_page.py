@@ -5,6 +5,7 @@ from tests.coordinator.support import report_of, study_message
 from tools.chaos import page
 from tools.chaos.__main__ import PARTS
 from tools.chaos.findings import FLAWS, examine
+from tools.pages import read
 
 from parley.coordinator.record import ledger
 
@@ -49,11 +50,11 @@ def test_a_share_is_called_a_share_and_a_flaw_a_flaw(tmp_path, monkeypatch):
     assert not page.kept(part, {"failures": ["a study is stuck"]})
     assert not page.kept(part, good | {"kills": 1000}), "a full run with too few kills before the answer"
     page.save({"kills-sqlite": page.entry(good, command="the command", runs=1)}, PARTS)
-    text = (tmp_path / "appendix" / "reliability.md").read_text()
+    text = read(tmp_path / "appendix" / "reliability.md")
     assert "100 of 1,000 kills (10%)" in text
     assert "Not run yet: kills-postgres, restarts" in text
     page.save({"kills-sqlite": page.entry(good | {"lost": 1}, command="the command", runs=1)}, PARTS)
-    assert "| **no** |" in (tmp_path / "appendix" / "reliability.md").read_text()
+    assert "| **no** |" in read(tmp_path / "appendix" / "reliability.md")
     assert page.load()["kills-sqlite"]["found"]["lost"] == 1
 
 

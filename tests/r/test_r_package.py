@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.browser.live import Agents, Server
 from tests.r.rscript import require_r
+from tools.pages import part
 
 from parley import __version__
 
@@ -100,8 +100,7 @@ def test_rscript_makes_the_operating_table_of_the_docs_to_the_digit(r, tmp_path)
     assert_same(tmp_path / "found.csv", [flat({**truth, "budgets": {}}) for truth in operating])
     assert_same(tmp_path / "budgets.csv", [flat(budget) for truth in operating for budget in truth["budgets"]])
 
-    page = (ROOT / "docs" / "appendix" / "planning.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"<!-- budgets -->\n(.*?)\n<!-- /budgets -->", page, flags=re.DOTALL)
+    table = part(ROOT / "docs" / "appendix" / "planning.md", "budgets")
     whole = (tmp_path / "whole.md").read_text(encoding="utf-8")
     assert "\n".join(table.splitlines()[2:]) in whole
 

@@ -2,7 +2,7 @@
 
 import pytest
 from tools import catalogs
-from tools.generated import COMMAND, PAGES, ROOT, between, golden_files, stale, with_rows
+from tools.generated import COMMAND, PAGES, ROOT, golden_files, stale, with_rows
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -29,10 +29,3 @@ def test_only_the_rows_of_a_table_are_replaced():
     assert with_rows(page, "| a |\n|---|\n", ["| new |"]) == "before\n| a |\n|---|\n| new |\nafter\n"
     with pytest.raises(SystemExit, match="no table"):
         with_rows(page, "| b |\n", [])
-
-
-def test_only_what_stands_between_marks_is_replaced():
-    page = "before\n<!-- x -->\nold\n<!-- /x -->\nafter\n"
-    assert between(page, "x", "new") == page.replace("old", "new")
-    with pytest.raises(SystemExit, match="no marks"):
-        between(page, "y", "new")

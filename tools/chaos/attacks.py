@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx2 as httpx
 from tests.coordinator.support import report_of, server_process, study_message
 from tests.served import Meanwhile
+from tools.pages import table
 
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import prepare
@@ -395,14 +396,14 @@ def told(line):
     )
 
 
-def table(lines):
+def lines_table(lines):
     """The lines as a table of the page."""
     head = ("attack", "database", "s", "requests", "agent, ms", "/healthz, ms", "bare process, ms", "MB", "as promised")
-    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for line in lines:
         numbers = [
             f"{line[key]:,}" for key in ("seconds", "requests", "agent_ms", "healthz_ms", "machine_ms", "grown_MB")
         ]
         verdict = f"**no**: {line['wrong']}" if line["wrong"] else "yes"
-        rows.append("| " + " | ".join([line["attack"], line["database"], *numbers, verdict]) + " |")
-    return rows
+        rows.append([line["attack"], line["database"], *numbers, verdict])
+    return table(head, rows)

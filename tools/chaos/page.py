@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.chaos import attacks
+from tools.pages import table, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# Reliability, tried hard
@@ -59,7 +60,7 @@ def load():
 
 def save(results, parts):
     (DOCS / "reliability.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    (DOCS / "appendix" / "reliability.md").write_text(_page(results, parts), encoding="utf-8")
+    write(DOCS / "appendix" / "reliability.md", _page(results, parts))
 
 
 def entry(found, *, command, runs):
@@ -128,12 +129,11 @@ def _row(name, part, kept_entry):
     )
     verdict = "yes" if kept(part, found) else "**no**"
     row = [name, f"`{kept_entry['command']}`{times}", size(part, found), *words, chain or "intact", finished, verdict]
-    return "| " + " | ".join([*row, kept_entry["machine"], kept_entry.get("commit", "–")]) + " |"
+    return [*row, kept_entry["machine"], kept_entry.get("commit", "–")]
 
 
 def _page(results, parts):
-    lines = [HEAD, "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += [_row(name, part, results[name]) for name, part in parts.items() if name in results]
+    lines = [HEAD, table(COLUMNS, [_row(name, part, results[name]) for name, part in parts.items() if name in results])]
     missing = [name for name in parts if name not in results]
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -142,9 +142,9 @@ def _page(results, parts):
         details = _details({key: one for key, one in results.get(name, {}).get("found", {}).items() if key != "caught"})
         lines.append(f"- **{name}**: {part.about}{details}")
     if caught := results.get("mutants", {}).get("found", {}).get("caught"):
-        lines += ["", "## The mutants", "", "Each was caught by the test of what it breaks.", "", *_mutants(caught)]
+        lines += ["", "## The mutants", "", "Each was caught by the test of what it breaks.", "", _mutants(caught)]
     if told := results.get("attacks", {}).get("found", {}).get("lines"):
-        lines += ["", "## The attacks", "", *attacks.table(told)]
+        lines += ["", "## The attacks", "", attacks.lines_table(told)]
     return "\n".join(lines) + "\n"
 
 
@@ -154,8 +154,8 @@ def _mutants(caught):
     for name in caught:
         what, _, breaks = name.removesuffix(")").rpartition(" (")
         by_promise.setdefault(breaks, []).append(what)
-    yield from ("| what is kept | the coordinator, an agent or a site ... |", "|---|---|")
-    yield from (f"| {breaks} | {'; '.join(names)} |" for breaks, names in sorted(by_promise.items()))
+    rows = ([breaks, "; ".join(names)] for breaks, names in sorted(by_promise.items()))
+    return table(["what is kept", "the coordinator, an agent or a site ..."], rows)
 
 
 def _details(found):

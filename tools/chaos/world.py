@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from tests.coordinator.support import report_of, study_message
+from tools.pages import read
 
 from parley.coordinator.record import studies
 from parley.protocol import Stage
@@ -117,7 +118,7 @@ class World:
 def documented_problems():
     """slug -> (status, retry), from the table of docs/appendix/api.md."""
     rows = {}
-    for line in DOCS.read_text(encoding="utf-8").splitlines():
+    for line in read(DOCS).splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == 4 and cells[0].startswith("`") and cells[1].isdigit():
             rows[cells[0].strip("`")] = int(cells[1]), cells[2] == "yes"

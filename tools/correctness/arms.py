@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.simulation import phases, simulate

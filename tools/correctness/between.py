@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
+from tools import pages
+from tools.correctness.common import APPENDIX, DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.covariates import CovariateTruth
 from parley.outcomes import Outcome
@@ -179,6 +181,4 @@ def between(runs: int, workers: int, only: str | None = None) -> bool:
 
 def _rows(name: str) -> dict[str, list[str]]:
     """What stands in a table of the page, by its first column."""
-    told = PAGE.read_text(encoding="utf-8").split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in told.splitlines()[2:]]
-    return {row[0]: row for row in rows}
+    return {row[0]: row for row in pages.cells(pages.part(PAGE, name))[1:]}

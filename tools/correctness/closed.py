@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.near_ties import allowance
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import FloatArray, Instance, Problem

@@ -1,8 +1,8 @@
-"""What the long runs share: a table, work in parallel, where pages go."""
+"""What the long runs share: work in parallel, and where pages go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TypeVar
@@ -11,18 +11,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 APPENDIX = DOCS / "appendix"
 SEED = 2026
 Task, Result = TypeVar("Task"), TypeVar("Result")
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def fill(page: Path, name: str, text: str) -> None:
-    """Put something between its marks on a page."""
-    told = page.read_text(encoding="utf-8")
-    head, rest = told.split(f"<!-- {name} -->\n")
-    page.write_text(head + f"<!-- {name} -->\n{text}\n<!-- /{name} -->" + rest.split(f"<!-- /{name} -->")[1], "utf-8")
 
 
 def in_parallel(run: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Result]]:

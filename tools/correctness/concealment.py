@@ -10,7 +10,8 @@ from collections import defaultdict
 from math import lgamma
 
 import numpy as np
-from tools.correctness.common import APPENDIX, SEED, table
+from tools.correctness.common import APPENDIX, SEED
+from tools.pages import fill, table
 
 from parley.agent import journal
 from parley.agent.people import People, drawn_arm
@@ -19,7 +20,6 @@ from parley.site.pages import about
 SIZES = tuple(range(2, 7))  # people of an arm in a block of random size
 PAGE = APPENDIX / "site.md"
 SURE = 1 - 1e-12
-MARKS = ("<!-- concealment -->", "<!-- /concealment -->")
 Guess = tuple[float, float]  # the share of people whose arm is certain, and of those whose arm is guessed right
 
 
@@ -144,7 +144,5 @@ def concealment(phases: int = 400) -> bool:
         lines.append([f"{arms} x {each}", f"{100 / arms:.0f} %", *cells])
         print(" | ".join(lines[-1]), flush=True)
     shown = table(("arms x people of each", "chance", *WAYS, VOIDED), lines)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    fill(PAGE, "concealment", shown)
     return good

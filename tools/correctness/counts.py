@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, in_parallel
 from tools.correctness.near_ties import MIX
 from tools.correctness.ties import Tie
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import Problem

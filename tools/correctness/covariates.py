@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.covariates import CovariateTruth, Slopes
 from parley.policies import EvidenceRacing, make_policy

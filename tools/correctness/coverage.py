@@ -10,9 +10,10 @@ import math
 from typing import Any
 
 from tests.test_estimates import DELTA, MODELS, missed, studied
-from tools.correctness.common import APPENDIX, DOCS, fill, table
+from tools.correctness.common import APPENDIX, DOCS
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.widths import measure, slack
+from tools.pages import fill, table
 
 CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether the best or the worst is drawn more
     "tie": ("tie", 8, 6, True),

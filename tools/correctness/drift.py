@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, in_parallel
 from tools.correctness.full_ties import still_true
 from tools.correctness.tie_rows import Result, Row, read, write
 from tools.correctness.ties import Tie
+from tools.pages import fill, table
 
 from parley.policies import POLICIES, make_policy
 from parley.policies.playing import Playing

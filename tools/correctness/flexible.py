@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tools.correctness.common import APPENDIX, SEED, table
+from tools.correctness.common import APPENDIX, SEED
 from tools.correctness.near_ties import Cell, allowance
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import IntArray
@@ -123,7 +124,6 @@ CELLS = (
 )
 MOST_SINGLE = 200  # replications of whoever looks at single outcomes
 PAGE = APPENDIX / "site.md"
-MARKS = ("<!-- flexible -->", "<!-- /flexible -->")
 
 
 def flexible(share: float = 1.0) -> bool:
@@ -143,7 +143,5 @@ def flexible(share: float = 1.0) -> bool:
         lines.append(row)
         print(" | ".join(row), flush=True)
     shown = table(("policy", "rewards", "arms x agents", "replications", *SITES), lines)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    fill(PAGE, "flexible", shown)
     return good and caught

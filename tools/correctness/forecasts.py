@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.experiments.forecasts.forecast import forecast_document
 from parley.policies import make_policy

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from tools.correctness.common import APPENDIX, in_parallel, table
+from tools.correctness.common import APPENDIX, in_parallel
 from tools.correctness.figures import MOST_ROUNDS, SETTINGS, paper_row, rounds_row
 from tools.correctness.figures import SEED as PAPER_SEED
 from tools.correctness.savings import DELTA, LEAST_GAP, POPULATION, PROMISED, TOPS, Case, geometric_mean, kept
+from tools.pages import table, write
 
 INSTANCES, PAPER_REPLICATIONS, SEED = 200, 2000, 20261115
 POPULATIONS, LEAST_CUT = 60, 0.25  # instances with population weights, and what was asked to be saved on them
@@ -47,7 +48,7 @@ geometric mean of at least the target (*asked*), and median rounds no more than 
 
 {shared}
 {paper}"""
-    (APPENDIX / "savings.md").write_text(page, encoding="utf-8")
+    write(APPENDIX / "savings.md", page)
     print(page)
     return cut and as_promised and all(kept(found, top) for top in TOPS)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from tools import pages
 from tools.correctness.common import APPENDIX, SEED, in_parallel
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.mutants import MUTANTS
@@ -36,7 +37,7 @@ def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) 
     whole = len(known) == len(every_row())  # flaws are tried at the end, when the rest stands
     broken = dict(in_parallel(_mutant, range(len(MUTANTS)), workers)) if whole else {}
     faults = _keep(known, broken)
-    print(PAGE.read_text(encoding="utf-8"))
+    print(pages.read(PAGE))
     return not faults
 
 
@@ -44,7 +45,7 @@ def _keep(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]]
     """Write what there is so far; what is not as promised."""
     faults = [*_faults(known), *_survivors(broken)]
     write(known, every_row())
-    PAGE.write_text(page(known, broken, faults), encoding="utf-8")
+    pages.write(PAGE, page(known, broken, faults))
     return faults
 
 

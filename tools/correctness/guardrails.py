@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import DOCS, SEED, in_parallel
 from tools.correctness.near_ties import MIX
+from tools.pages import fill, table
 
 from parley.outcomes import Outcome
 from parley.policies import make_policy

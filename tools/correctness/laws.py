@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import Problem

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
-from tools.correctness.common import APPENDIX, SEED, table
+from tools.correctness.common import APPENDIX, SEED
 from tools.correctness.near_ties import MIX, NOISES, allowance
+from tools.pages import fill, table
 
 from parley.policies import Policy, State
 from parley.problem import BoolArray, Instance
@@ -121,7 +122,6 @@ CELLS: dict[str, tuple[Loss, int]] = {
     "three agents, W-CPE": (Loss(weights=MIX, lost=1, policy="wcpe"), 3_000),
 }
 PAGE = APPENDIX / "lost-sites.md"
-MARKS = ("<!-- errors -->", "<!-- /errors -->")
 
 
 def lost_sites(share: float = 1.0) -> bool:
@@ -143,7 +143,5 @@ def lost_sites(share: float = 1.0) -> bool:
         lines.append(row)
         print(" | ".join(row), flush=True)
     shown = table(("near-tie", "policy", "replications", *HOWS), lines)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    fill(PAGE, "errors", shown)
     return good and all(caught.values())

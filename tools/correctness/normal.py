@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binom
-from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel
 from tools.correctness.near_ties import NORMAL
 from tools.correctness.ties import Tie
+from tools.pages import fill, part, table
 
 from parley.problem import FloatArray, Instance, IntArray
 from parley.rewards import Bets, BinaryNormal
@@ -139,9 +140,7 @@ def normal(runs: int, workers: int) -> bool:
 
 def kept() -> str:
     """The section as it stands, for whoever rewrites the rest of the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {NAME} -->\n", f"<!-- /{NAME} -->"
-    return text.partition(begin)[2].partition(end)[0].rstrip("\n")
+    return part(PAGE, NAME).rstrip("\n")
 
 
 @dataclass(frozen=True, kw_only=True)

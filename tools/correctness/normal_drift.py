@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tools.correctness.common import APPENDIX, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel
 from tools.correctness.mutants import VarianceOfThePast
 from tools.correctness.normal import SingleBet, likely
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import FloatArray, Problem

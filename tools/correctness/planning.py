@@ -11,7 +11,8 @@ import subprocess
 import sys
 from typing import Any
 
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED
+from tools.pages import fill, read, table
 
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import powered_budget
@@ -56,7 +57,7 @@ def planning() -> bool:
     text = f"Where all arms tie a study takes {_mean(tie['samples'])} samples on average, with a power of "
     text += f"{100 * tie['power']:.0f} %; the fixed size that is made for the tie takes {tie['fixed']['samples']:,}."
     fill(PAGE, "tie", text)
-    print(PAGE.read_text(encoding="utf-8"))
+    print(read(PAGE))
     return set(SHOWN) <= truths.keys()
 
 

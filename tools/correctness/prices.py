@@ -7,12 +7,12 @@ and by time or money.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 from tests.support import paper_study, random_weights
-from tools.correctness.common import APPENDIX, SEED, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.bounds import bai
 from parley.bounds.prices import cost, time
@@ -147,11 +147,6 @@ money of the study with the fewest draws, and of the one that is planned by time
 {LEAST_GAP:g}), {replications} replications each: {mean:.3f} of the days in geometric mean ({ASKED["random"]:g} asked,
 {bound:.3f} by the bounds; from {min(ratios):.2f} to {max(ratios):.2f}), in {after:.2f} rounds where the study with the
 fewest draws takes {before:.2f}. As promised: {"yes" if kept else "NO"}."""
-    page = APPENDIX / "prices.md"
-    text = page.read_text(encoding="utf-8")
-    page.write_text(
-        re.sub(r"(<!-- figures -->\n).*?(\n<!-- end -->)", lambda match: match[1] + part + match[2], text, flags=re.S),
-        encoding="utf-8",
-    )
+    fill(APPENDIX / "prices.md", "figures", part)
     print(part)
     return kept

@@ -5,7 +5,8 @@
 
 import math
 
-from tools.correctness.common import APPENDIX, DOCS, fill, table
+from tools.correctness.common import APPENDIX, DOCS
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing

@@ -15,7 +15,7 @@ import argparse
 
 import numpy as np
 from scipy.stats import beta
-from tools.correctness.common import table
+from tools.pages import table
 
 from parley.agent.journal import RulesSeen
 from parley.agent.plans import AgentPlan

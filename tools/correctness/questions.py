@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.bounds import bai
 from parley.experiments.report_kit.charts import canvas

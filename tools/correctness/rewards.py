@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from tests.support import paper_study
 from tools.correctness import held_out
-from tools.correctness.common import APPENDIX, SEED, in_parallel, table
+from tools.correctness.common import APPENDIX, SEED, in_parallel
+from tools.pages import table, write
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -114,8 +115,8 @@ def page(replications: int, workers: int) -> bool:
     told = TEXT.format(
         replications=replications, few=replications // 100, seed=SEED, table=table(COLUMNS, rows), others=others
     )
-    PAGE.write_text(told, encoding="utf-8")
-    print(PAGE.read_text(encoding="utf-8"))
+    write(PAGE, told)
+    print(told)
     kept = (
         float(row[4].replace(",", "")) <= figure.most for row, figure in zip(rows, FIGURES, strict=True) if figure.most
     )

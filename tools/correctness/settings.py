@@ -16,8 +16,9 @@ from unittest.mock import patch
 import numpy as np
 from scipy.special import logsumexp
 from tests.support import paper_study
-from tools.correctness.common import APPENDIX, fill, table
+from tools.correctness.common import APPENDIX
 from tools.correctness.savings import TOPS, Case
+from tools.pages import fill, table
 
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth

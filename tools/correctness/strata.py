@@ -10,14 +10,14 @@ import tempfile
 from collections import Counter
 
 import numpy as np
-from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.common import DOCS, SEED
+from tools.pages import fill, table
 
 from parley.agent.journal import RulesSeen
 from parley.agent.site import Site
 from parley.agent.strata import Strata
 
 PAGE = DOCS / "strata.md"
-MARKS = ("<!-- strata -->", "<!-- /strata -->")
 ARMS, NAMES, EACH = ("A", "B"), ("old", "young"), 12
 LISTS = {"kits numbered at random": True, "kits numbered arm by arm": False}
 
@@ -81,7 +81,6 @@ def strata(phases: int = 60) -> bool:
     lines.append(["largest distance of a full block from its plan", *(str(worst) for _, worst in found.values())])
     shown = table(("who knows", *LISTS), lines)
     print(shown)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
+    fill(PAGE, "strata", shown)
     told = shares["kits numbered at random"]["the number of the kit, and the arms of all before it"]
     return not any(worst for _, worst in found.values()) and abs(told - 0.5) < 4 * 0.5 / np.sqrt(2880)

@@ -14,7 +14,8 @@ import math
 from functools import partial
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, DOCS, SEED, in_parallel
+from tools.pages import fill, table
 
 from parley.experiments.analysis.fixed_size import analysed, usual_model
 from parley.policies import State, make_policy

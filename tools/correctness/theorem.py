@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.support import paper_study
-from tools.correctness.common import APPENDIX, fill, in_parallel, table
+from tools.correctness.common import APPENDIX, in_parallel
 from tools.correctness.savings import TOPS, Case
+from tools.pages import fill, table
 
 from parley.bounds.paper import bai, expected_samples
 from parley.policies import make_policy

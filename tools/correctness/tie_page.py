@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tools.correctness.common import SEED, table
+from tools.correctness.common import SEED
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.mutants import MUTANTS
 from tools.correctness.normal import NAME, kept
 from tools.correctness.tie_rows import COUNTED, PROBE, RUNS, RUNS_OF_THREE, TILTED, Result, Row, every_tie
 from tools.correctness.ties import Measured, Tie
+from tools.pages import table
 
 from parley.simulation.rare import STRETCH
 

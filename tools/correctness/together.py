@@ -10,7 +10,8 @@ from itertools import product
 
 import numpy as np
 from tests.support import paper_study
-from tools.correctness.common import APPENDIX, fill, table
+from tools.correctness.common import APPENDIX
+from tools.pages import fill, table
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem

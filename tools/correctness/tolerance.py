@@ -15,8 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tools.correctness.common import APPENDIX, DOCS, SEED, fill, table
+from tools.correctness.common import APPENDIX, DOCS, SEED
 from tools.correctness.near_ties import allowance
+from tools.pages import fill, table
 
 from parley.edges.reproduction.reproduction import paper_instance
 from parley.experiments.forecasts.designs import TextbookDesign

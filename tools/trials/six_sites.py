@@ -6,7 +6,8 @@ docs/appendix/lost-sites.md.
 
 import numpy as np
 from tests.protocol.test_lost_sites import SIX, Course
-from tools.correctness.common import APPENDIX, fill, table
+from tools.correctness.common import APPENDIX
+from tools.pages import fill, table
 
 from parley.protocol import Stage
 from parley.text.status import overall
