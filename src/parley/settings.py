@@ -605,7 +605,7 @@ class StudySettings:
     round_days: float = setting(
         0.0, NUMBER, at_least_zero, "days that a round takes besides its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", sentence="a round takes {value:,.10g} days besides its draws", needs="rate",
+        section="sampling", sentence="a round takes {value:,.10g} days in addition to its draws", needs="rate",
     )
     delay: FloatArray = setting(
         0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
@@ -615,7 +615,7 @@ class StudySettings:
     dropout: float = setting(
         0.0, NUMBER, within(0.0, 0.9),
         "share of draws of which no outcome will come; `parley plan` and `parley simulate` leave them out at random",
-        section="sampling", sentence="no outcome is expected of {value:.3g} of the draws",
+        section="sampling", sentence="{value:.3g} of the draws are expected to have no outcome",
     )
     site_counts: str | None = setting(
         None, (str,), or_none(choice("exact", "flexible")),
@@ -646,7 +646,7 @@ class StudySettings:
         0.5, NUMBER, within(0.01, 1.0),
         'with `between = "assign"`: how many people a site assigns at most for the next phase, as a share of what its '
         "last one asked for",
-        section="sites", sentence="at most {value:.3g} of a phase's draws are assigned for the next one",
+        section="sites", sentence="at most {value:.3g} of a phase's draws may be assigned ahead for the next one",
         needs="between",
     )
     grace_hours: float | None = setting(
@@ -693,7 +693,7 @@ class StudySettings:
     kits: bool = setting(
         False, (bool,), switch,
         "whether sites give [numbered kits](strata.md#kits), and never see which arm is in them",
-        default="false", section="sites", sentence="sites give numbered kits",
+        default="false", section="sites", sentence="sites hand out numbered kits",
     )
     show_answer: bool = setting(
         False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",

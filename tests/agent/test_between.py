@@ -221,10 +221,10 @@ def test_nobody_is_voided_of_whom_a_report_has_told(tmp_path):
         noted(site, range(6))
         told = site(first_phase()).ahead
         assert sum(told) == 1
-        with pytest.raises(NotNow, match="phase 1 is over: nothing in it is voided"):
+        with pytest.raises(NotNow, match="phase 1 is over: nothing in it can be voided"):
             site.void("p-6", reason="the wrong person", who="nurse N.")
         site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
-        with pytest.raises(NotNow, match="nothing in it is voided"):
+        with pytest.raises(NotNow, match="nothing in it can be voided"):
             site.void("p-6", reason="the wrong person", who="nurse N.")
 
 
@@ -307,7 +307,7 @@ def test_an_outcome_of_somebody_assigned_ahead_is_no_correction_before_the_next_
         filled(site, 9)
         noted(site, range(9))
         site(first_phase())
-        with pytest.raises(InvalidInput, match="note the outcome again"):
+        with pytest.raises(InvalidInput, match="enter the outcome again"):
             site.correct([("p-6", 0.0)])
         assert not site.people.corrections
         noted(site, [6], 0.5)  # also for a site that is never asked again

@@ -162,7 +162,7 @@ def test_a_covariate_that_is_no_finite_number_assigns_nobody(tmp_path, x):
 def test_without_a_covariate_none_is_taken_and_with_two_answers_neither(tmp_path):
     with Site(tmp_path / "without", study="s", agent="a", key=b"k") as site:
         begin(site)
-        with pytest.raises(InvalidInput, match="allowed: nothing: none is asked"):
+        with pytest.raises(InvalidInput, match="allowed: nothing: this study asks for none"):
             site.assign("p-1", covariate=3.0)
     with Site(tmp_path / "with", study="s", agent="a", rules=RULES, key=b"k") as site:
         begin(site)

@@ -124,7 +124,7 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_fro
             assert site.people[more[-1].participant].probability == Fraction(1, 2)
         assert [one.arm for one in more].count(given[0].arm) == 1
         assert site.status()["reserve"] == len(more) - 1
-        with pytest.raises(NotNow, match="the place is gone"):
+        with pytest.raises(NotNow, match="the place has been given away"):
             site.outcome("p-0", 1.0)
         for one in (*given[1:], more[-1]):
             site.outcome(one.participant, 1.0)

@@ -96,7 +96,7 @@ def test_nothing_is_voided_after_an_outcome_was_noted_or_without_a_reason_and_a_
     open_.site.outcome("p-1", 1.0)
     open_.site.missing("p-2")
     for key in ("p-1", "p-2"):
-        with pytest.raises(NotNow, match="voided before any outcome is, never because of one"):
+        with pytest.raises(NotNow, match="voided only before that, never because of an outcome"):
             open_.site.void(key, **WHY)
     for wrong in ({"reason": " ", "who": "N."}, {"reason": "why", "who": ""}):
         with pytest.raises(InvalidInput, match="a line of 1 to 200 characters"):

@@ -116,7 +116,7 @@ def test_everything_is_within_reach_of_the_keyboard(visit, server):
                 "(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent).trim()"
             )
         )
-    for name in ("Overview", "Evidence", "Samples", "Answer", "Board of agents and arms", "Sign out"):
+    for name in ("Overview", "Evidence", "Samples", "Answer", "Table of agents and arms", "Sign out"):
         assert name in reached
 
 

@@ -190,7 +190,7 @@ def test_live_power_says_what_it_does_and_shows_only_what_is_still_asked_for(vis
     state, power = page.locator("#power-state"), page.locator("#power")
     expect(state).to_contain_text("Simulating this study")
     page.locator("[name=delta]").fill("0.2")
-    expect(state).to_contain_text("latest change; that comes next")
+    expect(state).to_contain_text("latest change; the new one comes next")
     assert len(asked) == 1
     asked[0].continue_()
     expect(state).to_contain_text("Simulating this study")
@@ -234,7 +234,7 @@ def test_without_a_script_every_step_is_a_page(visit, server):
     for step in STEPS:
         expect(page.locator(f"#steps[data-step={step.name}]")).to_be_visible()
         if step.name == "weights":
-            page.get_by_label("How the question of an agent is made").select_option("identity")
+            page.get_by_label("How an agent's question is weighted").select_option("identity")
             page.get_by_role("button", name="Check and show the file").click()
             expect(page.locator("#file")).to_contain_text('kind = "identity"')
         page.locator("#inputs .actions button:not(.quiet)").first.click()

@@ -418,7 +418,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_it_was_shown(served):
         "admin", "open-arm", "trial", "arm 4", "--reason", "it came", "--yes"
     )
     out = run("admin", "withdraw-arm", "trial", "arm 1", "--reason", "unsafe", "--yes")
-    assert "the question may spend" in out
+    assert "the new question has an error probability of" in out
     assert "Withdrawn." in out
     out = run("admin", "status", "trial")
     assert "withdrawn: arm 1 in phase 1: unsafe" in out

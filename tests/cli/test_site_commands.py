@@ -78,7 +78,7 @@ def test_outcomes_of_a_reported_phase_are_corrected_in_a_file_for_the_administra
         run(house, tmp_path, "outcome", f"p-{number}", "0.5")
     file = tmp_path / "corrected.json"
     correct = ("correct", "--output", str(file), "--outcome")
-    with pytest.raises(InvalidInput, match="allowed: of one reported phase"):
+    with pytest.raises(InvalidInput, match="allowed: outcomes of one reported phase"):
         run(house, tmp_path, *correct, "p-0", "1")
     run(house, tmp_path, "missing", "p-3")
     for wrong in ("p-3", "nobody"):

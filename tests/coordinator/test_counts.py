@@ -45,15 +45,15 @@ def test_overdispersion_is_told_in_the_status_and_the_certificate(sqlite_house):
     whole_study(sqlite_house, lambda means: sampling.negative_binomial(means, 3.0))
     certificate = sqlite_house.admin.request("GET", "studies", "trial", "certificate")
     (first, *_) = certificate["warnings"]
-    assert first.startswith("all rewards scatter by about")
+    assert first.startswith("all rewards vary by about")
     assert 'kind = "gaussian" with an unknown scale allows for it' in first
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"sums": (-1.0, 3.0)}, "a whole number from 0 on"),
-        ({"sums": (2.5, 3.0)}, "a whole number from 0 on"),
+        ({"sums": (-1.0, 3.0)}, "a whole number of at least 0"),
+        ({"sums": (2.5, 3.0)}, "a whole number of at least 0"),
         ({"squares": (0.0, 0.0)}, "with the sum"),
     ],
 )

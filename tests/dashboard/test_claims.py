@@ -274,7 +274,7 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
         assert "at most 10 %" not in page
         assert "the intervals assume that nothing is missing because of its outcome" in page
         assert re.search(rf"nder drift</(dt><dd|td><td)>{certificate['drift']}</", page)
-    assert "Phases of which nothing was reported: North 3, South 3." in answer
+    assert "Phases without a report: North 3, South 3." in answer
     for page in (answer, report):
         assert "ithdrawn, since " in page
         assert "are missing from the reports and the study allows 50 % of an arm" in page

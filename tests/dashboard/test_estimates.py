@@ -102,7 +102,7 @@ def test_what_is_said_of_the_candidates_is_what_is_proven_of_them(here):
     """With a tolerance the true best need not be among them: one of them is within the tolerance of it."""
     for tolerance, words in (
         ("", "each agent's true best is among them"),
-        ("tolerance = 0.05", "as good as its best within 0.05"),
+        ("tolerance = 0.05", "within 0.05 of its best"),
     ):
         study = f"left-{len(tolerance)}"
         here.create(TWO.replace("[weights]", f"max_rounds = 1\n{tolerance}\n\n[weights]"), study)

@@ -127,8 +127,8 @@ def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(
         certificate, answer = walk.ask("GET", "certificate"), browser.get(f"/studies/{walk.id}/answer").text
         assert (certificate["between"], certificate["ahead"]) == (found["between_in_all"], found["ahead_in_all"])
         assert sum(certificate["unmasked"].values()) == found["unmasked_in_all"]
-        assert f"{certificate['between']} people came while outcomes of the phase before were awaited" in answer
-        assert f"{certificate['ahead']} people were assigned for a phase that never came" in answer
+        assert f"{certificate['between']} people came while the phase before was still awaiting outcomes" in answer
+        assert f"{certificate['ahead']} people were assigned for a phase that never took place" in answer
         assert found["between_in_all"] < sum(found["by_arm"]["counted"]) == certificate["samples"]
 
 

@@ -62,7 +62,7 @@ def test_a_freeze_shows_both_ways_and_keeps_the_question(either):
         page = browser.get(f"{base}/answer").text
         assert "West left" in page
         assert "Every agent that stayed" in browser.get(base).text
-        assert "asked anew in phase" in browser.get(f"{base}/audit").text
+        assert "question changed in phase" in browser.get(f"{base}/audit").text
         assert "left: the others were re-weighed without it" in browser.get(f"{base}/report").text
 
 

@@ -83,7 +83,7 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
         (
             board(ends=("blocked", "open"), blinded=True),
             None,
-            "No answer: what is missing can no longer come from anybody.",
+            "No answer: nobody can supply what is missing any more.",
         ),
     ],
 )  # fmt: skip

@@ -47,7 +47,7 @@ def test_a_dormant_arm_is_not_drawn_and_is_found_once_it_opens(study):
     certificate = course.certify()
     assert all("arm 4" in arms for arms in certificate.answers.values())
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({"arm 4": phase}, {}, 0.1)
-    assert certificate.guarantee.endswith("if the reason to open arm 4 is not in these rewards")
+    assert certificate.guarantee.endswith("if the reason to open arm 4 has nothing to do with these rewards")
     assert certificate.created == course.events[0].study.digest != certificate.problem
     course.verified()
 
@@ -96,9 +96,9 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     certificate = course.certify()
     assert all("arm 1" in arms and "arm 4" not in arms for arms in certificate.answers.values())
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({}, {"arm 4": phase}, 0.1)
-    assert certificate.guarantee.startswith("the question is asked anew, without arm 4. Of any question")
+    assert certificate.guarantee.startswith("the question was changed and is now asked without arm 4. For every")
     within = " within 0.1" if "tolerance" in study else ""
-    ending = f"ends with, asked anew or not: all answers right{within} with probability at least 0.7"
+    ending = f"ends with, changed or not: all answers right{within} with probability at least 0.7"
     assert ending in certificate.guarantee
     closed = [arm for agent in certificate.evidence["agents"] for arm in agent["arms"][3:]]
     assert {(arm["status"], arm["score"]) for arm in closed} == {("closed", None)}, "on no line: nobody is asked of it"
@@ -113,7 +113,7 @@ def test_a_size_by_the_tolerance_is_that_of_one_question_and_a_stated_budget_hol
     assert extent_of(course.trial.study, anew=False) == course.trial.policy.extent
     asked = course.withdraw_arm("arm 4").policy
     said = extent_of(course.trial.study, anew=True)
-    assert said == f"{asked.extent}; numbers of the question as it was asked anew"
+    assert said == f"{asked.extent}; these numbers are for the changed question"
     course.to_the_end()
     certificate = course.certify()
     assert certificate.created is not None
@@ -261,7 +261,7 @@ def test_who_may_not_says_so():
     with pytest.raises(IllegalMove, match="'' is not an arm"):
         apply(trial, structs.replace(event, arm=""))
     other = create("s", study_message(policy="wcpe"))
-    with pytest.raises(IllegalMove, match="wcpe holds for the arms with which it began"):
+    with pytest.raises(IllegalMove, match="wcpe holds only for the arms that it started with"):
         withdraw_arm_preview(other, "arm 1")
     with pytest.raises(InvalidInput, match="found arm 1; allowed: no value, since the policy wcpe does not support"):
         study_message(policy="wcpe", dormant=("arm 1",))

@@ -225,6 +225,6 @@ def test_a_certificate_that_does_not_tell_is_found():
 
 
 def test_the_words_say_what_the_reading_rests_on():
-    assert "which reports were looked into again" in read_anew(course(phases=1).trial).meaning
+    assert "the choice of reports to check again" in read_anew(course(phases=1).trial).meaning
     own = read_anew(course("pf-ucb-bai", phases=1).trial).meaning
-    assert "No error probability goes with it" in own
+    assert "It has no error probability" in own

@@ -158,7 +158,7 @@ def test_the_last_arms_of_an_answer_are_not_stopped_by_themselves():
     assert noted == ["proposed"]
     assert course.kinds.index("guardrail-noted") < course.kinds.index("arm-stopped"), "the last stop ends the study"
     assert course.trial.stage is Stage.FINISHED
-    assert "an alarm of the guardrail harm on" in course.certify().guarantee
+    assert "the guardrail harm raised an alarm on" in course.certify().guarantee
     course.verified()
 
 
@@ -334,5 +334,5 @@ def test_a_count_outcome_of_people_who_differ_is_told(role):
             assert course.phase().stage is Stage.RUNNING
         told[unequal] = verify_log(course.chain(course.events)).warnings
     assert told[0.0] == ()
-    assert told[3.0][0].startswith("pain: all rewards scatter by about ")
+    assert told[3.0][0].startswith("pain: all rewards vary by about ")
     assert "variance over mean" in told[3.0][0]

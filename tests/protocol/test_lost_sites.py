@@ -309,11 +309,11 @@ def test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta():
     trial = course.reweigh()
     share = share_of_delta(course.events[0].study, trial.study.weights, ["agent 6"])
     assert course.events[-1].delta == shown.delta == trial.study.problem.delta == 0.1 * share < 0.01
-    assert "whatever was looked at before" in shown.guarantee
+    assert "whatever anyone has seen so far" in shown.guarantee
     anew = (
-        "the question is asked anew, with other weights. Of any question asked anew, whatever was changed and why: all "
-        "answers right with probability at least 0.9. Of what this study ends with, asked anew or not: all answers "
-        "right with probability at least 0.8"
+        "the question was changed and is now asked with other weights. For every changed question, whatever was "
+        "changed and why: all answers right with probability at least 0.9. For the question that this study ends with, "
+        "changed or not: all answers right with probability at least 0.8"
     )
     assert anew in shown.guarantee
     course.to_the_end()

@@ -46,7 +46,7 @@ def told(noise, true, **course):
 
 def test_a_scale_that_is_half_the_true_one_is_noticed_over_all_and_for_every_agent():
     words = told({"kind": "gaussian", "scale": 5.0}, 10.0)
-    assert words[0].startswith("all rewards scatter by about ")
+    assert words[0].startswith("all rewards vary by about ")
     assert "2" in words[0] or "1.9" in words[0]
     assert "too small, so the guarantee does not hold" in words[0]
     assert any("agent 1" in line for line in words)
@@ -70,7 +70,7 @@ def test_a_right_scale_an_unknown_one_and_a_subgaussian_that_scatters_less_are_n
 def test_agents_that_do_not_share_a_scale_are_named_where_one_was_stated():
     uneven = [[5.0, 15.0]] * 3
     words = told({"kind": "gaussian", "scale": "unknown, shared", "guess": 5.0}, uneven)
-    assert words[0].startswith("the rewards of agent 1 scatter by about 0.3")
+    assert words[0].startswith("the rewards of agent 1 vary about 0.3")
     assert "the guarantee does not hold" in words[0]
     per_arm = [[5.0, 5.0], [5.0, 5.0], [15.0, 5.0]]
     assert any("arm 3 at agent 1" in line for line in told({"scale": "unknown per agent", "guess": 5.0}, per_arm))

@@ -259,7 +259,9 @@ class Site:
             return None
         if not name or (covariate is not None and without):
             allowed = (
-                Translatable("a number, or that it is not known") if name else Translatable("nothing: none is asked")
+                Translatable("a number, or that it is not known")
+                if name
+                else Translatable("nothing: this study asks for none")
             )
             raise InvalidInput("covariate", found=_shown(covariate), allowed=allowed)
         try:
@@ -301,12 +303,14 @@ class Site:
             if not person.counted:
                 raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
             if self.people.was_counted(person):
-                raise NotNow(Translatable("phase {phase} is over: nothing in it is voided", phase=person.phase))
+                raise NotNow(
+                    Translatable("phase {phase} is over: nothing in it can be voided any more", phase=person.phase)
+                )
             if person.reward is not None or person.missing or person.others:
                 raise NotNow(
                     Translatable(
-                        "something is noted of {key!r}: an assignment is voided before any outcome is, never because "
-                        "of one",
+                        "something is already noted about {key!r}: an assignment can be voided only before that, never "
+                        "because of an outcome",
                         key=person.key,
                     )
                 )
@@ -404,8 +408,8 @@ class Site:
             found = {self.people.reported_in(self.people[row.participant]) for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
                 shown = Translatable("of phase {phases}", phases=", ".join(map(str, sorted(found))))
-                hint = Translatable("Until a phase is reported, note the outcome again")
-                allowed = Translatable("of one reported phase")
+                hint = Translatable("Until a phase is reported, simply enter the outcome again")
+                allowed = Translatable("outcomes of one reported phase")
                 raise InvalidInput("participants", found=shown, allowed=allowed, hint=hint)
             new: dict[str, list[tuple[str, float | None]]] = {}
             for key, value, name in checked:
@@ -422,7 +426,7 @@ class Site:
         if person is None or not person.counted:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
         if person.ahead and self.people.book_of(person).reported is None:  # the report of this phase has no outcome
-            hint = Translatable("Until a phase is reported, note the outcome again")
+            hint = Translatable("Until a phase is reported, simply enter the outcome again")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         said = self._said(person, row.outcome)
         if not said or (not row.outcome and None in (row.value, *said)):
@@ -766,8 +770,8 @@ class Site:
         if outcome == PRIMARY and person.missing and replaced:
             raise NotNow(
                 Translatable(
-                    "{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is "
-                    "counted",
+                    "{key!r} was marked as missing and others were assigned since: the place has been given away, and "
+                    "nothing is counted",
                     key=key,
                 )
             )
@@ -863,7 +867,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
     parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
     >>> checked_reward(journal.RulesSeen(low=0.0, whole=True), -1)
     Traceback (most recent call last):
-    parley.errors.InvalidInput: reward: found -1; allowed: a whole number from 0 on
+    parley.errors.InvalidInput: reward: found -1; allowed: a whole number of at least 0
     """
     low, high = rules.low, rules.high
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
@@ -874,7 +878,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
         if low is not None and high is not None:
             limits = Translatable("a number from {low:g} to {high:g}", low=low, high=high)
         if rules.whole and low is not None:
-            limits = Translatable("a whole number from {low:g} on", low=low)
+            limits = Translatable("a whole number of at least {low:g}", low=low)
         words = rules.answers if isinstance(rules, OutcomeRules) else rules.words
         if rules.values == YES_OR_NO:
             limits = Translatable("0 or 1")

@@ -60,7 +60,7 @@ WORDS = (
     *("live", "failing", "disabled"),
     "-1: everybody equally, 0: as stated, 1: only oneself",
 )
-TOO_LARGE = "This record is too large for a page. The export of the log has it whole."
+TOO_LARGE = "This record is too large for a page. The exported log has all of it."
 
 
 def _time(text: str | None) -> Markup:
@@ -266,7 +266,7 @@ def error_bound(guarantee: str, delta: float) -> str:
         return translation.gettext("not bounded: this policy has no guarantee")
     bound = translation.gettext("at most %(share)s", share=percent(delta))
     about = translation.gettext(", approximately") if says(guarantee, NOTED) else ""
-    anew = translation.gettext(" of a question asked anew") if says(guarantee, ASKED_ANEW) else ""
+    anew = translation.gettext(" for the changed question") if says(guarantee, ASKED_ANEW) else ""
     return bound + about + anew
 
 

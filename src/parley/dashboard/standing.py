@@ -187,7 +187,7 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
 
 NO_ANSWER: Mapping[OutcomeStatus, str] = {
     OutcomeStatus.EXHAUSTED: Translatable("No answer: the budget or the horizon came first."),
-    OutcomeStatus.BLOCKED: Translatable("No answer: what is missing can no longer come from anybody."),
+    OutcomeStatus.BLOCKED: Translatable("No answer: nobody can supply what is missing any more."),
     OutcomeStatus.CANCELLED: Translatable("No answer: the study was stopped."),
 }
 

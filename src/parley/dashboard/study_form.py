@@ -50,7 +50,7 @@ STEPS = (
     Step(
         name="weights",
         title=Translatable("Whose results count"),
-        lead=Translatable("How much of the others is in the question of each agent? The picture shows the mix."),
+        lead=Translatable("How much do the others count in each agent's question? The picture shows the mix."),
         first=(
             "weights.kind", "weights.alpha", "weights.labels", "weights.shares", "weights.matrix", "weights.features",
             "weights.kernel", "weights.bandwidth", "weights.mix", "weights.reason",
@@ -88,10 +88,10 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "audience": (Translatable("Who reads its pages"), Translatable("Pages and reports use their words.")),
     "arms": (
         Translatable("Arms: what is compared"),
-        Translatable("One a line, at least two; or a number, if they need no names."),
+        Translatable("One per line, at least two; or just a number, if they need no names."),
     ),
     "control": (Translatable("The one that is usual now"), Translatable("Optional: the others are compared with it.")),
-    "agents": (Translatable("Agents"), Translatable("One a line; or a number, if they need no names.")),
+    "agents": (Translatable("Agents"), Translatable("One per line; or just a number, if they need no names.")),
     "sampling.rate": (
         Translatable("Draws a day"),
         Translatable("Optional: one number, or one for each agent, as in 4, 3, 5. Says who is late."),
@@ -100,14 +100,14 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("Days between two phases"),
         Translatable("Optional: to collect, decide and start again."),
     ),
-    "weights.kind": (Translatable("How the question of an agent is made"), ""),
+    "weights.kind": (Translatable("How an agent's question is weighted"), ""),
     "weights.alpha": (
         Translatable("Own share"),
         Translatable("From 0 to 1; the rest is the average of all. One number, or one for each agent."),
     ),
     "weights.labels": (
         Translatable("The cluster of each agent"),
-        Translatable("One a line, in the order of the agents."),
+        Translatable("One per line, in the order of the agents."),
     ),
     "weights.shares": (
         Translatable("The size of each agent’s population"),
@@ -137,7 +137,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "noise.high": (Translatable("The largest it can be"), ""),
     "noise.rate": (
         Translatable("About how often it is a success now"),
-        Translatable("From 0 to 1: sizes the first phase; nothing else rests on it."),
+        Translatable("From 0 to 1: sizes the first phase; nothing else depends on it."),
     ),
     "noise.inference": (Translatable("Exact, or by the normal approximation"), ""),
     "noise.mean": (Translatable("About how many events there are now"), Translatable("Sizes the first phase.")),

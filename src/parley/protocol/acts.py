@@ -209,7 +209,7 @@ def _drawn(shown: ArmPreview) -> str:
         return ""
     words = ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", shown.drawn, arm=shown.arm)
     return f"{words}; " + (
-        gettext("they count again") if shown.opens else gettext("they speak against no other arm any more")
+        gettext("they count again") if shown.opens else gettext("they no longer count as evidence against other arms")
     )
 
 
@@ -346,7 +346,7 @@ _ROWS = (
         ),
         event=lambda trial, given: reweigh(trial, weights_asked(trial, given.columns)),
         section="sites",
-        heading="If the question is asked anew",
+        heading="If the question is changed",
         button="Re-weigh {study}",
         done="Re-weighed",
     ),

@@ -25,7 +25,7 @@ from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # named in a sentence
-REMAIN = "{0}{1}: what is listed are the candidates that remain, not answers (for them: {2})"
+REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (for them: {2})"
 WHY = {
     OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
     OutcomeStatus.EXHAUSTED: phrase("the budget came first", of=REMAIN),
@@ -50,7 +50,7 @@ SHARES = [
     for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
     for words in (SHARE + ", {2}", SHARE)
 ]
-ADJUSTED = "{0}; outcomes are adjusted for {1}, which needs arms that are assigned at random whatever that is"
+ADJUSTED = "{0}; outcomes are adjusted for {1}, which is valid only if arms are assigned at random regardless of it"
 
 
 def issue_certificate(
@@ -91,7 +91,7 @@ def issue_certificate(
             )
         elif alarm.verdict == "proposed" and alarm.arm not in study.problem.dormant:
             guarantee += Translatable(
-                "; an alarm of the guardrail {1} on {0} stands, and nobody withdrew the arm", alarm.arm, alarm.guardrail
+                "; the guardrail {1} raised an alarm on {0}, and nobody withdrew the arm", alarm.arm, alarm.guardrail
             )
     if gone:
         guarantee += GONE.format(", ".join(gone))

@@ -30,10 +30,10 @@ from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 
 STANDS = phrase(
-    "what the recorded phases would give with the corrected numbers in the place of those that were decided on, along "
-    "the plans as they were; decisions and answers stand as they were taken"
+    "what the recorded phases would show with the corrected numbers in place of those that were decided on, and with "
+    "the same plans; the decisions and answers themselves do not change"
 )
-WITHOUT_ERROR = phrase(STANDS + ". No error probability goes with it: ")
+WITHOUT_ERROR = phrase(STANDS + ". It has no error probability: ")
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
@@ -136,8 +136,8 @@ class Reading:
         if (why := not_reweighable(self.trial.study)) is not None:
             return WITHOUT_ERROR + why
         return STANDS + Translatable(
-            ". Its error probability is that of the study if the corrected numbers are the rewards that were "
-            "drawn, and if it does not depend on them which reports were looked into again; the certificate claims none"
+            ". It has the error probability of the study if the corrected numbers are the rewards that were drawn, and "
+            "if the choice of reports to check again did not depend on them; the certificate claims none"
         )
 
 
@@ -268,7 +268,9 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
         effect=joined("; ", [_would_change(found.would_change), *(one.words for one in found.other_verdicts)]),
         guardrails=found.other_verdicts,
         guarantee=Translatable(
-            "{0}: as before, of the numbers that were decided on. With corrections: {1}", trial.guarantee, found.meaning
+            "{0}: unchanged, for the numbers that were decided on. With corrections: {1}",
+            trial.guarantee,
+            found.meaning,
         ),
     )
 
@@ -276,7 +278,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
 def _would_change(found: Mapping[str, str]) -> str:
     """A sentence that names the agents whose answers would change."""
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
-    words = Translatable("decisions and answers stand as they were taken; both numbers are kept")
+    words = Translatable("decisions and answers do not change; both numbers are kept")
     if not other and not none:
         return words + Translatable(". With the corrections no answer would change")
     parts = [Translatable("{0} would have another answer", ", ".join(other))] if other else []

@@ -208,8 +208,10 @@ class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
     def sentence(self) -> str:
         """What happened, as a sentence."""
         if not self.left:
-            return Translatable("asked anew in phase {0}: {1}", self.phase, self.reason)
-        return Translatable("asked anew in phase {0}, without {1}: {2}", self.phase, ", ".join(self.left), self.reason)
+            return Translatable("question changed in phase {0}: {1}", self.phase, self.reason)
+        return Translatable(
+            "question changed in phase {0}, without {1}: {2}", self.phase, ", ".join(self.left), self.reason
+        )
 
 
 class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):

@@ -33,10 +33,10 @@ ROUNDING = 1e-12
 LOSSES = 0.9  # share of delta for questions that only leave out lost sites; the rest is for given weights
 LEAST_SHARE = 1e-100
 ASKED_ANEW = (
-    "the question is asked anew, {how}. Of any question asked anew, whatever was changed and why: {anew}. Of what this "
-    "study ends with, asked anew or not: {either}"
+    "the question was changed and is now asked {how}. For every changed question, whatever was changed and why: "
+    "{anew}. For the question that this study ends with, changed or not: {either}"
 )
-NUMBERS_ANEW = Translatable("numbers of the question as it was asked anew")
+NUMBERS_ANEW = Translatable("these numbers are for the changed question")
 BOTH_CHANGED = phrase("with other weights and without {0}", of=ASKED_ANEW)
 OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase("without {0}", of=ASKED_ANEW)
 
@@ -44,14 +44,16 @@ OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase(
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study cannot be re-weighed while it runs; None if it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
-        return Translatable("the guarantee of the policy {0} holds for the draws that it planned itself", study.policy)
+        return Translatable("the guarantee of the policy {0} holds only for draws that it planned itself", study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
     """Why no arm of a study can be opened or withdrawn; None if arms may change."""
     if "dormant" not in policy_class(study.policy).supports:
-        return Translatable("the guarantee of the policy {0} holds for the arms with which it began", study.policy)
+        return Translatable(
+            "the guarantee of the policy {0} holds only for the arms that it started with", study.policy
+        )
     return None
 
 
@@ -192,9 +194,9 @@ def guarantee_under(
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> for sentence in guarantee_under(study, weights_without(study, ["x"])).split(". "):
     ...     print(sentence)
-    the question is asked anew, with other weights
-    Of any question asked anew, whatever was changed and why: all answers right with probability at least 0.9
-    Of what this study ends with, asked anew or not: all answers right with probability at least 0.8
+    the question was changed and is now asked with other weights
+    For every changed question, whatever was changed and why: all answers right with probability at least 0.9
+    For the question that this study ends with, changed or not: all answers right with probability at least 0.8
     """
     policy, delta = created.make_policy(), created.problem.delta
     guarantee = policy.guarantee
@@ -205,7 +207,7 @@ def guarantee_under(
         guarantee = Translatable(
             ASKED_ANEW, how=template.format(", ".join(sorted(withdrawn))), anew=guarantee, either=either
         )
-    reason = Translatable(", if the reason to open {0} is not in these rewards", ", ".join(sorted(opened)))
+    reason = Translatable(", if the reason to open {0} has nothing to do with these rewards", ", ".join(sorted(opened)))
     return guarantee + (reason if opened else "")
 
 

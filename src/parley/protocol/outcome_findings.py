@@ -20,7 +20,7 @@ from parley.totals import Totals
 OPEN, CLEARED = "not cleared yet", "cleared"
 SECONDARY = Translatable("estimates and intervals of a secondary outcome: nothing was decided by them")
 GUARDRAIL = Translatable(
-    "any false alarm or false clearing of this guardrail in the whole study has at most the probability delta"
+    "the probability of any false alarm or false clearing of this guardrail in the whole study is at most delta"
 )
 
 

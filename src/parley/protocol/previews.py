@@ -166,9 +166,9 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
         guarantee=after.guarantee
         + Translatable(
-            ", whatever was looked at before. Every "
-            "recorded phase is weighed again as if the question had been asked from the start, and the question may "
-            "spend {0:.3g}: its share among all that could have been asked instead",
+            ", whatever anyone has seen so far. Every recorded phase is weighed again as if the question had been "
+            "asked from the start, and the new question has an error probability of {0:.3g} to spend: its share of "
+            "what is kept for all questions that could be asked instead",
             after.study.problem.delta,
         ),
     )
@@ -198,9 +198,9 @@ def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
         return (
             Translatable("The next phase is planned at once")
             if planned
-            else Translatable("What is open stays blocked: no phase is planned")
+            else Translatable("Open questions stay blocked: no phase is planned")
         )
-    return Translatable("Phase {0} goes on as it was asked; the next one is planned for the new question", trial.phase)
+    return Translatable("Phase {0} goes on as planned; the next one is planned for the new question", trial.phase)
 
 
 class ArmPreview(Message, tag="parley/arm-preview/1"):
@@ -240,8 +240,12 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
     after, opens = anew.trial, kind == "arm-opened"
     problem, finished = after.study.problem, bool(after.state.finished)
     drawn = sum(int(totals.everybody.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
-    spends = Translatable(", and the question may spend {0:.3g}: its share among all without arms", problem.delta)
-    stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report what they have of it")
+    spends = Translatable(
+        ", and the new question has an error probability of {0:.3g} to spend: its share of what is kept for questions "
+        "with fewer arms",
+        problem.delta,
+    )
+    stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report the draws they have")
     return ArmPreview(
         study=trial.id,
         arm=arm,
@@ -292,7 +296,9 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         if awaited
         else Translatable("it is asked from the next phase on")
     )
-    rests = "" if others else Translatable(". No other agent's mix weighs it: re-weigh the study to change that")
+    rests = (
+        "" if others else Translatable(". It has no weight in any other agent's mix: re-weigh the study to change that")
+    )
     return ThawPreview(
         study=trial.id,
         agent=agent,
@@ -301,7 +307,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
         effect=where + Translatable(". Weights stay as they are") + rests,
-        guarantee=trial.guarantee + Translatable(": kept, if the reason is not in the rewards"),
+        guarantee=trial.guarantee + Translatable(": kept, if the reason has nothing to do with the rewards"),
     )
 
 
@@ -374,8 +380,8 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         termination=_termination(pairs, without),
         guarantee=trial.guarantee
         + Translatable(
-            ": kept, if the reason for freezing is not in the rewards themselves. What "
-            "was reported stays and counts; answers may be lost, but the error rate does not grow"
+            ": kept, if the reason for freezing has nothing to do with the rewards. What was reported stays and "
+            "counts; answers may be lost, but the error rate does not grow"
         ),
         keep=project(alone),
         reweigh=anew,
@@ -431,7 +437,8 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     names = ", ".join(without)
     if any(pair.forecast == "never" for pair in pairs):
         return Translatable(
-            "the study cannot finish as it is asked: {0} would be left without an answer, unless re-weighed", names
+            "the study cannot finish with the present question: {0} would be left without an answer, unless re-weighed",
+            names,
         )
     if without:
         return Translatable(
@@ -479,7 +486,7 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         ),
         guarantee=trial.guarantee
         + Translatable(
-            ": kept, if the reason for not waiting is not in the rewards of this phase. Only "
-            "reported draws count, and nothing is decided that needs others"
+            ": kept, if the reason for not waiting has nothing to do with the rewards of this phase. Only reported "
+            "draws count, and nothing is decided that needs the others"
         ),
     )

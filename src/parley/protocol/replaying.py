@@ -176,7 +176,7 @@ def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -
 
 
 def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
-    """Raise unless the recorded result of a question asked anew equals the recomputed one."""
+    """Raise unless the recorded result for a changed question equals the recomputed one."""
     for name in (*RECOMPUTED_BY_ASKING, *(RECOMPUTED_BY_ALARM if isinstance(mine, ArmStopped) else ())):
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(

@@ -62,10 +62,10 @@ LEVEL = 0.01  # probability of any warning in a whole study with a correct scale
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
-UNEQUAL = "{what} by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
-SKEWED = "{what} (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
+UNEQUAL = "{what} about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
+SKEWED = "{what} (skewness about {skew:.2g}), and so are their means, but the study takes them as Gaussian: {UNSOUND}"
 OVERDISPERSED = (
-    "{what} {ratio:.3g} times their mean (variance over mean), Poisson counts by once: {UNSOUND}; "
+    "{what} {ratio:.3g} times their mean (variance over mean; Poisson counts: once): {UNSOUND}; "
     'kind = "gaussian" with an unknown scale allows for it'
 )
 UNSOUND = "the guarantee does not hold"
@@ -76,9 +76,9 @@ STATED = [
 ]
 UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, OVERDISPERSED)]
 OF_OUTCOME = "{outcome}: {warning}"
-# What scatters or is skewed: templates that audiences word in their own way.
-ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards scatter by about", "the rewards of {agent} scatter by about"
-REWARDS_SCATTER = "the rewards of {agent} scatter"
+# What varies or is skewed: templates that audiences word in their own way.
+ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards vary by about", "the rewards of {agent} vary by about"
+REWARDS_SCATTER = "the rewards of {agent} vary"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
 WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
@@ -86,7 +86,7 @@ WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWE
 SCATTERING = (
     (ALL_BY_ABOUT, (0, 1)),
     (REWARDS_BY_ABOUT, (0,)),
-    ("{arm} at {agent} scatter by about", ()),
+    ("{arm} at {agent} vary by about", ()),
 )
 
 
@@ -351,7 +351,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
     shared = noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
-    for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} scatter", ())):
+    for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} vary", ())):
         if len(shared) <= len(axes):
             continue
         own, nu = (values.sum(axis=axes, keepdims=True) for values in (added.scatter, added.degrees))

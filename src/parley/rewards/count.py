@@ -222,14 +222,14 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
     Their squares sum to the least if they differ by at most 1, to the most if one has all, and are odd if the sum is.
 
     >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
-    (None, ('sums', 'a whole number from 0 on'), ('sums', 'a whole number from 0 on'))
+    (None, ('sums', 'a whole number of at least 0'), ('sums', 'a whole number of at least 0'))
     >>> count_flaw(4, 6.0, 8.0)
     ('squares', 'from 10 to 36 and even, with the sum 6 of 4 counts')
     """
     if count == 0 and total != 0:
         return "sums", "0 where nothing was drawn"
     if not 0 <= total <= LARGEST_TOTAL or total != math.floor(total):
-        return "sums", "a whole number from 0 on"
+        return "sums", "a whole number of at least 0"
     least = float(least_squares(np.array(max(count, 1)), np.array(total)))
     most = total * total
     exact = most <= LARGEST_TOTAL

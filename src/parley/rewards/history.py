@@ -325,7 +325,7 @@ def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray |
         allowed = f"numbers from {least:g} to {most:g}"
         if model.whole:
             wrong |= outcome != np.rint(outcome)
-            allowed = "whole numbers from 0 on"
+            allowed = "whole numbers of at least 0"
     if wrong.any():
         place = int(np.argmax(wrong))
         raise draws.wrong(place, OUTCOME, f"{draws.outcome[place]:g}", allowed)

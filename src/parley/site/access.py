@@ -60,7 +60,7 @@ class Access:
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
-            raise Refused(421, Translatable("this server does not answer for {name}", name=repr(named)[:80]))
+            raise Refused(421, Translatable("this server does not serve the host {name}", name=repr(named)[:80]))
         by_cookie = COOKIE in request.cookies and "authorization" not in request.headers
         if request.method != "GET" and sent_from_elsewhere(request, unsaid=by_cookie):
             raise Refused(403, ELSEWHERE)

@@ -53,7 +53,7 @@ TITLES = {
     421: "Another service",
     422: "Cannot be taken",
     429: "Too many wrong codes",
-    431: "The line and the headers of a request are too long",
+    431: "The request line and headers are too long",
     500: "A fault of ours",
     507: "No room on the disk",
 }

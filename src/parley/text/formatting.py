@@ -200,12 +200,12 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
         return ""
     if tolerance and top == 1:  # the true best may be gone if one as good within the tolerance is left
         return Translatable(
-            "for each agent one of them is as good as its best within {0}, as far as the guarantee goes",
+            "for each agent one of them is within {0} of its best, as far as the guarantee goes",
             typed(tolerance),
         )
     if tolerance:
         return Translatable(
-            "for each agent {0} of them are as good as its {0} best within {1}, as far as the guarantee goes",
+            "for each agent {0} of them are within {1} of its {0} best, as far as the guarantee goes",
             top,
             typed(tolerance),
         )

@@ -38,7 +38,7 @@ class OutcomeStatus(StrEnum):
             OutcomeStatus.UNASKED: "it asks nothing",
             OutcomeStatus.ACCEPTED: "within the tolerance of the best",
             OutcomeStatus.EXHAUSTED: "the budget or the horizon came first",
-            OutcomeStatus.BLOCKED: "the missing draws can no longer come from anybody",
+            OutcomeStatus.BLOCKED: "nobody can supply the missing draws any more",
             OutcomeStatus.LEFT: "the others were re-weighed without it",
             OutcomeStatus.SETTLED: "final when all agents are",
         }.get(self)

@@ -502,7 +502,7 @@ def _corrections(known: Mapping[str, Any]) -> str:
 
 def _certificate(known: Mapping[str, Any]) -> Table:
     certificate, status = known["certificate"], known["status"]
-    anew = "; " + gettext("numbers of the question as it was asked anew") if certificate["created"] else ""
+    anew = "; " + gettext("these numbers are for the changed question") if certificate["created"] else ""
     rows = [
         (gettext("certificate"), known["verification"].certificate or DASH),
         (gettext("study"), certificate["problem"]),
@@ -522,7 +522,7 @@ def _certificate(known: Mapping[str, Any]) -> Table:
     if certificate["frozen"]:
         rows.append((gettext("Frozen agents"), ", ".join(certificate["frozen"])))
     rows += [(gettext("warning"), translated(words)) for words in certificate["warnings"] or ()]
-    return _table(gettext("Certificate"), (gettext("Digest of, or what"), gettext("Value")), rows)
+    return _table(gettext("Certificate"), (gettext("Item"), gettext("Value")), rows)
 
 
 routes = [

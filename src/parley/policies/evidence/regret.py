@@ -200,8 +200,8 @@ class EvidenceRegret(Playing, EvidenceRacing):
             score=np.minimum(wealth / line, 1.0),
             line=1.0,
             words=Translatable(
-                "log evidence against the arm as a share of its line, which is what a wrong answer would cost; "
-                "bars are two standard errors"
+                "log evidence against the arm as a share of its threshold, which grows with the cost of a wrong "
+                "answer; bars are two standard errors"
             ),
         )
 
