@@ -16,8 +16,8 @@ no alarm is false; a clearing in S or a name outside S may be, with probability 
 probability that a guardrail says anything false in the whole study is at most its delta (docs/outcomes.md).
 
 Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: without an estimate, they
-bet on the harm that they can just prove. Simulator, coordinator and replay all call `update`. Arrays are `(..., arm,
-agent)`, or `(..., arm, mix)` where the mean of all mixes comes after the agents' mixes.
+bet on the harm that they can just prove. Simulator, coordinator and replay all call `update`. Arrays are
+`(..., arm, agent)`, or `(..., arm, mix)` where the mean of all mixes comes after the agents' mixes.
 """
 
 from __future__ import annotations

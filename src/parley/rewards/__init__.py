@@ -1,7 +1,7 @@
 """Reward models, one file each: a model owns everything that depends on how rewards are distributed.
 
-Packages may bring more: a class under `[project.entry-points."parley.rewards"]` is found by its kind once the package
-is installed, and imported when a study asks for it.
+Other packages may offer models: a class under `[project.entry-points."parley.rewards"]` is found by its kind once the
+package is installed, and imported when a study asks for it.
 
 >>> make_model(kind="bounded", low=0, high=1).largest_scale, make_model(scale="unknown").guess
 (0.5, 1.0)
@@ -53,7 +53,7 @@ __all__ = [
     "study_model",
 ]
 
-# The registry. If models share a kind, the first that describes the keys is taken, so the special one comes first.
+# The registry. If models share a kind, the first one that describes the keys is used, so special ones come first.
 MODELS: tuple[type[RewardModel], ...] = (
     ClippedGaussian,
     UnknownScale,
@@ -65,7 +65,7 @@ MODELS: tuple[type[RewardModel], ...] = (
     Binary,
     Count,
 )
-KINDS = {model.kind: model for model in MODELS}  # models that share a kind: the last, general one lists the keys
+KINDS = {model.kind: model for model in MODELS}  # if models share a kind, the last and most general one
 
 
 GROUP = "parley.rewards"  # entry point group
@@ -125,9 +125,9 @@ def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
 
 
 def study_model(keys: Mapping[str, Any]) -> RewardModel:
-    """The model of a study file's [noise]; what the file leaves out gets the value that assumes least.
+    """The model of a study file's [noise]; keys that the file omits get the values that assume least.
 
-    Stored documents and Python's `Noise` assume a scale of 1, or half the range, instead.
+    Stored documents and `Noise` in Python default to a scale of 1, or half the range, instead.
 
     >>> study_model({}).document(), study_model({"kind": "bounded", "low": 0, "high": 1}).needs_squares
     ({'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}, True)
@@ -137,7 +137,7 @@ def study_model(keys: Mapping[str, Any]) -> RewardModel:
 
 
 class Noise:
-    """A reward model with the names of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian by default.
+    """A reward model from the keys of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian by default.
 
     >>> Noise().largest_scale, Noise.bounded(low=0, high=1).kind
     (1.0, 'bounded')

@@ -1,9 +1,9 @@
 """Rewards that sites adjust for a covariate before they report them: y' = y - theta (x - x0).
 
-Whatever theta and the law of x are, y' of rewards in a range lies in a wider one: exact. Without a range y' is taken as
-Gaussian, with one scale per cell: slopes that differ between arms make scatters that differ. Yes or no is no rate any
-more, so it becomes a range, or with normal inference a mean whose variance is the phase's own. What is expected before
-a study, and what is simulated, is that of the outcomes themselves.
+If y lies in a range, y' lies in a wider range, whatever theta and the distribution of x are, so inference stays exact.
+Without a range y' is taken as Gaussian, with one scale per cell, because slopes and so variances may differ between
+arms. An adjusted 0/1 outcome is no longer 0 or 1: it becomes a reward in a range or, with normal inference, a mean
+whose variance is estimated from the phase. Expectations before a study and simulations use the model of the outcomes y.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,16 +29,16 @@ ALLOWED = (
     "scatter by more than a scale that is stated, and those of two arms by different scales"
 )
 
-MOST_LEFT = 0.75  # of the variance in the first phase: a study that states a slope expects it to help
+MOST_LEFT = 0.75  # largest share of variance left after adjusting: whoever states a slope expects it to help
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OfOutcomes(RewardModel):
-    """Answers questions about single rewards with the model of the outcomes, not with that of adjusted reports."""
+    """Base of models of adjusted reports: single rewards are described by the model of the outcomes, `outcome`."""
 
     divergence: ClassVar[None] = None
     bound_note: ClassVar[str] = "for Gaussian rewards of the scatter that the covariate leaves, its slope known"
-    first_left: float = 1.0  # the share of the outcomes' variance expected in the first phase, which it sizes
+    first_left: float = 1.0  # share of the outcomes' variance expected to be left in the first phase; sizes that phase
 
     @property
     def stated(self) -> RewardModel:
@@ -54,7 +54,7 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """Sums of squares rescaled to the scatter expected in the site's next phase: each phase has its own theta."""
+        """Sums of squares rescaled to the scatter expected in the site's next phase, which has a new theta."""
         both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
         scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
         return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
@@ -77,7 +77,7 @@ class _OfOutcomes(RewardModel):
         return self.stated.scenario(gap)
 
     def other_guesses(self) -> list[tuple[str, str, Any]]:
-        """Guesses about the outcomes: a problem adjusts them again."""
+        """Alternatives to the guesses about the outcomes; a problem adjusts these models again."""
         return self.stated.other_guesses()
 
     def check_means(self, means: FloatArray) -> None:
@@ -120,20 +120,20 @@ class AdjustedScale(_OfOutcomes, UnknownScale):
     """Adjusted rewards with an unknown scale per cell."""
 
     def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
-        """None: means and scatter of earlier phases belong to another theta."""
+        """None: earlier phases were adjusted with another theta, so they bound nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedNormal(AdjustedScale):
-    """0/1 rewards by normal inference: each phase estimates a cell's variance, and scores are Student's."""
+    """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, and scores are Student's t."""
 
-    assumes_gaussian: ClassVar[bool] = False  # not stated by the study: it is an approximation, and is called one
+    assumes_gaussian: ClassVar[bool] = False  # not assumed: the guarantee calls it an approximation
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of adjusted rates)")
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:
-    """Ratio of the degrees of freedom of all draws around one mean to those of two phases around their own."""
+    """Ratio of the degrees of freedom around one common mean to those around the two phases' own means."""
     apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 
@@ -141,8 +141,8 @@ def _again(past: IntArray, fresh: IntArray) -> FloatArray:
 def adjusted_model(model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0) -> RewardModel:
     """The model of rewards shifted by up to `moves` (infinite if unknown); raise if there is none.
 
-    Reports contain sums of `squares`, unless they are private. `first_left` is the share of the variance that sizes
-    the first phase.
+    Reports contain sums of `squares`, unless they are private. `first_left` is the share of variance left in the first
+    phase.
 
     >>> from parley.rewards import Gaussian
     >>> adjusted_model(Gaussian(), 1.0)

@@ -1,14 +1,14 @@
-"""What a reward model is: everything that depends on how rewards scatter.
+"""The contract of reward models: everything that depends on how rewards are distributed.
 
-A model owns its keys in a study file, what a reward may be, how uncertain a mean is, what a bet pays, its intervals,
-what a report may hold, and how to simulate it. Policies, bounds, the protocol and the simulator ask the model; none of
-them asks for its kind.
+A model defines its keys in a study file, the possible rewards, how uncertain a mean is, what a bet pays, intervals,
+what a report may contain, and how to simulate rewards. Policies, bounds, the protocol and the simulator ask the model;
+none of them looks at its kind.
 
-The contract has seven parts, a class each: what the study file says (`StudyKeys`), what a reward may be
-(`PossibleRewards`), what is expected before a study (`Expectations`), which reports are believed (`Reports`), what
-rules arms out (`Evidence`), what people are told (`Estimates`) and what is drawn in simulations (`Simulation`). What is
-abstract has to be written; all else has a default that is right for every model. A model whose rewards are sub-Gaussian
-with a variance known beforehand gets the rest from `parley.rewards.known_variance`.
+The contract has seven parts, one class each: the keys of the study file (`StudyKeys`), the possible rewards
+(`PossibleRewards`), expectations before a study (`Expectations`), which reports are accepted (`Reports`), what rules
+arms out (`Evidence`), what people are told (`Estimates`) and how rewards are simulated (`Simulation`). Abstract methods
+must be written; all others have a default that is valid for every model. If rewards are sub-Gaussian with a variance
+known beforehand, `parley.rewards.known_variance` provides most of the rest.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
-NOT_KEYS = ("rho", "outcome", "first_left")  # fields that no study file states
-GRID_BITS = 20  # private sums are rounded to range / 2**20: a cell loses a millionth of a reward
+NOT_KEYS = ("rho", "outcome", "first_left")  # fields that are not keys of [noise]
+GRID_BITS = 20  # private sums are rounded to multiples of range / 2**20, about a millionth of a reward
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyKeys(ABC):
-    """What a study file says: the model's fields are the keys of its [noise]."""
+    """The keys of a study file's [noise], which are the model's fields."""
 
     kind: ClassVar[str]
-    description: ClassVar[str]  # of the kind, for the docs of the study file
-    keys: ClassVar[Mapping[str, Key]]  # of [noise]: all keys of the kind, except the kind itself
-    observed: ClassVar[str] = ""  # what is observed of a person, in a protocol's words; the description unless given
+    description: ClassVar[str]  # describes the kind in the docs of the study file
+    keys: ClassVar[Mapping[str, Key]]  # all keys of [noise] for this kind, except `kind` itself
+    observed: ClassVar[str] = ""  # what is observed about a person, for study protocols; the description unless given
     study_defaults: ClassVar[Mapping[str, Any]] = {}  # values that assume least, for keys a study file may omit
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # keys that choose among the models of a kind -> their words
-    chosen: ClassVar[Mapping[str, str]] = {}  # the words that choose this model; empty for the usual one
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # key that chooses among the models of a kind -> its values
+    chosen: ClassVar[Mapping[str, str]] = {}  # the values that choose this model; empty for the usual model
 
-    # Not keys of [noise]: a `Problem` sets them from its [privacy] and [covariate].
+    # These are not keys of [noise]: a `Problem` sets them from its [privacy] and [covariate].
     rho: float | None = field(default=None, repr=False)
-    outcome: RewardModel | None = field(default=None, repr=False)  # model of single rewards, if reports adjust them
+    outcome: RewardModel | None = field(default=None, repr=False)  # model of the rewards before sites adjust them
 
     @classmethod
     def describes(cls, keys: Mapping[str, Any]) -> bool:
@@ -89,27 +89,27 @@ class StudyKeys(ABC):
 
 
 class PossibleRewards(StudyKeys):
-    """The values that rewards can take; for rewards in a range, the noise that hides them in private reports."""
+    """The values that rewards can take and, for rewards in a range, the noise of private reports."""
 
     low: ClassVar[float | None] = None  # smallest possible reward, if there is one
     high: ClassVar[float | None] = None  # largest possible reward, if there is one
     values: ClassVar[tuple[float, ...]] = ()  # the only possible rewards, if there are few
     whole: ClassVar[bool] = False  # rewards are whole numbers
-    means_are_rates: ClassVar[bool] = False  # a mean is a share, shown in per cent
-    # How a study file asks for private reports with exact evidence, if the model can have both.
+    means_are_rates: ClassVar[bool] = False  # a mean is a proportion, shown in per cent
+    # The keys with which a study file asks for private reports and exact evidence, if the model allows both.
     private_form: ClassVar[str] = ""
-    # The model of its rewards once sites adjust them for a covariate (`parley.rewards.adjusted`); empty if there is
-    # none.
+    # Which model in `parley.rewards.adjusted` describes its rewards after sites adjust them for a covariate; empty if
+    # none does.
     adjusted_form: ClassVar[str] = ""
 
     @property
     def in_range(self) -> bool:
-        """Whether rewards are bounded on both sides. One bound alone limits neither a mean nor a scatter."""
+        """Whether rewards are bounded on both sides. A bound on one side limits neither the mean nor the variance."""
         return self.low is not None and self.high is not None
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and largest possible reward, infinite where there is no bound."""
+        """The smallest and largest possible reward; infinite without a bound."""
         return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
     def check_means(self, means: FloatArray) -> None:
@@ -142,7 +142,7 @@ class PossibleRewards(StudyKeys):
 
     @property
     def sensitivity(self) -> int:
-        """How far one person's outcome can move a sum at most, in steps of the grid."""
+        """The largest change of a sum that one person's outcome can make, in steps of the grid."""
         assert self.low is not None
         assert self.high is not None
         return math.ceil((Fraction(self.high) - Fraction(self.low)) / Fraction(self.grid))  # never rounded down
@@ -154,14 +154,14 @@ class PossibleRewards(StudyKeys):
 
 
 def _every_model(model: type[PossibleRewards]) -> Iterator[type[PossibleRewards]]:
-    """All classes of models, including other packages' once imported."""
+    """All model classes, including those of other packages that have been imported."""
     yield model
     for special in model.__subclasses__():
         yield from _every_model(special)
 
 
 class Expectations(PossibleRewards):
-    """Expectations before a study. No guarantee rests on them: they size first phases, and truths to plan for."""
+    """Expectations before a study. No guarantee depends on them; they size first phases and the truths of a plan."""
 
     @property
     @abstractmethod
@@ -171,7 +171,7 @@ class Expectations(PossibleRewards):
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
         """The variances and the gap that size the first phase, if no gap exceeds `largest_gap`.
 
-        Standard errors will be a share of that gap, which is `gap` unless the model knows better.
+        Standard errors after the phase will be a share of that gap, which is `gap` unless the model has a better one.
         """
         return self.first_variance, gap
 
@@ -181,11 +181,11 @@ class Expectations(PossibleRewards):
         return 1.0 if self.low is None or self.high is None else self.high - self.low
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """The gaps to try a study on if none are named: a half, a quarter and an eighth of the largest."""
+        """The gaps for a plan to try if the user names none: a half, a quarter and an eighth of the largest."""
         return [largest_gap / 2, largest_gap / 4, largest_gap / 8]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """How far apart arms may be in truths to try a study on."""
+        """How far apart the means of arms are in the truths that a plan tries."""
         return largest_gap
 
     @property
@@ -196,16 +196,16 @@ class Expectations(PossibleRewards):
     def expecting(self, mean: float) -> Self:  # noqa: ARG002
         """A copy that expects about this mean, if none is stated.
 
-        Stakes and sizes rest on it; no guarantee does.
+        Stakes and sizes use it; no guarantee depends on it.
         """
         return self
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """The name of a truth with this gap, and the mean of its arms that are not best."""
+        """The name of a truth with this gap, and the mean of all arms but the best."""
         return Translatable("gap {0:g}", gap), self.usual_mean - gap / 2
 
     def other_guesses(self) -> list[tuple[str, str, Self]]:
-        """Alternatives to a stated guess for a plan to try: name, change, and the model with the other guess."""
+        """Alternatives to a stated guess, for a plan to try: name, change, and the model with the other guess."""
         return []
 
 
@@ -214,7 +214,7 @@ class Reports(Expectations):
 
     shared_axes: ClassVar[tuple[int, ...]] = ()  # axes of (arm, agent) that share an unknown scale
     assumes_gaussian: ClassVar[bool] = False  # skewed rewards break the guarantee
-    variance_is_mean: ClassVar[bool] = False  # rewards that scatter more break the guarantee
+    variance_is_mean: ClassVar[bool] = False  # a variance larger than the mean breaks the guarantee
 
     @property
     def stated_variance(self) -> FloatArray | float | None:
@@ -227,40 +227,40 @@ class Reports(Expectations):
         return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """What is impossible about a cell of a report, given its `count`; None if all is well."""
+        """What is impossible about a cell of a report, given its `count`; None if nothing is."""
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     @abstractmethod
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:
         """`(arm, agent)`: upper bounds on variances, at a share of `plausibility.LEVEL`; inf if unknown.
 
-        None for rewards in a range, where `flaw` bounds a mean from both sides, and only there: reports of a model that
-        returns None are never held for their means.
+        Return None only for rewards in a range, where `flaw` bounds means on both sides: with None, no report is held
+        because of its means.
         """
 
     def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
-        """What the decided phases, and the last of them, say about every cell; None for rewards in a range."""
+        """Statistics of the decided phases for checks of means; None for rewards in a range."""
         ceiling = self.variance_ceiling(totals, phases)
         return None if ceiling is None else Past(latest=latest, ceiling=ceiling, phases=phases)
 
     def implausible_mean(
         self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float
     ) -> ImplausibleMean | None:
-        """The first arm of an agent's report whose mean the model rules out; None if there is none."""
+        """The first arm of an agent's report whose mean is implausible under the model; None if there is none."""
         most = self.first_variance
         guess = math.sqrt(most if isinstance(most, float) else np.max(most))
         return implausible_mean(counts, sums, past, agent, guess=guess, largest_gap=largest_gap)
 
 
 class Evidence(Reports):
-    """What rules arms out. The guarantee rests on `payoff` and `gap_bound`; everything else here only plans."""
+    """What rules arms out. The guarantee depends on `payoff` and `gap_bound` only; the rest is for planning."""
 
     boosted: ClassVar[bool] = False  # payoffs are capped at the line and boosted in advance
     needs_squares: ClassVar[bool] = False  # evidence needs sums of squares, so a state keeps them
     guarantee_note: ClassVar[str] = ""  # added to the guarantee if the evidence is only approximate
-    least_draws: ClassVar[int] = 1  # of every cell in a plan
-    bet_draws: ClassVar[int] = 1  # of every cell that bets: with fewer draws, bets are less sharp
-    optimism: ClassVar[float] = 1.0  # factor on the policy's: unboosted bets gain by smaller steps
+    least_draws: ClassVar[int] = 1  # least draws of every cell in a plan
+    bet_draws: ClassVar[int] = 1  # draws that every betting cell should have: with fewer, bets are less sharp
+    optimism: ClassVar[float] = 1.0  # factor on the policy's optimism, for unboosted bets, which gain in smaller steps
     caution: ClassVar[float] = 1.0
     knows_scale: ClassVar[bool] = False  # whether `variance` is known before the first draw
 
@@ -276,7 +276,7 @@ class Evidence(Reports):
         return float(np.sqrt(np.max(self.variance)))
 
     def require_scale(self, who: str) -> None:
-        """Raise if no scale is known, which `who` needs."""
+        """Raise if the scale is unknown; `who` needs it."""
         if not self.knows_scale:
             raise InvalidInput(
                 "noise.kind",
@@ -288,7 +288,7 @@ class Evidence(Reports):
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
         """`(..., arm, agent)`: the sums of squares that a state keeps after a phase, for later plans and stakes.
 
-        Those of all draws, unless earlier rewards scattered otherwise than later ones will.
+        By default the sums over all draws; a model may rescale them if later rewards will vary differently.
         """
         return past.require_squares() + fresh.require_squares()
 
@@ -298,15 +298,15 @@ class Evidence(Reports):
 
     @abstractmethod
     def payoff(self, bets: Bets) -> FloatArray:
-        """The log payoff of every bet; at least `bets.missing` means that its slot reaches the line.
+        """The log payoff of every bet; from `bets.missing` on, the bet's slot reaches the line.
 
-        Fair: if the null holds, the expectation of the payoff, capped at what is missing, is at most 1.
+        It must be fair: under the null, the expected payoff, capped at what is missing, is at most 1.
         """
 
     def final_payoff(self, bets: Bets) -> FloatArray | None:  # noqa: ARG002
-        """The log payoff of every bet at a last look: everything that is missing, or nothing.
+        """The log payoff of every bet in a last look, which wins all that is missing or loses.
 
-        None if the model has no exact test of a fixed size; the usual payoff is as good then.
+        None if the model has no exact test for a fixed number of draws; the usual payoff is used then.
         """
         return None
 
@@ -315,20 +315,20 @@ class Evidence(Reports):
         """Signal and information after a phase, and the lower bound on every gap, `(..., arm, agent)`."""
 
     def stake(self, missing: FloatArray, margin: FloatArray) -> FloatArray:
-        """The ratio of gap to standard deviation at which a phase wins what is missing; for planning only."""
+        """The ratio of gap to standard deviation at which a phase wins the missing wealth; for planning only."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:  # noqa: ARG002
-        """`(batch, arm, agent)`: whole draws with which a phase's bets achieve what `draws` promise; for planning.
+        """`(batch, arm, agent)`: whole draws with which bets win as much as planned for `draws`; for planning only.
 
-        `stake (batch,)` is the largest planned for. Bets are less sharp in small cells, which need more.
+        `stake (batch,)` is the largest planned stake. Bets in small cells are less sharp, so these need more draws.
         """
         return np.where(draws > 0, np.maximum(np.ceil(draws), self.least_draws), 0.0)
 
     def mixed_rounding(self, fresh: Totals, weights: FloatArray) -> FloatArray | None:
         """`(..., arm, agent)`: upper bound on the error of a mixed mean due to rounded sums; None if sums are exact.
 
-        A private sum is rounded to its grid: half a step, and the same again for the rounding of the site's addition.
+        A private sum is rounded to its grid by up to half a step, and the site's addition may lose as much again.
         """
         if self.needs_squares:
             return fresh.mixed_rounding(weights)
@@ -337,7 +337,7 @@ class Evidence(Reports):
         return np.asarray((self.grid / np.maximum(fresh.counts, 1)) @ weights)
 
     def rounded_down(self, phase: PhaseContrasts) -> PhaseContrasts:
-        """Contrasts lowered so that none exceeds its value without rounding."""
+        """Contrasts lowered by their rounding error, so that none exceeds its exact value."""
         lost = self.mixed_rounding(phase.fresh, phase.weights)
         return phase if lost is None else replace(phase, contrast=phase.contrast - phase.both(lost))
 
@@ -346,7 +346,7 @@ class Estimates(Evidence):
     """What people are told about means and differences, valid at all phases at once."""
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """What a phase shows about every mixed mean, `(..., arm, agent)`; weighted by the past and the counts alone."""
+        """A phase's estimates of all mixed means `(..., arm, agent)`; weights depend on the past and counts alone."""
         counts, nothing, squared = fresh.counts, np.zeros(fresh.counts.shape), np.square(weights)
         noise = self.noise_variance * (np.square(fresh.per_draw) @ squared) if self.rho else nothing
         every: dict[str, Any] = {field.name: nothing for field in fields(ContrastSummary)}
@@ -360,10 +360,10 @@ class Estimates(Evidence):
 
     @abstractmethod
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """Intervals for contrasts from all phases of the summary; `line` is the log of one over the level."""
+        """Intervals for contrasts from all phases of the summary; `line` is log(1 / level)."""
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """The same for differences of two arms, which are assumed to stay the same from phase to phase."""
+        """Intervals for differences of two arms, which are assumed to stay the same from phase to phase."""
         return intervals.lasting_interval(self.interval, summary, line)
 
     def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
@@ -374,7 +374,7 @@ class Estimates(Evidence):
 class Simulation(Estimates):
     """How simulations draw rewards, and what lower bounds assume."""
 
-    divergence: ClassVar[Divergence | None] = None  # if the mean determines the distribution: bounds are exact then
+    divergence: ClassVar[Divergence | None] = None  # for exact bounds, if the mean determines the distribution
 
     @property
     def free_scale(self) -> bool:
@@ -385,17 +385,17 @@ class Simulation(Estimates):
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         """Ways to simulate rewards with true `means (arm, agent)`, by name, the usual one first.
 
-        `scale` is the true standard deviation where it is not the stated one, as in a truth or a variation of a plan. A
-        model with a free scale draws with it; one whose scatter follows from its means may refuse it (`no_scale`).
+        `scale` is the true standard deviation if it differs from the stated one, as in a truth or a variant of a plan.
+        A model with a free scale uses it; one whose variance follows from the means may refuse it (`no_scale`).
         """
 
     @abstractmethod
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """The sampler of a forecast, whose means and scale `(..., arm, agent)` are guesses."""
+        """The sampler for a forecast, in which means and scale `(..., arm, agent)` are guesses."""
 
     @abstractmethod
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """The usual sampler's rewards, exponentially tilted: measures errors too rare to count."""
+        """The usual sampler's distribution, exponentially tilted, to estimate errors too rare to count."""
 
     @abstractmethod
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:
@@ -404,7 +404,7 @@ class Simulation(Estimates):
     @property
     @abstractmethod
     def bound_note(self) -> str:
-        """A note on whose rewards the lower bounds are for, if not the study's own; else empty."""
+        """A note on the rewards that the lower bounds assume, if they differ from the study's; else empty."""
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
         """`(arm, agent)`: variances of rewards with these true means, as the usual sampler draws them."""
@@ -413,7 +413,7 @@ class Simulation(Estimates):
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModel(Simulation):
-    """How rewards scatter around their mean: all seven parts. `parley.testing.conformance` tests them together.
+    """A reward model with all seven parts. `parley.testing.conformance` tests them together.
 
     >>> from parley.rewards import Binary
     >>> isinstance(Binary(), RewardModel), Binary().kind, Binary().ends

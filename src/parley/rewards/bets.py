@@ -1,14 +1,14 @@
-"""The bets of a phase: what they are about, what they pay, and how far payoffs may be boosted.
+"""The bets of a phase: their data, their payoffs, and how far payoffs may be boosted.
 
 A bet is against "arm k is among agent m's top N". Write z = Y / sqrt(V) for the standardised contrast "opponent minus
 arm k" of one phase's fresh draws. A *bet* is a mixture over stakes u >= 0, f(z) = sum_i p_i exp(u_i z - u_i^2 / 2).
-Wealth beyond the line is of no use, so for exactly Gaussian z the payoff may be capped at what is missing and
+Wealth beyond the line is of no use. So for exactly Gaussian z the payoff may be capped at the missing wealth and
 multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequential boosting: Fischer and Ramdas, arXiv
-2410.16076). All in logs; the mixture is the last axis. docs/evidence-racing.md has the proof.
+2410.16076). All values are logs; the mixture is the last axis. docs/evidence-racing.md has the proof.
 
-Many agents: the logarithm of a payoff is a power series in stake times weight over draws, and sum_n w^p g[k, n] over
-the agents is a matrix product. What is cut off is bounded and taken off, so that a payoff is never above its exact
-value.
+With many agents, the logarithm of a payoff is computed as a power series in stake times weight over draws, because
+sum_n w^p g[k, n] over the agents is a matrix product. A bound on the truncated terms is subtracted, so that a payoff
+never exceeds its exact value.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding error
-AIM = 1e-9  # and Newton's method aims a little further inside
-ROUNDING = 1e-12  # subtracted from a multiplier and from a series, for the rounding of its last step
+AIM = 1e-9  # Newton's method aims at log E = -AIM, a little further inside
+ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the rounding of the last step
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
-# A phase's share of what is left until the horizon: more would leave a loser nothing to go on with.
+# Limits on a phase's share of the information left until the horizon: with more, a lost phase would leave nothing.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
-SPENDING = 1.5  # at the share t of all information, a boundary has spent t**SPENDING of its level
-MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # of what is left, in one phase; and the largest score ever required
+SPENDING = 1.5  # after the share t of all information, a test has spent t**SPENDING of its level
+MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # largest share of the remaining level for one phase; largest score required
 LEAST_REJECTED = 1e-280
 LARGEST_EXPONENT = 600.0
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
-UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # of an integral from 0 to 1
+UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # quadrature on [0, 1]
 NEGLIGIBLE = 36.0  # terms below exp(-NEGLIGIBLE) are left out of sums
 LOG_TWO_PI = math.log(2 * math.pi)
 NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity, and the quantile's safety margin covers it
 
-# A bet is a posterior of the gap from pooled data, in three Gauss-Hermite points, so that a wrong estimate costs
+# A bet spreads its stakes over the posterior of the gap, in three Gauss-Hermite points, so that a wrong estimate costs
 # little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
-# A capped payoff rewards crossing the line, not wealth. If the expected score is this close to the line, in standard
-# deviations, the stake is a little above log-optimal; elsewhere that would cost (BOLDNESS - 1)^2 of the growth.
+# With a capped payoff only reaching the line counts. If the expected score is within this many standard deviations of
+# it, the stake is a little above log-optimal; elsewhere that would cost a share (BOLDNESS - 1)^2 of the growth.
 BOLDNESS, WITHIN_REACH = 1.2, 1.0
 
-NEAR_TIE = 1.5  # in tolerances: a pair with a smaller estimated gap, raised by the tolerance, may be a tie
-BEYOND = 0.1  # standard deviations by which a horizon exceeds the information that a tie needs
+NEAR_TIE = 1.5  # in tolerances: a pair whose estimated gap plus tolerance is smaller may be a tie
+BEYOND = 0.1  # a horizon has this many standard deviations more than a tie needs
 
 SIGNS = np.array([1.0, -1.0])[:, None]
 PART = 2**17  # cells processed together: their arrays fit a cache
 
-MANY_AGENTS = 64  # from here on, matrix products are faster than cells
+MANY_AGENTS = 64  # from this number on, matrix products are faster than going cell by cell
 TERMS = 9
 REACH = 0.5  # largest stake times weight over draws at which the series may be used
 NORM = 16  # a maximum is bounded by the sixteenth root of the sum of sixteenth powers
 
 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
-    """Log-sum-exp over the short last axis, column by column: faster, with the same bits."""
+    """Log-sum-exp over the short last axis; column by column, which is faster and gives the same bits."""
     top = values[..., 0]
     for place in range(1, values.shape[-1]):
         top = np.maximum(top, values[..., place])
@@ -83,9 +83,9 @@ def log_bet(z: FloatArray, stakes: FloatArray, log_shares: FloatArray) -> FloatA
 def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -> FloatArray:
     """log b: a multiplier that never exceeds the largest b >= 1 with E min(b f(z), cap) <= 1 for z ~ N(0, 1).
 
-    With y the point where b f crosses the cap, b = cap / f(y) and E = b sum_i p_i Phi(y - u_i) + cap Phi(-y), which
-    falls in y: Newton's method between a y where E >= 1 and one where b <= 1. Only points whose expectation was
-    computed to be below 1, with room to spare, are accepted; b = 1 always is.
+    Let y be the point where b f reaches the cap. Then b = cap / f(y) and E = b sum_i p_i Phi(y - u_i) + cap Phi(-y),
+    which decreases in y. Newton's method runs between a y with E >= 1 and one with b <= 1. A point is accepted only if
+    its computed E is below 1 with room to spare; b = 1 always is.
     """
     boost = np.zeros(log_cap.shape)
     betting = (stakes.max(axis=-1) > 1e-9) & (log_cap > 1e-12)
@@ -96,7 +96,7 @@ def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -
     high = np.maximum(((cap[:, None] - log_shares + 0.5 * u**2) / np.maximum(u, 1e-9)).min(axis=-1), low)
     accepted = high.copy()
     y = low + 0.15 * np.minimum(high - low, 1.0)
-    open_ = np.arange(len(cap))  # bets that have converged are left alone, so that others do not change their bits
+    open_ = np.arange(len(cap))  # only unconverged bets go on, so that a bet's bits do not depend on the others
     for _ in range(BOOST_STEPS):
         at = y[open_]
         value, slope = _log_expectation(at, u[open_], log_shares, cap[open_])
@@ -126,10 +126,10 @@ def _log_expectation(
 
 
 def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | float = 0.0) -> FloatArray:
-    """The log payoff at a last look: the cap if z reaches the normal quantile of what is staked, else what is kept.
+    """The log payoff in a last look: the cap if z reaches the normal quantile of the staked level, else what is kept.
 
-    With a = 1 / cap, P(z >= quantile) is at most (1 - kept) a where z is at most N(0, 1), so the expectation is at most
-    (1 - kept) + kept. No payoff capped there reaches the cap more often.
+    With a = 1 / cap and z stochastically at most N(0, 1), P(z >= quantile) is at most (1 - kept) a, so the expectation
+    is at most (1 - kept) + kept. No other payoff with this cap reaches it more often.
 
     >>> log_final_payoff(np.array([1.7, 1.6]), np.log(20.0) * np.ones(2)).round(2).tolist()
     [3.0, -700.0]
@@ -144,15 +144,14 @@ def log_conditional_error(
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
-    `share` is the information of this phase over what there is until the horizon: tau, from LEAST_SHARE to MOST_SHARE.
-    The test rejects if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if sqrt(tau) z +
-    sqrt(1 - tau) z2 >= c2, with level a in all. So the payoff is 1 / a for z >= c1 and Phi((sqrt(tau) z - c2) /
-    sqrt(1 - tau)) / a below.
-    Its expectation for z ~ N(0, 1) is 1, a martingale of Doob's, and it does not fall in z; the next phase plans anew
-    from the level that is left (Mueller and Schaefer 2001).
+    `share`, tau below, is the information of this phase over all that is left until the horizon, from LEAST_SHARE to
+    MOST_SHARE. The test rejects now if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if
+    sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its level is a in all. So the payoff is 1 / a for z >= c1, and Phi((sqrt(tau)
+    z - c2) / sqrt(1 - tau)) / a below. Its expectation for z ~ N(0, 1) is 1 (a Doob martingale), and it does not
+    decrease in z. The next phase plans a new test with the level that is left (Mueller and Schaefer 2001).
 
-    `floored` is for scores that are lighter than normal on both sides, as Student's are: it is constant for z <= 0, at
-    its average there, and c1 is not below 0.
+    `floored` is for scores with lighter tails than normal on both sides, such as those of Student's t: the payoff is
+    constant for z <= 0, at its average there, and c1 is at least 0.
 
     >>> half = np.array([0.5, 0.5])
     >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), half, np.full(2, 1.96)).round(2).tolist()
@@ -161,11 +160,11 @@ def log_conditional_error(
     now = -ndtri_exp(np.log(share) - log_cap) if now is None else now
     if floored:
         now = np.maximum(now, 0.0)
-    spent = np.exp(log_cap + log_ndtr(-now))  # of the level
+    spent = np.exp(log_cap + log_ndtr(-now))  # share of the level
     end = _horizon_quantile(log_cap, share, now, spent)
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
     if floored:
-        # Twice P(z < 0, S >= c2), in logs: by Owen's function, a level of 1e-16 would lose all digits.
+        # Twice P(z < 0, S >= c2), in logs: with Owen's function, a level of 1e-16 would lose all digits.
         below = _joint_chance(end, share, np.zeros(len(end)), NEGLIGIBLE * (1 - share))[1]
         average = log_cap + math.log(2) + below - SAFETY
         later = np.where(z > 0, later, average)
@@ -175,9 +174,9 @@ def log_conditional_error(
 def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray) -> FloatArray:
     """c2 of `log_conditional_error`, approached from above.
 
-    It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. The quantile of a (1 - spent)
-    itself is too large, and the left side falls and is concave in c2 (Prekopa: the density is log-concave): so Newton's
-    method never leaves the safe side.
+    It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. Newton's method starts at the
+    quantile of a (1 - spent), which is too large. The left side is decreasing and concave in c2 (Prekopa: the density
+    is log-concave), so the method never leaves the safe side.
     """
     goal = np.log1p(-np.minimum(spent, 1 - 1e-9)) - log_cap - SAFETY
     end = -ndtri_exp(goal)
@@ -191,7 +190,7 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, s
 def _joint_chance(
     end: FloatArray, share: FloatArray, now: FloatArray, negligible: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """P(z < c1, S >= c2) over phi(c2), and its log, for scores whose correlation is sqrt(tau).
+    """P(z < c1, S >= c2) / phi(c2), and its log, for scores with correlation sqrt(tau).
 
     It is the integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau)), up to where
     the exponent is `negligible`.
@@ -200,15 +199,15 @@ def _joint_chance(
     x = reach[:, None] * UNIT_NODES
     open_ = ndtr((now[:, None] - np.sqrt(share)[:, None] * (end[:, None] + x)) / np.sqrt(1 - share)[:, None])
     inside = np.exp(-x * (end[:, None] + x / 2)) * open_
-    chance = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row, so that other bets do not change its bits
+    chance = reach * (inside * UNIT_WEIGHTS).sum(axis=-1)  # row by row, so that a bet's bits do not depend on others
     return chance, np.log(np.maximum(chance, LEAST_REJECTED)) - 0.5 * (np.square(end) + LOG_TWO_PI)
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:
-    """The stake u at which a single bet wins all that is `missing` at z = u - margin already; for planning only.
+    """The stake u with which a single bet wins all that is `missing` even if z is only u - margin; for planning.
 
-    A contrast with true gap D and variance V has z around D / sqrt(V): draw until that is u, and it crosses the line
-    unless z falls short by more than `margin` standard deviations.
+    A contrast with true gap D and variance V has z around D / sqrt(V). If it is drawn until that equals u, it reaches
+    the line unless z falls short by more than `margin` standard deviations.
 
     >>> stake_that_crosses(np.array(2.0), np.array(0.0), boosted=False).tolist()
     2.0
@@ -227,25 +226,25 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bets:
-    """The bets of one phase, one entry each: "the opponent beats the arm", with the fresh draws that decide them.
+    """The bets of one phase on "the opponent beats the arm", one entry each, with the fresh draws that settle them.
 
     A stake may depend on everything here except the fresh sums and squares, and `contrast`, which is computed from
     them.
     """
 
-    estimate: FloatArray  # of the gap, opponent minus arm, from all data so far
+    estimate: FloatArray  # estimated gap, opponent minus arm, from all data so far
     error: FloatArray  # its standard error
     missing: FloatArray  # log wealth that the bet's slot needs to reach the line
     contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws, raised by `shift`
     shift: float = 0.0  # the null is "opponent minus arm is at most -shift"; `estimate` is raised by it too
-    variance: FloatArray  # V of that contrast, by the past's estimates of cell variances
+    variance: FloatArray  # V of that contrast, with cell variances estimated from the past
     replication: tuple[IntArray, ...]  # index into the leading axes of `past` and `fresh`
     opponent: IntArray  # arm indices
     arm: IntArray
     agent: IntArray
-    weights: FloatArray  # (agent n, agent m), followed by mixes that nobody asks about
+    weights: FloatArray  # (agent n, agent m), then any mixes that are not an agent's
     past: Totals  # (..., arm, agent)
-    fresh: Totals  # (..., arm, agent): this phase's own
+    fresh: Totals  # (..., arm, agent): of this phase
     horizon: FloatArray | None = None  # V at which the bet's question closes; nan if it bets on its gap
     level: FloatArray | None = None  # log of the pair's error probability
     kept: FloatArray | float = 0.0  # share of the level kept at a last look; 0 if nothing follows
@@ -265,10 +264,10 @@ class Bets:
 
     @property
     def now(self) -> FloatArray:
-        """`(bet,)`: the score at which a test with a horizon rejects in this phase already, by the past.
+        """`(bet,)`: the score at which a test with a horizon rejects already in this phase, fixed by the past.
 
-        The boundary has spent the share t^1.5 of the level at the share t of all information, but spends at most
-        MOST_SPENT of what is left.
+        After the share t of all information, the test has spent the share t^1.5 of its level, but a phase spends at
+        most MOST_SPENT of what is left.
         """
         assert self.horizon is not None
         assert self.level is not None
@@ -277,32 +276,32 @@ class Bets:
         boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
-        # If little is left, even the largest score would spend more than that.
+        # If little of the level is left, even the largest score would spend more than that.
         return np.asarray(np.maximum(np.minimum(needed, LARGEST_SCORE), least))
 
     @property
     def share(self) -> FloatArray:
         """`(bet,)`: this phase's share of the information left until the horizon."""
         assert self.horizon is not None
-        most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)  # the sum is less exact there
+        most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)  # the quadrature is less exact there
         return np.clip(self.horizon / self.variance, LEAST_SHARE, most)
 
 
 def staked_gaps(bets: Bets) -> FloatArray:
-    """`(bet, mixture)`: the gaps that a bet is placed on; 0 abstains."""
+    """`(bet, mixture)`: the gaps on which a bet is placed; at a gap of 0 it stakes nothing."""
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
 
 
 def boldness(expected: FloatArray, missing: FloatArray) -> FloatArray:
-    """The factor on the stakes of boosted bets, from the `expected` scores and what is missing."""
+    """The factor on the stakes of boosted bets, from the `expected` scores and the missing wealth."""
     return np.where(expected + WITHIN_REACH >= np.sqrt(2 * missing), BOLDNESS, 1.0)
 
 
 def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
     """`(bet, mixture)`: the stakes of boosted bets, in units of one over their contrasts' standard deviations.
 
-    With an unknown scale, contrasts over estimated deviations have these `degrees (bet,)` of freedom, and their normal
-    scores are smaller.
+    With an unknown scale, contrasts over their estimated standard deviations are Student's t with these
+    `degrees (bet,)` of freedom, whose normal scores are smaller.
     """
     plain = staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
     expected = plain if degrees is None else about_normal_score(plain, degrees[:, None])
@@ -333,7 +332,7 @@ def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff with this variance where it is expected to grow faster."""
+    """`(bet, mixture)`: `logs`, or the sub-Gaussian log payoff with this variance where that should grow faster."""
     stakes = gaps / variance[:, None]
     plain = stakes * contrast[:, None] - np.square(stakes) * variance[:, None] / 2
     return np.where((np.square(gaps[:, 1]) / (2 * variance) > expected)[:, None], plain, logs)
@@ -350,7 +349,7 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
 def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     """The payoff of contrasts with Gaussian `scores (bet,)`.
 
-    A boosted bet; or, if a tolerance or the end of the study limits the information that a near-tie can get, the
+    It is a boosted bet or, for a near-tie whose information is limited by a tolerance or by the end of the study, the
     conditional error of a test that ends there. The choice and the horizon depend only on the past and the phase's
     counts.
     """
@@ -375,7 +374,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
-    """Some bets with both sides, `(bet, side, agent)`, the opponent first."""
+    """A slice of the bets with both of their sides, `(bet, side, agent)`, the opponent first."""
 
     chosen: slice  # which of the bets
     shares: FloatArray  # signed: +w / d for the opponent, -w / d for the arm; 0 without weight
@@ -383,12 +382,12 @@ class Sides:
     _place: tuple[IntArray, ...]
 
     def of(self, values: FloatArray) -> FloatArray:
-        """Values `(..., arm, agent)` picked for the bets' cells."""
+        """The values `(..., arm, agent)` at the bets' cells, as `(bet, side, agent)`."""
         return np.asarray(values[self._place])
 
 
 def in_parts(bets: Bets) -> Iterator[Sides]:
-    """All bets, some at a time."""
+    """All bets, in slices that fit a cache."""
     size = max(1, PART // (2 * len(bets.weights)))
     for start in range(0, len(bets.arm), size):
         chosen = slice(start, start + size)
@@ -424,10 +423,10 @@ def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatA
 def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
     """`(..., arm, agent m)`: the smallest value among the agents with weight in m's mix."""
     least, weighed = np.empty((*values.shape[:-1], weights.shape[1])), weights > 0
-    if weighed.all():  # as in most studies
+    if weighed.all():  # the usual case
         least[:] = values.min(axis=-1, keepdims=True)
         return least
-    for arm in range(values.shape[-2]):  # one arm at a time: agent by agent is large enough
+    for arm in range(values.shape[-2]):  # one arm at a time, since (agent, agent) arrays are large enough
         least[..., arm, :] = np.where(weighed, values[..., arm, :, None], np.inf).min(axis=-2)
     return least
 
@@ -455,6 +454,6 @@ def farthest(bets: Bets, opponents: FloatArray, arms: FloatArray) -> FloatArray:
 
 
 def series_tail(stakes: FloatArray, reach: FloatArray, size: FloatArray | int) -> FloatArray:
-    """Upper bound on the terms left out: each is at most stake times reach times the one before."""
+    """Upper bound on the sum of the truncated terms: each is at most stake times reach times the one before."""
     ratio = stakes * reach
     return np.asarray(stakes**TERMS * np.asarray(size)[:, None] / (TERMS + 1) * ratio / (1 - ratio))

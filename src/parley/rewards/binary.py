@@ -1,8 +1,8 @@
-"""Rewards that are 0 or 1: clicks, cures, conversions. No scale to state: the rate determines the variance.
+"""Rewards that are 0 or 1: clicks, cures, conversions. A study states no scale: the rate determines the variance.
 
-docs/rewards.md proves that the payoff is fair: f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)), the coefficients
-a_i being `shares` here, the references r the estimates moved onto theta_r = 0. Arrays are `(bet, side, agent)`, the
-opponent first, `shares` signed; a mixture of stakes is the last axis.
+docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. The coefficients
+a_i are `shares` here, and the references r are the estimates moved to theta_r = 0. Arrays are `(bet, side, agent)`, the
+opponent first, with signed `shares`; a mixture of stakes is the last axis.
 """
 
 import math
@@ -26,16 +26,16 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BETWEEN, FloatArray, within
 
-RARE = 14.0  # times the rate is the gap that sizes a first phase; a cell then shows about half a success
-ONES = 1.0  # prior successes in an estimated rate, at the rate over all, if rarer than one in PRIOR draws
-LIFTS = (0.4, 0.2, 0.1)  # tried before a study
-HORIZON = 32.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
-PRIOR = 2.0  # least prior draws in an estimated rate, at the rate over all
+RARE = 14.0  # the first phase is sized for a gap of at most RARE * rate; a cell then has about half a success
+ONES = 1.0  # prior successes in an estimated rate, at the overall rate, if rarer than one in PRIOR draws
+LIFTS = (0.4, 0.2, 0.1)  # lifts that a plan tries
+HORIZON = 32.0  # information of a usual study over that of its first phase, to choose stakes for narrow intervals
+PRIOR = 2.0  # least prior draws in an estimated rate, at the overall rate
 
-UNRESOLVED = 0.5  # in standard deviations of the noise of private reports: rates nearer to 0 or 1 cannot be resolved
+UNRESOLVED = 0.5  # rates this many standard deviations of privacy noise from 0 or 1, or closer, cannot be resolved
 
-NEWTON_STEPS = 2  # towards the projection; any reference is fair, so it need not be exact
-LIMIT = 0.9  # of the stake at which a factor would vanish
+NEWTON_STEPS = 2  # for the projection, which need not be exact, since any reference is fair
+LIMIT = 0.9  # largest stake, relative to the one at which a factor could become 0
 SMALLEST_RATE = 1e-9
 ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounded in the last place
 
@@ -44,7 +44,7 @@ ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounde
 class Binary(KnownVariance):
     """0/1 rewards. `rate` is roughly how often they are 1, if known.
 
-    It sizes the first phase and is the base rate of truths to plan for; the guarantee does not rest on it.
+    It sizes the first phase and is the base rate of the truths in a plan; the guarantee does not depend on it.
 
     >>> Binary(rate=0.04).document(), Binary().largest_scale
     ({'kind': 'binary', 'rate': 0.04}, 0.5)
@@ -88,7 +88,7 @@ class Binary(KnownVariance):
 
     @property
     def variance(self) -> float:
-        """A quarter, which holds for all rates; for policies that need a known scale."""
+        """A quarter, the largest variance at any rate; for policies that need a known scale."""
         return 0.25
 
     @property
@@ -104,10 +104,10 @@ class Binary(KnownVariance):
         return 0.5 if self.rate is None else self.rate
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """A gap of the order of the rate: rare successes need more draws until the first of them.
+        """Sizes for a gap of about the rate, because rare successes need more draws to show up.
 
-        A rate that is not stated may be as small as the largest gap, no smaller. Never fewer draws than with nothing
-        stated, and never more than a cell needs to show its first success: stating a rate must not cost people.
+        A rate that is not stated is assumed to be at least the largest gap. Stating a rate never makes the phase
+        smaller, and never larger than a cell needs to show its first success: stating a rate must not cost draws.
         """
         rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
         variance = rate * (1 - rate)
@@ -120,7 +120,7 @@ class Binary(KnownVariance):
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """Half the rate up and down, if one is stated."""
+        """The rate, if one is stated: half of it up and half of it down."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -162,10 +162,10 @@ class Binary(KnownVariance):
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
-        """The same from private sums.
+        """The estimated rates from private sums.
 
-        A cell counts for the draws that would tell as much, and rates stay as far from 0 and 1 as the noise can
-        resolve.
+        A cell counts as the number of exact draws with the same information, and rates stay as far from 0 and 1 as the
+        noise can resolve.
         """
         spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
         unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)
@@ -181,7 +181,7 @@ class Binary(KnownVariance):
         return rates * (1 - rates)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The projected likelihood ratio, or the sub-Gaussian payoff where it is expected to grow faster."""
+        """The projected likelihood ratio, or the sub-Gaussian payoff where that is expected to grow faster."""
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:
@@ -196,7 +196,7 @@ class Binary(KnownVariance):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
-        """`(bet, mixture)`: log payoffs, chosen before the data by the expected growth at the estimates."""
+        """`(bet, mixture)`: log payoffs; which one is used is fixed before the data, by expected growth."""
         shares, counts = part.shares, part.counts
         reference, multiplier = null_reference(shares, counts, rates, shift)
         variance = (counts * np.square(shares) * rates * (1 - rates)).sum(axis=(1, 2))
@@ -204,7 +204,7 @@ class Binary(KnownVariance):
         ahead = (multiplier > 0) & (middle > 0)
         per_gap = np.divide(multiplier, middle, out=1 / variance, where=ahead)
         extra, noise = np.zeros(len(middle)), self.noise_variance
-        if noise:  # the stake that serves the variance there is
+        if noise:  # stakes for the variance with noise
             extra = noise * np.square(shares).sum(axis=(1, 2))
             per_gap *= variance / (variance + extra)
         stakes = np.minimum(gaps * per_gap[:, None], stake_limit(shares, reference)[:, None])
@@ -215,7 +215,7 @@ class Binary(KnownVariance):
         return betting.faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
 
     def _around(self, past: Totals, fresh: Totals) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2, where x^2 = x."""
+        """`(..., arm, agent)`: the sum of (x - r)^2, computed with x^2 = x."""
         rates = self.rates(past)
         return np.asarray(fresh.sums * (1 - 2 * rates) + fresh.counts * np.square(rates))
 
@@ -225,7 +225,7 @@ class Binary(KnownVariance):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
-        # The correction for noise is bounded by the full width of a cell's share, whichever way the bet goes.
+        # The correction for noise is bounded by the full width of a cell's share, whichever side the bet is on.
         below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
         known = intervals.in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
         ones, zeros, shares = fresh.sums, counts - fresh.sums, fresh.per_draw
@@ -248,7 +248,7 @@ class Binary(KnownVariance):
 
 
 def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """What is impossible about 0/1 rewards: their sum must be a whole number, and each is its own square.
+    """What is impossible about a cell of 0/1 rewards: the sum must be a whole number and equal the sum of squares.
 
     >>> two_valued_flaw(10, 3.0, 3.0), two_valued_flaw(10, 2.5, 2.5)
     (None, ('sums', 'a whole number from 0 to 10'))
@@ -265,10 +265,10 @@ def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
 def null_reference(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """The reference `(bet, side, agent)` nearest to `rates` without a gap, and the multiplier that leads there.
+    """The reference `(bet, side, agent)` closest to `rates` that has no gap, and its multiplier kappa.
 
-    It solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0; where the rates see no gap they are the
-    reference. With a `shift` the bet is on "the gap is more than -shift".
+    It solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0; if the rates q have no gap, they are the
+    reference themselves. With a `shift` the bet is on "the gap is more than -shift".
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> rates, multiplier = null_reference(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.3]]]))
@@ -278,7 +278,7 @@ def null_reference(
     weighed = counts * shares
     gap = (weighed * rates).sum(axis=(1, 2)) + shift
     variance = (weighed * shares * rates * (1 - rates)).sum(axis=(1, 2))
-    # Beyond the largest stake, the reference would move far past the null and the bet would lose by it.
+    # With a multiplier beyond the largest stake, the reference would move far past the null, and the bet would lose.
     most = np.where(gap > 0, stake_limit(shares, rates), 0.0)
     multiplier = np.clip(gap / variance, 0.0, most)
     for _ in range(NEWTON_STEPS):
@@ -313,11 +313,11 @@ def log_ratios(
     shift: float = 0.0,
     noise: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """log f `(bet, mixture)` for the observed `ones`, and for the `expected` ones: the growth to choose by.
+    """log f `(bet, mixture)` for the observed `ones`, and for the `expected` ones, which choose between payoffs.
 
-    With a `shift` times exp(lam shift), which is fair where theta is at most -shift. Where private reports add `noise`
-    of this variance to the ones of a cell: log f is linear in them, with the coefficient c, and E exp(c xi) is at most
-    exp(c^2 noise / 2). That is the toll taken off (docs/privacy.md).
+    With a `shift`, f has the factor exp(lam shift), which is fair if theta is at most -shift. Private reports add noise
+    xi of variance `noise` to the ones of a cell. log f is linear in the ones, with a coefficient c, and E exp(c xi) is
+    at most exp(c^2 noise / 2), so c^2 noise / 2 is subtracted (docs/privacy.md).
 
     >>> shares, counts = np.array([[[0.5], [-0.5]]]), np.full((1, 2, 1), 2.0)
     >>> rates, stakes = np.full((1, 2, 1), 0.5), np.array([[1.0]])
@@ -342,12 +342,12 @@ def log_ratios(
 def log_rate_products(
     bets: Bets, rates: FloatArray, gaps: FloatArray, variance: FloatArray, extra: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """`log_ratios` with the rates as references: log f, and the one expected before the data.
+    """`log_ratios` by matrix products, with the rates as references: log f, and its value expected before the data.
 
-    With the estimate as reference log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
-    `extra` is the part of the variance that the noise of private reports has: the toll for it is that of
-    `intervals.noise_toll`. The coefficient of a sum has the terms y^p / p times at most max(q, 1 - q)^(p - 1), and
-    those of the tail, which the factor 1 + reach^9 covers.
+    With the estimates q as references, log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
+    `extra` is the part of the variance due to the noise of private reports, for which `intervals.noise_toll` is
+    subtracted. The coefficient of a sum has terms of at most y^p / p max(q, 1 - q)^(p - 1); the factor 1 + reach^9
+    covers the truncated ones.
     """
     each, counts, ones = bets.fresh.per_draw, bets.fresh.counts, bets.fresh.sums
     reach = betting.farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]

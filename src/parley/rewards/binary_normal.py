@@ -1,8 +1,8 @@
 """Rewards that are 0 or 1, with the normal approximation of textbook designs: `inference = "normal"`.
 
-A contrast counts as Gaussian, and its payoff is boosted and capped, so error rates are approximate. docs/rewards.md has
-the variance that serves cells of any size, docs/appendix the errors. Intervals and bounds on gaps stay
-exact.
+Contrasts are treated as Gaussian, and payoffs are boosted and capped, so error rates are approximate. docs/rewards.md
+derives a variance for cells of any size, and docs/appendix has the measured error rates. Intervals and bounds on gaps
+stay exact.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ from parley.rewards.binary import Binary
 from parley.text.translation import phrase
 from parley.validation.checks import BoolArray, FloatArray
 
-PLANNED_DRAWS = 10  # of every cell that bets: with fewer draws, variance estimates are poor
+PLANNED_DRAWS = 10  # draws of every betting cell in a plan: with fewer, variance estimates are poor
 CLEAR_OF_0 = 1e-3  # starting points of a search stay this far from 0 and 1
 RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # maximum number of steps; the remaining gap to stop at
-LEAST_VARIANCE = 1e-100  # of a contrast without any successes, which is 0
-# A few draws without a success on one side and without a failure on the other have no variance. Such a bet is lost, but
-# only this clearly, or no later phase could make up for it.
+LEAST_VARIANCE = 1e-100  # replaces 0, the variance of a contrast without any successes
+# If one side has only failures and the other only successes, the estimated variance is 0. A bet that is lost in this
+# way gets this score instead of minus infinity, so that a later phase can still make up for it.
 LEAST_SCORE = -40.0
-HEAVIER = 0.2  # log of how much heavier an estimated variance may make a tail; beyond that, the bet is exact
-LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
+HEAVIER = 0.2  # log of the factor by which an estimated variance may enlarge a tail; beyond it, the exact bet is used
+LEAST_SKEWNESS = 1e-6  # below it, the cube root would lose its precision
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryNormal(Binary):
-    """0/1 rewards by the normal approximation.
+    """0/1 rewards with the normal approximation.
 
     >>> BinaryNormal(rate=0.25).document()
     {'kind': 'binary', 'rate': 0.25, 'inference': 'normal'}
@@ -45,7 +45,7 @@ class BinaryNormal(Binary):
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of rates)")
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The Gaussian payoff where the variance is known well enough, else the exact one; stakes use the past."""
+        """The Gaussian payoff where the phase determines the variance well enough, else the exact payoff."""
         return self._paid(bets, lambda large: gaussian_payoff(large, self.scores(large)))
 
     def final_payoff(self, bets: Bets) -> FloatArray:
@@ -61,7 +61,7 @@ class BinaryNormal(Binary):
         return paid
 
     def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether the phase alone will determine the variance well enough, by the expected rates."""
+        """`(bet,)`: whether the phase alone should determine the variance well enough, at the expected rates."""
         rates, draws = self.rates(bets.past), np.maximum(bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws
         if self.rho:
@@ -71,10 +71,10 @@ class BinaryNormal(Binary):
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, by this phase's rates under the pair's null.
+        """`(bet,)`: the contrast over its standard deviation, from this phase's rates under the pair's null.
 
-        Earlier phases have no say: their rates may have been different. The variance of an estimated rate is too small
-        by one part in its draws, on average; that is corrected.
+        Earlier phases are not used, since rates may have been different. With n draws, the estimated variance is too
+        small by the factor 1 - 1 / n on average; that is corrected.
         """
         scores, fresh = np.empty(len(bets.arm)), bets.fresh
         found = self.rates(fresh) if self.rho else fresh.sums * fresh.per_draw
@@ -91,10 +91,10 @@ class BinaryNormal(Binary):
 
 
 def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:
-    """The likeliest rates `(bet, side, agent)` without a gap, given the observed `rates`; these, if they show none.
+    """The likeliest rates `(bet, side, agent)` without a gap; the observed `rates` themselves if they have none.
 
-    They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990), by Newton's
-    method within a bracket: theta_r falls in kappa.
+    They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990). theta_r decreases
+    in kappa, so this is Newton's method within a bracket.
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> restricted_rates(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.0]]])).round(3).ravel().tolist()
@@ -126,7 +126,7 @@ def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, 
 
 
 def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r), also where q is 0 or 1; and that of the discriminant."""
+    """The root r in [0, 1] of q - r = c r (1 - r), also if q is 0 or 1; and the square root of the discriminant."""
     plus = 1 + step
     root = np.sqrt(np.maximum(np.square(plus) - 4 * step * rates, 1e-24))
     inner = (plus + np.where(plus >= 0, root, -root)) / 2

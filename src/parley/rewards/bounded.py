@@ -1,4 +1,4 @@
-"""Rewards in a range: sub-Gaussian with half its width as scale (Hoeffding)."""
+"""Rewards in a range: sub-Gaussian with half the width of the range as scale (Hoeffding)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 """Rewards in a range whose variance is learned from counts, sums and sums of squares.
 
-Rewards are scaled to [0, 1] here. With psi(y) = -log(1 - y) - y and c how far a reward can fall on the wrong side of
-its reference r, docs/rewards.md proves the payoff fair:
+Rewards are scaled to [0, 1] here. Let psi(y) = -log(1 - y) - y, and let c be how far a reward can fall on the losing
+side of its reference r. docs/rewards.md proves that this payoff is fair:
 
     log f = lam Y - sum_cells psi(lam |a| c) / c^2 * sum_i (x_i - r)^2
 
-Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
+Arrays are `(bet, side, agent)`, with signed `shares`; a mixture of stakes is the last axis.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, positive
 
-HORIZON = 64.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
-PRIOR = 3.0  # prior draws in a cell's variance, at the variance over all
-SMALLEST_SHARE = 1e-8  # of the squared range: variances are never taken to be smaller
+HORIZON = 64.0  # information of a usual study over that of its first phase, to choose stakes for narrow intervals
+PRIOR = 3.0  # prior draws in a cell's variance, at the overall variance
+SMALLEST_SHARE = 1e-8  # least variance assumed, relative to the squared range
 
-LIMIT = 0.95  # of the stake beyond which nothing is fair
+LIMIT = 0.95  # largest stake, relative to the one beyond which payoffs are not fair
 SMALLEST_REACH = 1e-6
 ROUNDING = 1e-13  # relative to the summed terms
 SERIES_BELOW = 1e-3
@@ -35,7 +35,7 @@ SERIES_BELOW = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedVariance(Bounded):
-    """Rewards in [low, high]; each bet uses the better of their observed variance and half the range.
+    """Rewards in [low, high]; each bet uses their observed variance or half the range, whichever is better.
 
     `guess` is roughly their standard deviation; it sizes the first phase and nothing else.
 
@@ -58,9 +58,9 @@ class BoundedVariance(Bounded):
 
     @property
     def first_variance(self) -> float:
-        """The variance for a standard deviation of a quarter of the range, or of a smaller stated guess.
+        """The variance for a standard deviation of a quarter of the range, or of the stated guess if that is smaller.
 
-        A true guess must not cost draws.
+        A guess that is right must not cost draws.
         """
         return min(self.width / 4, self.width if self.guess is None else self.guess) ** 2
 
@@ -74,9 +74,10 @@ class BoundedVariance(Bounded):
         return np.asarray((past.sums + (self.low + self.high) / 2) / (past.counts + 1.0))
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each cell's variance, shrunk towards the overall one; a quarter of the squared range before any data.
+        """Each cell's variance, shrunk towards the overall variance; a quarter of the squared range before any data.
 
-        What rounding may hide counts as scatter. So in a range far from 0, bets by the range alone are better.
+        Possible rounding errors count as scatter. So if the range is far from 0, bets that use only the range are
+        better.
         """
         scatter = np.minimum(past.scatter + past.rounding, past.counts * self.variance)
         degrees = np.maximum(past.counts - 1, 0).astype(np.float64)
@@ -85,7 +86,7 @@ class BoundedVariance(Bounded):
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The empirical-variance bet, or the sub-Gaussian one where it is expected to grow faster."""
+        """The bet with the observed variance, or the sub-Gaussian one where that is expected to grow faster."""
         gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
@@ -107,7 +108,7 @@ class BoundedVariance(Bounded):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2 from sums and squares, plus what rounding may have hidden."""
+        """`(..., arm, agent)`: the sum of (x - r)^2 from sums and squares, plus a bound on their rounding error."""
         squares, counts = fresh.require_squares(), fresh.counts
         around = squares - 2 * references * fresh.sums + counts * np.square(references)
         lost = fresh.loss * np.square(np.sqrt(squares) + np.abs(references) * np.sqrt(counts))
@@ -145,26 +146,27 @@ class BoundedVariance(Bounded):
         return intervals.range_interval(summary, line, HORIZON)
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """A forecast's sampler: scatter as in the past, kept in the range on average."""
+        """The sampler for a forecast: Gaussian with the scale of the past and means within the range."""
         return sampling.gaussian(np.clip(means, self.low, self.high), scale)
 
 
 def _psi(y: FloatArray) -> FloatArray:
-    """-log(1 - y) - y, rounded up; by its series for small y, where the difference would lose its digits."""
+    """-log(1 - y) - y, rounded up; for small y by its series, because the difference would lose precision."""
     small = np.square(y) * (0.5 + y * (1 / 3 + y * (1 / 4 + y * (1 / 5 + y))))  # 1 instead of 1/6: an upper bound
     large = -np.log1p(-np.minimum(y, LIMIT)) - y
     return np.asarray(np.where(y < SERIES_BELOW, small, large) * (1 + ROUNDING))
 
 
 def _reach(shares: FloatArray, reference: FloatArray) -> FloatArray:
-    """c: how far a reward can fall on the wrong side of its reference."""
+    """c: how far a reward can fall on the losing side of its reference."""
     return np.maximum(np.where(shares > 0, reference, 1 - reference), SMALLEST_REACH)
 
 
 def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
     """Stakes `(bet, mixture)` for gaps of this size: about gap / variance, within the limit.
 
-    With one cell, gap / (variance + gap |a| c) maximises the expected logarithm; with more it is a little below.
+    With one cell, gap / (variance + gap |a| c) maximises the expected log payoff; with more cells it is a little too
+    small.
     """
     farthest = (np.abs(shares) * _reach(shares, reference)).max(axis=(1, 2))[:, None]
     wished = gaps / np.maximum(variance[:, None] + gaps * farthest, 1e-300)

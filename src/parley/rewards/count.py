@@ -6,9 +6,9 @@ a = +- w / d of a contrast theta and a null "theta is at most -shift",
     f = exp(lam shift) prod over the cells of (1 + lam a)^S,     E f = exp(lam (theta + shift)),
 
 is fair for every lam that keeps the factors positive; no reference is needed. docs/rewards.md has the proofs. A draw is
-one unit of exposure: counts of independent units add up, so two months of a person are two draws of a month.
+one unit of exposure: counts of independent units add up, so two months of a person are two draws of one month each.
 
-Arrays are `(bet, side, agent)`, the opponent first, `shares` signed; a mixture of stakes is the last axis.
+Arrays are `(bet, side, agent)`, the opponent first, with signed `shares`; a mixture of stakes is the last axis.
 """
 
 import math
@@ -32,24 +32,24 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray, positive
 
-HORIZON = 32.0  # information of a usual study relative to its first phase: chooses stakes for narrow intervals
-PRIOR = 2.0  # prior draws in an estimated mean, at the mean over all
-RARE = 4.0  # times the mean is the difference that sizes a first phase
-LIFTS = (0.4, 0.2, 0.1)  # of the mean, tried before a study
+HORIZON = 32.0  # information of a usual study over that of its first phase, to choose stakes for narrow intervals
+PRIOR = 2.0  # prior draws in an estimated mean, at the overall mean
+RARE = 4.0  # the first phase is sized for a gap of at most RARE * mean
+LIFTS = (0.4, 0.2, 0.1)  # lifts that a plan tries, relative to the mean
 SMALLEST_MEAN = 1e-9
 LARGEST_TOTAL = 2.0**53  # beyond it, float64 skips whole numbers
-DISPERSION = 0.5  # of the sampler that breaks the assumption: variance = mean + DISPERSION * mean^2
+DISPERSION = 0.5  # for the sampler that breaks the assumption: variance = mean + DISPERSION * mean^2
 
-NEWTON_STEPS = 4  # towards the best stake; any stake is fair, so it need not be exact
-LIMIT = 0.9  # of the stake at which a factor would vanish
+NEWTON_STEPS = 4  # for the best stake, which need not be exact, since any stake is fair
+LIMIT = 0.9  # largest stake, relative to the one at which a factor would become 0
 ROUNDING = 1e-14  # relative to the summed terms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(RewardModel):
-    """How often something happened. `mean` is roughly how often, if known.
+    """Counts of events. `mean` is roughly the expected count, if known.
 
-    It sizes the first phase and is the base of truths to plan for; the guarantee does not rest on it.
+    It sizes the first phase and is the base mean of the truths in a plan; the guarantee does not depend on it.
 
     >>> Count(mean=0.4).document(), Count().in_range
     ({'kind': 'count', 'mean': 0.4}, False)
@@ -103,9 +103,9 @@ class Count(RewardModel):
         return self.usual_mean
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """A gap of the order of the mean: rare events get a larger first phase, and stating a mean costs nobody.
+        """Sizes for a gap of about the mean, so that rare events get a larger first phase.
 
-        A mean that is not stated may be as small as the largest gap, no smaller.
+        A mean that is not stated is assumed to be at least the largest gap.
         """
         mean = min(largest_gap, 1.0) if self.mean is None else self.mean
         return mean, min(gap, 2 * math.sqrt(mean), gap if self.mean is None else RARE * mean)
@@ -115,7 +115,7 @@ class Count(RewardModel):
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """Half the mean up and down."""
+        """The mean: half of it up and half of it down."""
         return min(largest_gap, self.usual_mean)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -138,7 +138,7 @@ class Count(RewardModel):
         return count_flaw(count, total, square)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """The largest over an agent's arms, since means move together; raised so that normal tails cover Poisson's."""
+        """The largest over an agent's arms, since means move together; raised until normal tails cover Poisson's."""
         share = LEVEL / 4 / past.counts.size
         most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)
         known = np.isfinite(most)
@@ -170,13 +170,13 @@ class Count(RewardModel):
         return betting.mixture_payoff(bets, lambda: log_power_products(bets, gaps), of_part)
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        """As in a range, with events for the sum of squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
+        """The bound for rewards in a range, with events as squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
         return intervals.betting_bound(phase, signal, information, around=phase.fresh.sums, width=1.0)
 
     # ---- estimates
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """An event counts as a reward of 1 against the reference 0: powers are sums of events times shares."""
+        """The summary in which each event is a reward of 1 with reference 0: powers are sums of events times shares."""
         known, each, events = super().summary(past, fresh, weights), fresh.per_draw, fresh.sums
         third, fourth = (events * each**3) @ weights**3, (events * each**4) @ weights**4
         farthest = np.zeros(each.shape)
@@ -202,7 +202,7 @@ class Count(RewardModel):
         return np.asarray(np.maximum(means, SMALLEST_MEAN))
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Poisson; and overdispersed counts, which break the assumption."""
+        """Poisson counts, and overdispersed counts, which break the assumption."""
         no_scale(self.kind, scale)
         return {
             "poisson": lambda: sampling.poisson(means),
@@ -217,9 +217,10 @@ class Count(RewardModel):
 
 
 def count_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """What is impossible about whole numbers from 0 on.
+    """What is impossible about a cell of counts, which are whole numbers of at least 0.
 
-    Their squares sum to the least if they differ by at most 1, to the most if one has all, and are odd if the sum is.
+    The sum of squares is least if counts differ by at most 1 and largest if one draw has all events; it is odd if the
+    sum is odd.
 
     >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
     (None, ('sums', 'a whole number of at least 0'), ('sums', 'a whole number of at least 0'))
@@ -241,10 +242,10 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
 
 
 def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
-    """Upper bound on a Poisson mean from its total over so many draws; inf without any.
+    """Upper bound on a Poisson mean from its total over `counts` draws; inf without draws.
 
-    For f < 1 the likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
-    martingale: so q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
+    For f < 1, the log likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
+    martingale. So q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
 
     >>> largest_mean(np.array([0.0, 1000.0]), np.array([100.0, 100.0]), 1e-6).round(2).tolist()
     [0.16, 12.1]
@@ -257,10 +258,10 @@ def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) 
 def growing_stakes(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, gaps: FloatArray, shift: float
 ) -> FloatArray:
-    """Stakes `(bet, mixture)` with the largest expected logarithm at these rates for the middle gap.
+    """Stakes `(bet, mixture)`; for the middle gap, the one with the largest expected log payoff at these rates.
 
-    In proportion for the other gaps; gap / variance if the rates show no gap. The expected logarithm lam shift + sum d
-    q log(1 + lam a) is concave: Newton's method on its slope.
+    Stakes for the other gaps are in proportion; they are gap / variance if the rates show no gap. The expected log
+    payoff lam shift + sum d q log(1 + lam a) is concave, so Newton's method finds the root of its slope.
     """
     expected = counts * rates
     pull = np.where(shares < 0, -shares, 0.0).max(axis=(1, 2))
@@ -298,7 +299,7 @@ def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift
 def log_power_products(bets: Bets, gaps: FloatArray) -> FloatArray:
     """`log_powers` with stakes gap / variance, by matrix products, for many agents.
 
-    log(1 + y) is a power series in y; what is cut off is bounded and subtracted.
+    log(1 + y) is a power series in y; a bound on the truncated terms is subtracted.
     """
     each, events = bets.fresh.per_draw, bets.fresh.sums
     reach = betting.farthest(bets, each, each)[:, None]

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of rewards whose distribution is given by their mean, for exact lower bounds."""
+"""Kullback-Leibler divergences of rewards whose mean determines the distribution, for exact lower bounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 
-SMALLEST = 1e-12  # means are kept this far from 0: logarithms stay finite
+SMALLEST = 1e-12  # means are kept this far from 0, so that logarithms stay finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
     """The divergence kl(mean, other), and the x that minimises kl(mean, x) + price * x."""
 
-    largest: float  # possible mean
+    largest: float  # largest possible mean
     between: Callable[[FloatArray, FloatArray], FloatArray]  # kl(mean, other)
     moved: Callable[[FloatArray, FloatArray], FloatArray]  # the x that minimises kl(mean, x) + price * x
 
@@ -38,7 +38,7 @@ def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
-    """mean / (1 + price). At -1 it diverges: a multiplier that leads there is too large."""
+    """mean / (1 + price). It diverges at a price of -1, where the multiplier is too large."""
     return np.asarray(means / np.maximum(1 + price, 1e-30))
 
 

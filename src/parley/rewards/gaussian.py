@@ -1,4 +1,4 @@
-"""Rewards of a known scale (one for all, or per agent or cell): Gaussian, clipped to a range, or sub-Gaussian."""
+"""Rewards with a known scale (one for all, per agent, or per cell): Gaussian, clipped Gaussian, or sub-Gaussian."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Scaled(KnownVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class SubGaussian(Scaled):
-    """Tails no heavier than those of a Gaussian of this scale, as in the paper; nothing is boosted.
+    """Rewards with tails no heavier than a Gaussian's of this scale, as in the paper; payoffs are not boosted.
 
     >>> SubGaussian().boosted
     False
@@ -73,7 +73,7 @@ class SubGaussian(Scaled):
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Scaled):
-    """Exactly Gaussian: payoffs may be boosted.
+    """Exactly Gaussian rewards, for which payoffs may be boosted.
 
     >>> Gaussian(scale=2.0).variance, Gaussian().document()
     (4.0, {'kind': 'gaussian', 'scale': 1.0})
@@ -91,7 +91,7 @@ class Gaussian(Scaled):
     bound_note: ClassVar[str] = ""
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """By boosted bets; see `parley.rewards.intervals.staked_interval`."""
+        """Intervals from boosted bets; see `parley.rewards.intervals.staked_interval`."""
         observed = summary.observed & (summary.variance > 0)  # an arm's contrast with itself has no variance
 
         def payoff(score: FloatArray, stake: FloatArray, missing: FloatArray) -> FloatArray:
@@ -106,11 +106,11 @@ class Gaussian(Scaled):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedGaussian(Scaled):
-    """Gaussian rewards clipped to a range; everything reported is about the means of clipped rewards.
+    """Gaussian rewards clipped to a range; all results are about the means of clipped rewards.
 
-    Clipping moves no two rewards further apart. So a clipped reward is sub-Gaussian around its own mean with the scale
-    that it had before (Gaussian concentration, with constant 1), and with half the range (Hoeffding). It is no longer
-    Gaussian, so nothing is boosted.
+    Clipping moves no two rewards further apart. So a clipped reward is sub-Gaussian around its own mean, both with the
+    scale before clipping (Gaussian concentration, with constant 1) and with half the range (Hoeffding). It is no longer
+    Gaussian, so payoffs are not boosted.
 
     >>> ClippedGaussian(scale=2.0, clip=[0, 10]).document()
     {'kind': 'gaussian', 'scale': 2.0, 'clip': [0.0, 10.0]}
@@ -159,10 +159,10 @@ class ClippedGaussian(Scaled):
 
     @property
     def stated_variance(self) -> None:  # type: ignore[override]
-        """None: clipped rewards scatter less than stated, so there is nothing to compare."""
+        """None: clipped rewards vary less than stated, so data cannot contradict the scale."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """The first phase is sized by the smaller of scale and range: a range may be far wider than the scatter."""
+        """Sizes by the scale or the range, whichever is smaller: a range may be far wider than rewards vary."""
         return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
@@ -172,7 +172,7 @@ class ClippedGaussian(Scaled):
         return np.broadcast_to(self.bound_variances(means, scale), means.shape)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Gaussian around the mean of clipped rewards, without clipping: the hardest case that the guarantee allows."""
+        """Unclipped Gaussian rewards with the means of clipped ones: the hardest case that the guarantee covers."""
         root = np.sqrt(self.bound_variances(means, scale))
         return {"gaussian": lambda: sampling.gaussian(means, root)}
 

@@ -1,10 +1,10 @@
-"""A truth from a table of past draws: rows are resampled with replacement, so that skew, tails and zeros stay.
+"""A truth from a table of past draws: rows are resampled with replacement, which keeps skew, tails and zeros.
 
-Every arm of every agent has a *pool* of rows: its own, or those of the agent where the table has no arms. A truth
-states means, and rows are moved to them. Where rewards have no range, all rows of a pool move by the same step. In a
-range they move towards its end, each by the same share of its distance: none leaves the range. Rewards of 0 and 1 stay
-so: a share of the zeros becomes 1, or of the ones 0. Counts of events stay whole: Poisson events are added, or events
-are lost at random.
+Every arm of every agent has a *pool* of rows: its own, or all rows of the agent if the table has no arms. A truth
+states means, and rows are shifted to them. If rewards have no range, all rows of a pool shift by the same amount. In a
+range each row moves towards an end by the same share of its distance, so that none leaves the range. 0/1 rewards stay 0
+or 1: a share of the zeros becomes 1, or a share of the ones becomes 0. Counts of events stay whole: Poisson events are
+added, or events are removed at random.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 from parley.validation.tables import OUTCOME, Draws
 
-REPEATS = 4  # draws per row of a pool beyond which rows are drawn by their multiplicities
+REPEATS = 4  # with more draws per row of a pool, draw how often each row occurs instead of single rows
 PIECE = 2**18  # draws in memory at once
-SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which on a shape is called skewed, very skewed
-HEAVY = 3.0  # excess kurtosis, that of a double exponential
+SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which a shape is called skewed, or very skewed
+HEAVY = 3.0  # excess kurtosis from which tails are called heavy: that of a double exponential
 MANY_ZEROS = 0.2
 CLOSEST = 0.999  # largest correlation that a truth may state
-LARGEST_SHARE = 0.01  # the outermost rows, whose share of the variance is reported
+LARGEST_SHARE = 0.01  # share of outermost rows whose part of the variance is reported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Shape:
     deviation: float
     skewness: float
     kurtosis: float  # excess: 0 for a Gaussian
-    zeros: float  # share of the rows
+    zeros: float  # share of rows that are 0
     tail: float  # share of the variance due to the outermost hundredth of the rows
 
     @classmethod
@@ -95,7 +95,7 @@ class History:
 
     source: str
     outcomes: FloatArray  # (row,)
-    covariates: FloatArray | None  # (row,): known about the same people before
+    covariates: FloatArray | None  # (row,): covariate of the same person
     starts: IntArray  # (arm, agent)
     sizes: IntArray  # (arm, agent)
 
@@ -103,7 +103,7 @@ class History:
     def of(cls, draws: Draws, arms: int, weighed: BoolArray | None = None) -> History:
         """The pools of every arm and agent, or of every agent if all arms share one.
 
-        Agents without weight, `weighed (agent,)`, draw nothing and need no rows.
+        `weighed (agent,)` says which agents have weight; the others draw nothing and need no rows.
         """
         agents = len(draws.agents)
         own = draws.arm is not None
@@ -174,7 +174,7 @@ class History:
 
     @property
     def by_arm(self) -> bool:
-        """Whether arms have rows of their own."""
+        """Whether the table has rows per arm."""
         return bool((self.starts != self.starts[:1]).any())
 
     def shapes(self) -> list[tuple[int | None, int, Shape]]:
@@ -186,7 +186,7 @@ class History:
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
         """A sampler of rows from the pools, moved to `means (..., arm, agent)`."""
         if model.values:
-            return two_valued(means, *model.values)  # exactly their distribution
+            return two_valued(means, *model.values)  # the exact distribution of their sums
 
         def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
             first, second = self.deviations(generator, counts, means, model)[:2]
@@ -204,8 +204,8 @@ class History:
     ) -> list[FloatArray]:
         """Sums of y and y^2 over the rows drawn, `(..., arm, agent)` each; with covariates also of x, x^2 and xy.
 
-        y is around the mean to which a pool is moved, x around that of its pool. Replication i gets the same rows
-        however many follow it.
+        y is the deviation from the mean to which a pool is shifted, x that from the pool's own mean. Replication i gets
+        the same rows however many replications follow it.
         """
         flat, shape = counts.ravel(), counts.shape
         cell = np.broadcast_to(np.arange(self.starts.size).reshape(self.starts.shape), shape).ravel()
@@ -231,7 +231,7 @@ class History:
             for part in np.array_split(some, -(-len(some) * size // PIECE)):
                 times = pools[number].multinomial(flat[part], np.full(size, 1 / size))
                 found[:, part] = columns @ times.T
-        if not discrete:  # a pool is moved as a whole: its rows keep their order and shrink alike towards an end
+        if not discrete:  # a pool moves as a whole: all its deviations shrink by the same factor
             shrunk = self._shrunk(goal, self.means.ravel()[cell], model)
             found[0] *= shrunk
             found[1] *= np.square(shrunk)
@@ -241,7 +241,7 @@ class History:
 
     @once
     def _around(self) -> FloatArray:
-        """`(row,)`: outcomes minus the mean of their pool; sums of these keep their digits."""
+        """`(row,)`: outcomes minus the mean of their pool, whose sums lose less precision."""
         return self.outcomes - self._of_pools(self.outcomes)
 
     @once
@@ -265,7 +265,7 @@ class History:
 
     @staticmethod
     def _shrunk(goal: FloatArray, mean: FloatArray, model: RewardModel) -> FloatArray:
-        """The factor on deviations when a pool moves from its mean to another: 1 without a range."""
+        """The factor on deviations when a pool moves from its mean to `goal`: 1 without a range."""
         low, high = model.ends
         if not model.in_range:
             return np.ones(goal.shape)
@@ -277,7 +277,7 @@ class History:
     def _moved(
         generator: np.random.Generator, y: FloatArray, mean: FloatArray, goal: FloatArray, model: RewardModel
     ) -> FloatArray:
-        """Move single rows so that they stay whole numbers."""
+        """Move single rows at random so that they stay whole numbers."""
         kept = np.divide(goal, mean, out=np.ones(goal.shape), where=mean > goal)
         if model.values:
             raised = np.divide(goal - mean, 1 - mean, out=np.zeros(goal.shape), where=goal > mean)
@@ -309,7 +309,7 @@ def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntAr
 def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray | None = None) -> History:
     """The pools of a table, after checking that outcomes fit the model: within its range, whole, or of two values.
 
-    Two values other than 0 and 1 stand for these, the smaller for 0.
+    Where the model needs 0 and 1, any two values are accepted; the smaller one becomes 0.
     """
     outcome = draws.outcome
     if model.values:

@@ -1,9 +1,10 @@
 """Intervals for a mixed mean or a difference of two, and lower bounds on gaps, valid at all phases at once.
 
-A phase shows a contrast through its fresh draws, whose counts the past has fixed. An interval is what a bet against
-"the contrast is theta" leaves standing (Ville's inequality); docs/estimates.md has the proofs, docs/rewards.md those of
-bounds on gaps. Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone. Its
-logarithm is convex in the contrast, so Newton's method from outside finds the ends and never steps over them.
+Every phase observes a contrast through fresh draws, whose counts were fixed before. An interval contains all theta that
+bets against "the contrast is theta" have not ruled out (Ville's inequality). docs/estimates.md has the proofs, and
+docs/rewards.md those of bounds on gaps. For rewards in a range, the wealth is a mixture over many stakes on both sides
+and a bet that uses only the range. Its logarithm is convex in theta, so Newton's method from outside finds the ends
+without stepping over them.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-FIRST = 0.25  # of the first phase's information; the mixture over stakes is best at some 10 to 100 times that
-# Where a stake is good, in units of the first phase's information -> its share of the wealth; here over a horizon.
+FIRST = 0.25  # prior over the first phase's information; the mixture of stakes is best at 10 to 100 times the prior
+# Information at which a stake is best, in units of the first phase's (here over a horizon) -> its share of the wealth.
 STAKES = {0.125: 0.1, 0.5: 0.4, 2.0: 0.35, 8.0: 0.1, 32.0: 0.05}
-PLAIN = 0.05  # share of the wealth for the bound by the range alone
-LONGER = 1.5  # roughly what the mixture adds to the line
+PLAIN = 0.05  # share of the wealth for the bet that uses only the range
+LONGER = 1.5  # roughly how much the mixture adds to the line
 STEPS = 14
-# The same for Gaussian differences: most studies have few phases, and the first is a good part of them.
+# The same for Gaussian differences: most studies have few phases, and the first is a large part of them.
 FEW_PHASES = {2.5: 0.85, 15.0: 0.09, 90.0: 0.03, 540.0: 0.02, 3240.0: 0.01}
 DOUBLINGS, TURNS = 120, 16
 FARTHEST = 8.0  # standard deviations: larger scores do not happen
-CLOSE = 1e-7  # of a step: close enough to an end
-FAR = 1e3  # steps beyond the centre, where no end can be
-ALL = np.zeros(1)  # log share of a single stake that has all wealth
-ROUNDED_UP = 1e-6  # relative to a toll: more than `rest_rate` is rounded up by
+CLOSE = 1e-7  # accuracy of an end, in steps
+FAR = 1e3  # distance from the centre, in steps, beyond which no end can be
+ALL = np.zeros(1)  # log share of a single stake that holds all the wealth
+ROUNDED_UP = 1e-6  # relative safety margin of `noise_toll`, more than that of `rest_rate`
 POWER = 8  # a maximum is bounded by the eighth root of the sum of eighth powers
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
@@ -39,20 +40,20 @@ Bound = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContrastSummary:
-    """What phases show about contrasts, of one shape: `(phase, ..., arm, agent)` once stacked."""
+    """Statistics of contrasts in a phase, `(..., arm, agent)`; `(phase, ..., arm, agent)` once stacked."""
 
-    contrast: FloatArray  # its value by the fresh draws
-    variance: FloatArray  # its variance, by the past; the phase's weight is one over it
+    contrast: FloatArray  # its value in the fresh draws
+    variance: FloatArray  # its variance, from the past; the weight of the phase is 1 / variance
     noise: FloatArray  # the part of the variance due to the noise of private reports
     observed: BoolArray  # whether all cells it needs were drawn
     second: FloatArray  # sum of a^2 (x - r)^2, for rewards in a range
-    third_up: FloatArray  # upper bound on the sum of a^3 (x - r)^3, likewise
-    third_down: FloatArray  # upper bound on minus that
+    third_up: FloatArray  # upper bound on the sum of a^3 (x - r)^3, for rewards in a range
+    third_down: FloatArray  # upper bound on minus that sum
     fourth_up: FloatArray  # upper bound on the sum of a^4 (x - r)^4, for a bet on "larger"
     fourth_down: FloatArray  # the same for a bet on "smaller"
-    reach_up: FloatArray  # upper bound on every a (r - x): what a bet on "larger" can lose by
+    reach_up: FloatArray  # upper bound on every a (r - x), which is what a bet on "larger" can lose
     reach_down: FloatArray  # upper bound on every a (x - r)
-    estimated: FloatArray  # its variance by the fresh draws alone, or by the range alone
+    estimated: FloatArray  # its variance from the fresh draws alone, or from the range alone
     degrees: FloatArray  # degrees of freedom of `estimated`
 
     def of(self, agents: slice) -> ContrastSummary:
@@ -76,7 +77,7 @@ class ContrastSummary:
             noise=self.noise + other(self.noise),
             observed=self.observed & np.take_along_axis(self.observed, place, axis=-2),
             second=self.second + other(self.second),
-            # Up for an arm is down for the one it is compared with.
+            # The reference arm enters with a minus sign, so up and down are swapped for it.
             third_up=self.third_up + other(self.third_down),
             third_down=self.third_down + other(self.third_up),
             fourth_up=self.fourth_up + other(self.fourth_down),
@@ -90,8 +91,8 @@ class ContrastSummary:
     def pooled(self, observed: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Pool contrasts over phases by their information.
 
-        Returns `(phase, ...)` one over the variance of every phase, 0 where nothing was observed; then `(...)` the
-        first of these, 0 if there is none; their sum, or 1; and the pooled contrast.
+        Returns the information `(phase, ...)` of every phase, which is 1 / variance, or 0 where nothing was observed.
+        Then, `(...)` each: the first of these that is not 0, or 0; their sum, or 1; and the pooled contrast.
         """
         each = np.where(observed, 1 / np.where(observed, self.variance, 1.0), 0.0)
         first = np.take_along_axis(each, np.argmax(observed, axis=0)[None], axis=0)[0]
@@ -117,8 +118,8 @@ def in_range(
     """The summary with higher powers and reach, for rewards in a range.
 
     `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most `below`, x - r at most `above`,
-    and `variance` is what the range alone allows. Only squares are known: a third power is at least minus the square
-    times the reach of its own cell.
+    and `variance` is the largest that the range allows. Third powers are not reported, so they are bounded by the
+    squares times the reach of their cell.
     """
     each, squared = fresh.per_draw, np.square(weights)
     squares = around * np.square(each)
@@ -140,7 +141,7 @@ def phase_reach(information: FloatArray, first: FloatArray, line: float) -> Floa
 
 
 def gaussian_reach(information: FloatArray, prior: FloatArray, line: float) -> FloatArray:
-    """How far a martingale with this quadratic variation strays: the boundary for a Gaussian mixture of stakes."""
+    """How far a martingale with this quadratic variation may stray: the boundary for a Gaussian mixture of stakes."""
     return np.asarray(np.sqrt((information + prior) * (2 * line + np.log1p(information / prior))))
 
 
@@ -149,7 +150,7 @@ def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interv
 
 
 def gaussian_interval(summary: ContrastSummary, line: float) -> Interval:
-    """Sub-Gaussian contrasts of known variance; `line` is the log of one over the level."""
+    """Intervals for sub-Gaussian contrasts of known variance; `line` is log(1 / level)."""
     each, first, information, centre = summary.pooled(summary.observed)
     return _between(centre, phase_reach(each.sum(axis=0), first, line) / information, first > 0)
 
@@ -165,9 +166,9 @@ def staked_interval(
 ) -> Interval:
     """Intervals for differences that stay the same in all phases: the values that no stake has ever ruled out.
 
-    `score` makes a phase's distance from theta, over its standard error `root`, one that a bet may be laid on.
-    `payoff(scores, stakes, missing)` is the log of what a stake pays before it is capped at what is `missing`. It rises
-    with the score and with what was won before: so theta is ruled out outside an end, and nowhere inside.
+    `score` turns a phase's distance from theta, over its standard error `root`, into a score to bet on. `payoff(scores,
+    stakes, missing)` is the log payoff of a stake before it is capped at what is `missing`. It increases with the score
+    and with earlier gains, so theta is ruled out everywhere outside an end and nowhere inside.
     """
     each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
@@ -177,12 +178,12 @@ def staked_interval(
     sizes = np.sqrt(each / np.where(first > 0, first, 1.0))
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """How far the wealth exceeded the line at its highest."""
+        """The largest wealth over all phases minus the line."""
         won, most = start, np.full(shape[1:], -np.inf)
         for size, z in zip(sizes, score(sign * (theta - summary.contrast[:, None]) / root[:, None]), strict=True):
             stakes, missing = np.broadcast_to(sharpest * size, shape), line - won
-            # A boost that only a score beyond 8 would need is not computed: 0 asks for none, which saves most of the
-            # work.
+            # No boost is computed where only a score beyond 8 would need it: a stake of 0 asks for none. This saves
+            # most of the work.
             missing = np.where(missing < FARTHEST * stakes, missing, 0.0)
             won = won + payoff(np.broadcast_to(z, shape), stakes, missing)
             most = np.maximum(most, np.logaddexp.reduce(won, axis=0))
@@ -196,15 +197,15 @@ def staked_interval(
 def outer_ends(
     excess: Callable[[FloatArray, FloatArray], FloatArray], centre: FloatArray, step: FloatArray, known: BoolArray
 ) -> Interval:
-    """The points where `excess(theta, sign)`, increasing outwards on the side of `sign`, reaches 0; never inside.
+    """The points where `excess(theta, sign)` reaches 0, found from outside; it increases outwards on the `sign` side.
 
-    Both sides at once: `(side, ...)`. `step` is about how far away an end is.
+    Both sides are computed at once, `(side, ...)`. `step` is roughly the distance of an end from the centre.
     """
     sign = np.array([-1.0, 1.0]).reshape(2, *(1,) * centre.ndim)
     step = np.broadcast_to(step, (2, *step.shape))
     out, above = step, excess(centre + sign * step, sign)
     within, below = np.zeros(step.shape), excess(centre + 0 * sign, sign)
-    # If the centre is beyond already, the end lies on its other side.
+    # If the centre is ruled out already, the end lies on its other side.
     within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -1.0)
     for _ in range(DOUBLINGS):
         short = (above < 0) & known
@@ -215,7 +216,7 @@ def outer_ends(
         above = np.where(short, excess(centre + sign * out, sign), above)
     found = (above >= 0) & known
     for turn in range(TURNS):  # false position (Illinois), with occasional bisection: the end stays bracketed
-        open_ = found & (out - within > CLOSE * step)  # others must not change the bits of converged entries
+        open_ = found & (out - within > CLOSE * step)  # converged entries do not change, whatever the others do
         if not open_.any():
             break
         slope = np.where(open_, above - below, 1.0)
@@ -239,11 +240,11 @@ def lasting_interval(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bets:
-    """Wealth against "the contrast is theta": exp(won - rate theta) for each stake and side, and a parabola."""
+    """Wealth against "the contrast is theta": exp(won - rate theta) per stake and side, plus a bet by the range."""
 
     won: FloatArray  # (stake and side, ...): includes the share of the wealth placed on it
     rate: FloatArray  # (stake and side, ...)
-    signal: FloatArray  # (...): of the bound by the range alone
+    signal: FloatArray  # (...): for the bet that uses only the range
     information: FloatArray
     prior: FloatArray
 
@@ -260,11 +261,11 @@ class _Bets:
 
 
 def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
-    """Intervals for contrasts of rewards in a range; `horizon` is a study's information over its first phase's."""
+    """Intervals for contrasts of rewards in a range; `horizon` is the information of a study over its first phase's."""
     each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
     bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
-    ranged = bets.information > 0  # without a range, only the bets with stakes of their own rule anything out
+    ranged = bets.information > 0  # without a range, only the other bets can rule anything out
     divisor = np.where(ranged, bets.information, 1.0)
     centre = bets.signal / divisor
     radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
@@ -293,7 +294,7 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
         wished = each * np.sqrt(2 * (line + LONGER) / (stake * horizon))
         for sign, third, fourth, reach in sides:
             stakes = wished / (1 + wished * reach)
-            # log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate
+            # log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the largest `rest_rate`
             powers = np.square(stakes) * (summary.second / 2 - stakes * third / 3)
             powers = powers + stakes**4 * rest_rate(stakes * reach) * fourth
             if private:
@@ -312,17 +313,17 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
 
 
 def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
-    """Upper bound on what noise in private reports is worth to a bet (docs/privacy.md): sum over cells of c^2 s^2 / 2.
+    """Upper bound on a bet's gain from noise in private reports (docs/privacy.md): sum over cells of c^2 s^2 / 2.
 
-    The coefficient c is at most y times -log(1 - reach) / reach, y = stake times share of the cell times width of the
-    range. `noise` is s^2 times the sum of squared shares.
+    The coefficient c is at most y times -log(1 - reach) / reach, where y is stake times share of the cell times width
+    of the range. `noise` is s^2 times the sum of squared shares.
     """
     steeper = -np.log1p(-reach) / np.maximum(reach, 1e-300)
     return np.asarray(np.square(stakes * np.where(reach > 1e-9, steeper, 1 + reach)) * noise * (0.5 + ROUNDED_UP))
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """(-log(1 - y) - y - y^2 / 2 - y^3 / 3) / y^4, which rises with y from 1/4; rounded up."""
+    """(-log(1 - y) - y - y^2 / 2 - y^3 / 3) / y^4, which increases with y from 1/4; rounded up."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))
@@ -330,18 +331,18 @@ def rest_rate(y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseContrasts:
-    """What a phase showed about every gap; `(..., opponent, arm, agent)` unless stated."""
+    """A phase's contrasts, for bounds on gaps; `(..., opponent, arm, agent)` unless stated."""
 
     contrast: FloatArray  # Y, opponent minus arm
-    variance: FloatArray  # its variance, by the past
+    variance: FloatArray  # its variance, from the past
     observed: BoolArray  # (..., arm, agent): whether all cells it needs were drawn
     opponents: IntArray
     phase: IntArray  # (...): number of betting phases so far, this one included
     weights: FloatArray
     past: Totals
     fresh: Totals
-    line: float  # log of one over the level of a single pair
-    scale: float  # a gap to be expected
+    line: float  # log(1 / level) of a single pair
+    scale: float  # a gap to expect
 
     def both(self, values: FloatArray) -> FloatArray:
         """The sum of the values of opponent and arm, from `(..., arm, agent)`."""
@@ -365,11 +366,11 @@ def betting_bound(
     width: float,
     noise: float = 0.0,
 ) -> Bound:
-    """The same for rewards in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each
-    cell.
+    """Signal, information and bound after the phase, for rewards in a range of this `width`.
 
-    exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up logarithms,
-    `information` stakes. With `noise`, the coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
+    `around (..., arm, agent)` is the sum of (x - r)^2 of each cell. exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is
+    fair for the gap s (docs/rewards.md). `signal` adds up log payoffs, `information` adds up stakes. With `noise`, the
+    coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
     """
     each = phase.fresh.per_draw
     penalty = phase.both((around * each**2) @ phase.weights**2)
@@ -390,8 +391,8 @@ def betting_bound(
 def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
     """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
 
-    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale when the gap is s; so is its mixture
-    over |N(0, scale^2)|, and inverting Ville's inequality for it at level exp(-line) gives the bound in closed form.
+    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s; so is its mixture
+    over |N(0, scale^2)|. Inverting Ville's inequality for it at level exp(-line) gives the bound in closed form. It is
     -inf without information.
 
     >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()

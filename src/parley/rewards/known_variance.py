@@ -1,8 +1,8 @@
-"""Shared by models of sub-Gaussian rewards whose variance is known before the first draw.
+"""Base class of models of sub-Gaussian rewards whose variance is known before the first draw.
 
-A model that states `variance`, its keys and its samplers is complete: contrasts have known variances, bets on them and
-intervals have closed forms, and lower bounds are those of Gaussian rewards. In a range, what is simulated lies at its
-ends, which scatters most.
+A subclass needs only `variance`, its keys and its samplers: contrasts have known variances, bets and intervals have
+closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its
+ends, where the variance is largest.
 """
 
 from abc import abstractmethod
@@ -71,7 +71,7 @@ class KnownVariance(RewardModel):
         return sampling.gaussian(means, scale)
 
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """For samplers that are Gaussian, or two-valued in a range; models with other samplers override it."""
+        """The tilted law of Gaussian samplers, or of two-valued ones in a range; models with others override it."""
         if self.low is None or self.high is None:
             return sampling.tilted_gaussian(means, self.true_variances(means, scale))
         return sampling.tilted_two_valued(means, self.low, self.high)

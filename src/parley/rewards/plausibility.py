@@ -1,8 +1,8 @@
 """Plausibility checks of reports: possible totals, means that the model allows, scatter that fits the scale.
 
-**Totals.** Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most
-when all but one lie at an end (the sum of squares is convex, so its maximum is a corner). Everything in between can
-happen, up to the rounding of whoever added them up, and up to rewards that a study could not add up.
+**Totals.** For n rewards with sum S, the sum of squares is least if all are equal (S^2 / n) and, within [low, high],
+largest if all but one lie at an end (it is convex, so its maximum is at a corner). Everything in between is possible.
+The checks allow for rounding by whoever added the rewards up, and refuse rewards so large that sums would overflow.
 
 **Means, scatter, skew.** docs/rewards.md has the rules and why they hold: "Reports that cannot be" and "What is assumed
 is watched".
@@ -18,24 +18,24 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray
 
-Flaw = tuple[str, str]  # which of "sums" and "squares" is impossible, and what is possible
+Flaw = tuple[str, str]  # which of "sums" and "squares" is impossible, and what would be possible
 
 LARGEST_REWARD = 1e70  # scales go up to 1e60; fourth powers, and their sums over a study, stay finite
-ROUNDING = 1e-9  # relative to the sum of what was added, in any order
-EPSILON = 2.3e-16  # of one addition; for ranges far from 0, ROUNDING would exceed the whole range
-OWN = 1e-15  # rounding of the few operations here
-NOISE = 10.0  # standard deviations of a private sum's noise: larger noise counts as impossible
+ROUNDING = 1e-9  # allowed rounding error, relative to the sum of absolute values
+EPSILON = 2.3e-16  # rounding error of one addition; for ranges far from 0, ROUNDING would exceed the whole range
+OWN = 1e-15  # rounding error of the few operations in these checks
+NOISE = 10.0  # noise of a private sum beyond this many standard deviations counts as impossible
 UNDERFLOW = 1e-300  # a square below this may have become 0
 
-LEVEL = 1e-6  # chance that any report is held in a whole study whose model is right
-FAR = 100.0  # arms of one agent differ by at most this, in scales or largest gaps
+LEVEL = 1e-6  # probability that any report of a whole study is held although the model is right
+FAR = 100.0  # largest difference between arms of one agent, in scales or largest gaps
 GUESSED = 1e6  # the same in guessed scales or largest gaps, while no scale is known
-DRIFT = 0.25  # of the scale: how far one arm may move by itself from phase to phase
-LEAST_COMPARED = 20  # draws of a cell, in a phase and before it, for a check of skew
-LARGEST_MOVE = 3.0  # standard errors: means that move further have drifted, which says nothing about skew
+DRIFT = 0.25  # in scales: how far a single arm may move from phase to phase
+LEAST_COMPARED = 20  # least draws of a cell, in a phase and before it, to check for skew
+LARGEST_MOVE = 3.0  # a mean that moves by more standard errors has drifted, which says nothing about skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
-SKEW_LEVEL = 0.001  # of a warning about skew, over all arms
-SKEW_OF_MEANS = 0.1  # below this, Student's t of a phase is accurate to a third of delta
+SKEW_LEVEL = 0.001  # probability of a false warning about skew, over all arms
+SKEW_OF_MEANS = 0.1  # with less skewness of a phase's mean, Student's t is accurate to a third of delta
 
 # Factors by which a variance may be smaller than claimed; the evidence for each is a martingale.
 SMALLER = np.array([0.9, 0.75, 0.5, 0.25, 0.1, 0.01])
@@ -43,7 +43,7 @@ FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8]) 
 
 
 def flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
-    """Which of "sums" and "squares" no `count` rewards can have, and what is possible; None if all is well.
+    """Which of "sums" and "squares" `count` rewards cannot have, and what is possible; None if nothing is wrong.
 
     >>> flaw(10, 1.0, 1.0, 0.0, 1.0)
     >>> flaw(10, 1.0, 10.0, 0.0, 1.0)
@@ -75,11 +75,11 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
 
 
 def noisy_flaw(count: int, total: float, low: float, high: float, grid: float, variance: float) -> Flaw | None:
-    """The same for a sum with a private report's noise: on its grid, and out of the range only as far as noise goes.
+    """What is impossible about a private sum: it must be on its grid, and outside the range only as far as noise goes.
 
-    Noise of this variance is beyond t with probability at most 2 exp(-t^2 / (2 variance)): beyond NOISE standard
-    deviations in one of 2e21 cells. So an honest report is refused with probability below 1e-12 in a study of a billion
-    cells.
+    Noise of this variance exceeds t with probability at most 2 exp(-t^2 / (2 variance)), so it exceeds NOISE standard
+    deviations in one of 2e21 cells. In a study of a billion cells, an honest report is refused with probability below
+    1e-12.
 
     >>> noisy_flaw(10, -4.0, 0.0, 1.0, 1.0, 10.0), noisy_flaw(10, 2.5, 0.0, 1.0, 1.0, 10.0)
     (None, ('sums', 'a multiple of 1, the grid of this private study'))
@@ -90,7 +90,7 @@ def noisy_flaw(count: int, total: float, low: float, high: float, grid: float, v
         return _nothing_drawn(total, 0.0)
     if abs(total) > count * LARGEST_REWARD or not (total / grid).is_integer():
         return "sums", f"a multiple of {grid:.9g}, the grid of this private study"
-    reach = NOISE * math.sqrt(variance) + grid  # and what rounding to the grid adds
+    reach = NOISE * math.sqrt(variance) + grid  # plus rounding to the grid
     if not count * low - reach <= total <= count * high + reach:
         rewards = f"{count} rewards between {low:g} and {high:g}"
         return "sums", f"from {count * low - reach:.4g} to {count * high + reach:.4g}: {rewards}, with noise"
@@ -103,7 +103,7 @@ def _nothing_drawn(total: float, square: float) -> Flaw | None:
 
 
 def _root(square: float, count: int) -> float:
-    """Root of a sum of squares, allowing for what `count` terms may have lost to underflow."""
+    """Square root of a sum of squares, raised by what `count` terms may have lost to underflow."""
     return math.hypot(math.sqrt(square), math.sqrt(count * UNDERFLOW))
 
 
@@ -122,12 +122,12 @@ def _most_square(count: int, total: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ImplausibleMean:
-    """What is wrong with a report: the mean of `arm`, and what it is too far from."""
+    """An implausible mean in a report: the mean of `arm`, and the mean from which it is too far."""
 
     arm: int
     mean: float
     against: float  # the mean it was compared with
-    other: int | None  # the arm of that mean in the same report; None if it is the same arm's in the phase before
+    other: int | None  # arm of that mean in the same report; None if it is the same arm in the previous phase
     allowed: float  # the largest allowed distance
 
     def sentence(self, arms: tuple[str, ...]) -> str:
@@ -145,10 +145,11 @@ class ImplausibleMean:
 
 
 def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> FloatArray:
-    """Upper bound on a variance from its scatter, at least chi-squared with these degrees; inf if they are few.
+    """Upper bound on a variance from its scatter, which is chi-squared with these degrees; inf if they are too few.
 
-    For f < 1 the likelihood ratio of a variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the scatter
-    over the variance, is the logarithm of a martingale: so q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
+    For f < 1, the log likelihood ratio of a variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the
+    scatter over the variance, is the logarithm of a martingale. So q is never below
+    `(nu log(1/f) - 2 line) / (1/f - 1)`.
 
     >>> [round(float(v), 2) for v in largest_variance(np.array([5.0, 1000.0]), np.array([5.0, 1000.0]), 1e-6)]
     [inf, 1.3]
@@ -161,14 +162,14 @@ def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Past:
-    """What the decided phases say about every cell: computed once per phase, used for every report."""
+    """Statistics of the decided phases for every cell; computed once per phase and used for every report."""
 
-    latest: Totals  # (arm, agent): the last phase's
+    latest: Totals  # (arm, agent): totals of the last phase
     ceiling: FloatArray  # (arm, agent): upper bounds on variances, inf if unknown
     phases: int
 
     def cells(self, agent: int) -> Iterator[tuple[int, float, float]]:
-        """Per arm, an agent's draws and mean in the last phase, and the largest scale."""
+        """For each arm, an agent's draws and mean in the last phase, and an upper bound on the scale."""
         counts, sums = self.latest.counts[:, agent].tolist(), self.latest.sums[:, agent].tolist()
         for count, total, most in zip(counts, sums, self.ceiling[:, agent].tolist(), strict=True):
             yield count, total / max(count, 1), math.sqrt(most)
@@ -181,17 +182,18 @@ class _Arm(NamedTuple):
     mean: float
     scale: float  # inf if unknown
     radius: float
-    drawn: int  # in the phase before
+    drawn: int  # draws in the previous phase
     was: float  # its mean then
-    earlier: float  # and how far the true mean may have been from that
+    earlier: float  # how far the true mean may have been from `was`
 
 
 def implausible_mean(
     counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, *, guess: float, largest_gap: float
 ) -> ImplausibleMean | None:
-    """What is impossible about the means of an agent's report, given the `past`; None if nothing is.
+    """An implausible mean in an agent's report, given the `past`; None if there is none.
 
-    `guess` is a scale to begin with. Plain numbers: a report has few arms, and this is on the hot path.
+    `guess` is the scale to assume at first. The code uses plain floats, since a report has few arms and this is a hot
+    path.
     """
     wide, before = _radius(past, past.phases + 1), _radius(past, past.phases)
     arms = [
@@ -211,7 +213,7 @@ def implausible_mean(
     largest = max((arm.scale for arm in known), default=0.0)
     reach = FAR * max(largest, largest_gap)
     return (
-        _moved(known, reach)  # first: an arm's own past tells people more than another arm
+        _moved(known, reach)  # checked first: a comparison with the arm's own past tells people more
         or _apart(known, reach)
         or _apart(
             [arm._replace(radius=0.0) for arm in arms if arm.scale == math.inf], GUESSED * max(guess, largest_gap)
@@ -222,7 +224,7 @@ def implausible_mean(
 def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
     """Two arms of one report whose means are too far apart.
 
-    The culprit is the one far from the middle, or of two the larger one.
+    The arm to blame is the one farther from the middle or, of two arms, the one with the larger mean.
     """
     if len(arms) < 2:
         return None
@@ -237,7 +239,7 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 
 
 def _radius(past: Past, phase: int) -> float:
-    """How far the mean of one draw may be from the true one in a phase, in scales."""
+    """How far the mean of a single draw may be from the true mean in a phase, in scales."""
     share = LEVEL / 2 / past.ceiling.size * 6 / (math.pi * max(phase, 1)) ** 2
     return math.sqrt(2 * math.log(2 / share))
 
@@ -276,10 +278,10 @@ def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[Flo
 
 
 def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatArray, others: FloatArray) -> FloatArray:
-    """log e-value of "these scatter differently from the rest", which share an unknown scale if the study is right.
+    """log e-value of "these rewards vary differently from the rest", if the study assumes one unknown scale for all.
 
-    By the likelihood ratio of their share of all scatter, which has a Beta distribution whatever the scale: exact for
-    counts fixed in advance, and nearly so if they follow the data. It decides nothing.
+    It is the likelihood ratio of their share of all scatter, which has a Beta distribution whatever the scale is: exact
+    for counts fixed in advance, and nearly so if counts depend on the data. No decision depends on it.
 
     >>> log_evidence_of_ratio(np.array([20.0, 80.0]), np.full(2, 20.0), np.full(2, 100.0), np.full(2, 100.0)).round(1)
     array([-1.6,  7.9])
@@ -292,11 +294,11 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
 
 
 def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
-    """Counts in a phase, `(..., arm, agent)` each: excess of pairs of events on one draw over Poisson, and its spread.
+    """For counts, `(..., arm, agent)` each: pairs of events on one draw in excess of Poisson, and the spread of that.
 
-    Given their total S, events fall on d draws uniformly. So pairs on one draw are S (S - 1) / (2 d) on average, with
-    a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d times it: those
-    of 1 + 2 S / d times a Poisson variable, whose mean is the spread.
+    Given their total S, Poisson events fall on the d draws uniformly. So S (S - 1) / (2 d) pairs are on one draw on
+    average, with a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d
+    times it. These are the moments of 1 + 2 S / d times a Poisson variable, whose mean is the spread.
     """
     draws, events = np.maximum(fresh.counts, 1), np.abs(fresh.sums)
     pairs, expected = (fresh.require_squares() - fresh.sums) / 2, events * np.maximum(events - 1, 0.0) / (2 * draws)
@@ -317,13 +319,13 @@ def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> Fl
 def skew_product(
     fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The skew statistic of every cell, `(..., arm, agent)`, with its weight and whether there is enough to compare.
+    """The skew statistic of every cell, `(..., arm, agent)`, with its weight and whether there are enough draws.
 
-    The statistic is a cell's mean in a phase against that before, times its variance against that before, each as a
-    normal score; its weight is the square of the first score.
+    The change of a cell's mean since the earlier phases and the change of its variance are turned into normal scores.
+    The statistic is their product, and its weight is the square of the first score.
 
-    For Gaussian rewards it is 0 on average, whatever the means do. If all arms of an agent move together by more than
-    `LARGEST_MOVE` standard errors, that is drift and is subtracted; the rest of an arm's move is cut off there.
+    For Gaussian rewards its mean is 0, however means move. If all arms of an agent move together by more than
+    `LARGEST_MOVE` standard errors, that is drift and is subtracted; the rest of an arm's move is clipped at that limit.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
@@ -335,17 +337,17 @@ def skew_product(
     drift = np.where(np.abs(together) * np.sqrt(information) > LARGEST_MOVE, together, 0.0)
     score = np.where(known, np.clip((moved - drift) / error, -LARGEST_MOVE, LARGEST_MOVE), 0.0)
     root, own, other = np.cbrt(fresh.scatter / (count - 1) / variance), 2 / (9 * (count - 1)), 2 / (9 * nu)
-    grown = ((1 - other) * root - (1 - own)) / np.sqrt(own + root**2 * other)  # of an F ratio (Wilson and Hilferty)
+    grown = ((1 - other) * root - (1 - own)) / np.sqrt(own + root**2 * other)  # F ratio's score (Wilson and Hilferty)
     return score * grown, np.square(score), known.astype(np.float64)
 
 
 def skewed(
     leans: FloatArray, squares: FloatArray, turns: FloatArray, draws: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """The skewness of rewards from sums over `turns` of `skew_product`, and whether to warn about it.
+    """The skewness of rewards from sums of `skew_product` over `turns` comparisons, and whether to warn about it.
 
-    A warning needs skewness that is not chance, and is large enough to skew the mean of a phase with so many draws.
-    Not part of the guarantee.
+    A warning needs skewness that is not due to chance and is large enough to skew the mean of a phase with `draws`
+    draws. It is not part of the guarantee.
     """
     logs = SKEWS * leans[..., None] - np.square(SKEWS) / 2 * squares[..., None]
     evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))

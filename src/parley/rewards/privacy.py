@@ -1,7 +1,7 @@
-"""Private reports: the protection that noise in a sum gives, and noise for simulations.
+"""Private reports: how much privacy the noise in a sum gives, and noise for simulations.
 
-A report is rho-zCDP (zero-concentrated differential privacy: Bun and Steinke 2016) for every person in it, by discrete
-Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010). `docs/privacy.md` has the mechanism and the proofs.
+Discrete Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010) makes a report rho-zCDP (zero-concentrated
+differential privacy: Bun and Steinke 2016) for every person in it. `docs/privacy.md` has the mechanism and the proofs.
 """
 
 import numpy as np
@@ -11,17 +11,17 @@ from parley.rewards.base import RewardModel
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-DELTA = 1e-5  # the delta for which people are told an epsilon
-ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # of Renyi divergences; each gives a valid epsilon: the smallest counts
-FINE = 1000.0  # steps per standard deviation from which on a rounded normal is as good as a table
-FARTHEST = 40.0  # standard deviations in the table: nothing is left beyond
+DELTA = 1e-5  # the delta of (epsilon, delta)-privacy as shown to people
+ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # Renyi orders; each gives a valid epsilon, and the smallest is used
+FINE = 1000.0  # grid steps per standard deviation from which a rounded normal is as good as a table
+FARTHEST = 40.0  # standard deviations that the table covers: float64 has no probability left beyond
 
 
 def epsilon(rho: float, delta: float = DELTA) -> float:
     """The smallest epsilon for which rho-zCDP implies (epsilon, delta)-differential privacy.
 
-    The conversion of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP has too. It is a little better than
-    rho + 2 sqrt(rho log(1 / delta)).
+    This is the conversion of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP uses too. It is a little
+    better than rho + 2 sqrt(rho log(1 / delta)).
 
     >>> [round(epsilon(rho), 2) for rho in (0.5, 0.05, 0.005)]
     [4.73, 1.31, 0.38]
@@ -34,13 +34,12 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
 def with_noise(
     exact: Totals, generator: np.random.Generator, model: RewardModel, moved: FloatArray | float = 0.0
 ) -> Totals:
-    """What reports contain of these totals; private ones have rounded sums with discrete Gaussian noise, and no
-    squares.
+    """The totals as reports contain them: if private, with discrete Gaussian noise in rounded sums, and no squares.
 
-    Noise may be `moved` by whole steps of the grid, which is how rare errors are sampled.
+    Noise may be `moved` by whole steps of the grid, to sample rare errors.
 
-    For simulations alone: the noise is discrete Gaussian to the precision of floating point, but its random numbers are
-    not those of a cryptographer. Sites draw theirs with OpenDP.
+    For simulations only: the noise is discrete Gaussian to floating-point precision, but its random numbers are not
+    cryptographically secure. Sites draw their noise with OpenDP.
 
     >>> from parley.rewards import Binary
     >>> exact = Totals.of([[1.0, 0.0, 1.0], [], [0.0, 0.0]])

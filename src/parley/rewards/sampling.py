@@ -1,8 +1,8 @@
-"""Simulated rewards: the totals of n draws at once, with their exact distribution, never one by one.
+"""Simulated rewards: the totals of n draws are drawn at once, from their exact distribution.
 
-A sampler is a pure function of a random generator and the counts asked for, `(..., arm, agent)`. Sums of squares come
-from a generator of their own, so that replication i gets the same however many replications follow it. Ranges are
-numbers, or arrays that fit the means: `uniform(means, means - 1, means + 1)`.
+A sampler is a pure function of a random generator and the counts to draw, `(..., arm, agent)`. Sums of squares have
+their own generator, so that replication i gets the same numbers however many replications follow it. Ranges are
+numbers, or arrays that broadcast with the means: `uniform(means, means - 1, means + 1)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,15 +15,15 @@ from scipy.special import gammaln, xlogy
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-# From a generator and the counts asked for, (..., arm, agent), to the totals of fresh draws, exactly distributed.
+# Given a generator and the counts to draw, (..., arm, agent), returns the totals of fresh draws.
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 
-ONE_BY_ONE = 512  # up to this many uniform rewards are drawn singly; more by bins
+ONE_BY_ONE = 512  # up to this many uniform rewards are drawn one by one; more are drawn by bins
 BINS = 64  # the leading six bits of a uniform number
 SLICE = 2**14
-REACH = 9.0  # standard deviations, plus a little: larger counts never occur in practice
-MOST_COUNTS = 2_000  # possible counts to enumerate; beyond, a rounded normal is drawn
-LEAST_MEAN = 1e-300  # for logarithms
+REACH = 9.0  # counts farther than this many standard deviations from the mean are left out
+MOST_COUNTS = 2_000  # largest number of possible counts to enumerate; beyond it, a rounded normal is drawn
+LEAST_MEAN = 1e-300  # keeps logarithms finite
 
 
 def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
@@ -52,14 +52,14 @@ def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | fl
 
 
 def poisson(means: FloatArray) -> Sampler:
-    """Counts of events: one multinomial per cell says how many draws have which count, exactly."""
+    """Poisson counts: one multinomial per cell draws how many draws have each count."""
     return _whole_numbers(
         means, means, lambda counts, mean: xlogy(counts, np.maximum(mean, LEAST_MEAN)) - mean - gammaln(counts + 1)
     )
 
 
 def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
-    """Overdispersed counts: people differ in their rates. The variance is mean + dispersion * mean^2."""
+    """Overdispersed counts, as if people differed in their rates: the variance is mean + dispersion * mean^2."""
     size = 1 / dispersion
 
     def log_chances(counts: FloatArray, mean: FloatArray) -> FloatArray:
@@ -73,9 +73,9 @@ def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
 def _whole_numbers(
     means: FloatArray, variances: FloatArray, log_chances: Callable[[FloatArray, FloatArray], FloatArray]
 ) -> Sampler:
-    """Rewards that are whole numbers from 0 on, from the log of their probabilities at (count, mean).
+    """A sampler of whole numbers of at least 0; `log_chances(count, mean)` is the log of their probability.
 
-    Large counts are too many to enumerate: their sums are normal, rounded to whole numbers, and scatter is
+    If there are too many possible counts to enumerate, sums are normal, rounded to whole numbers, and scatters are
     chi-squared.
     """
     spread = np.sqrt(variances)
@@ -128,7 +128,7 @@ class TiltedLaw:
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
-    width: float = 0.0  # distance between the rewards whose odds a tilt changes; 0 if any tilt is as good
+    width: float = 0.0  # distance between the two rewards, which limits tilts; 0 for no limit
 
 
 def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
@@ -197,7 +197,7 @@ def _slices(places: IntArray, size: int) -> Iterator[IntArray]:
 
 
 def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Sums and sums of squares of a few uniform numbers in [0, 1] each."""
+    """Sums and sums of squares of `counts` uniform numbers in [0, 1], drawn one by one."""
     values = generator.random(int(counts.sum()))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     return np.add.reduceat(values, starts), np.add.reduceat(np.square(values), starts)
@@ -206,10 +206,10 @@ def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[Float
 def _by_bins(
     binned: np.random.Generator, inside: np.random.Generator, counts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same for many: the leading six bits are exact, by one multinomial over 64 bins.
+    """Like `_one_by_one` for many numbers: one multinomial over 64 bins draws their leading six bits exactly.
 
-    The rest is Gaussian with the exact mean and covariance; it adds less than a sixty-fourth to either sum, and is
-    itself a sum of hundreds.
+    The remaining bits add Gaussians with the exact mean and covariance. They are sums of hundreds of terms, and less
+    than a sixty-fourth of either sum.
     """
     bins = binned.multinomial(counts, np.full(BINS, 1 / BINS))
     normal = inside.standard_normal((len(counts), BINS + 1))

@@ -1,6 +1,6 @@
 """Gaussian rewards of unknown scale, one per arm and agent unless the study pools them.
 
-Student's t of a phase becomes a normal score, and a bet that is fair for it: docs/rewards.md has the proof.
+Student's t of a phase is turned into a normal score, and bets on that score are fair: docs/rewards.md has the proof.
 """
 
 import math
@@ -40,9 +40,9 @@ SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown per agent": (-2,),
     "unknown, shared": (-2, -1),
 }
-PRIOR = 4.0  # prior degrees of freedom in an estimate for planning, from the wider group
-MOST_NEEDED = 13  # draws of a small cell: with 12 degrees of freedom a scale is nearly as good as known
-WIDEST = 1e9  # ratio of Student's quantile to the normal one: more is as good as no degrees of freedom
+PRIOR = 4.0  # prior degrees of freedom, from the next wider group, in a variance estimate for planning
+MOST_NEEDED = 13  # largest minimum cell: with 12 degrees of freedom a scale is nearly as good as known
+WIDEST = 1e9  # largest ratio of Student's quantile to the normal one; beyond it, a cell is useless
 TINY = 1e-280
 HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance about which nothing is known; that of a mixed mean containing one
 
@@ -55,10 +55,10 @@ BASEL = math.log(6 / math.pi**2)
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownScale(RewardModel):
-    """Gaussian rewards of unknown scale; `guess` is only roughly right.
+    """Gaussian rewards of unknown scale; `guess` is a rough value of the scale.
 
-    It sizes the first phase and limits what a first report may contain: differences of at most a million guesses. No
-    answer rests on it. Simulations use the truth's scale, or the guess.
+    The guess sizes the first phase and limits what a first report may contain: differences of at most a million
+    guesses. No answer depends on it. Simulations use the truth's scale, or else the guess.
 
     >>> UnknownScale().document()
     {'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}
@@ -102,10 +102,11 @@ class UnknownScale(RewardModel):
         return SCOPES[self.scale]
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:
-        """With few degrees of freedom, a contrast must be larger by Student's quantile over the normal one.
+        """More draws where degrees of freedom are few: Student's quantile is larger than the normal one.
 
-        Either all cells of an arm get a few more draws, or those that have many get even more: of all minimum cells up
-        to MOST_NEEDED, the one with the fewest draws in total. Arms that share a scale decide together.
+        Either small cells of an arm are raised to a minimum, or its large cells get even more draws. Of all minimum
+        cells up to MOST_NEEDED, the one with the fewest draws in total is chosen, together for all arms that share a
+        scale.
         """
         axes, drawn, u = (-2, -1) if self.shared_axes else (-1,), draws > 0, stake[:, None, None]
         best, fewest = draws, np.full(draws.sum(axis=axes, keepdims=True).shape, np.inf)
@@ -120,7 +121,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards that of the next wider one; the guess where nothing was drawn."""
+        """Each group's variance, shrunk towards that of the next wider group; the guess if nothing was drawn."""
         scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
         each: FloatArray = np.full(past.counts.shape, self.first_variance)
         for axes, prior in (((-2, -1), 1e-9), ((-2,), PRIOR), ((), PRIOR)):
@@ -131,10 +132,10 @@ class UnknownScale(RewardModel):
         return np.maximum(np.broadcast_to(each, past.counts.shape), TINY)
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a cell's variance by this phase alone, and its degrees of freedom.
+        """`(..., arm, agent)` each: a cell's variance from this phase alone, and its degrees of freedom.
 
-        Never below the variance of the exact rewards, whatever rounding lost, so no score exceeds theirs. Scatter that
-        may be all rounding says nothing and counts as HIDDEN: such a bet cannot win.
+        The variance is raised by possible rounding errors, so that no score exceeds that of the exact rewards. If the
+        scatter may be nothing but rounding error, the variance is HIDDEN: such a bet cannot win.
         """
         axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
@@ -143,7 +144,7 @@ class UnknownScale(RewardModel):
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The bet on the phase's Student's t, by its normal score; it abstains without degrees of freedom."""
+        """The payoff of a bet on the normal score of the phase's Student's t; 1 without degrees of freedom."""
         score, nu = self.scores(bets)
         tied, paid = bets.tied, np.empty(len(score))
         if not tied.all():
@@ -155,7 +156,7 @@ class UnknownScale(RewardModel):
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        """By Student's quantile: a score above 0 is at most N(0, 1), so scores of 0 or below must not win."""
+        """The payoff by normal scores. Only scores above 0 are dominated by N(0, 1), so others must not win."""
         score, nu = self.scores(bets)
         lost = log_final_payoff(np.full(score.shape, -np.inf), bets.missing, bets.kept)
         paid = np.where(score > 0, log_final_payoff(score, bets.missing, bets.kept), lost)
@@ -172,12 +173,12 @@ class UnknownScale(RewardModel):
         return normal_score(contrast / np.sqrt(contrast_variance(bets, variances)), nu), nu
 
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a mixed mean's variance by this phase alone, and its least degrees of freedom."""
+        """`(..., arm, agent)` each: a mixed mean's variance from this phase alone, and its least degrees of freedom."""
         variances, degrees = self.fresh_variances(fresh)
         return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """A phase is weighted by its draws alone: no scale is known, and none is needed."""
+        """The summary with phases weighted by their draws alone, since the scale is unknown."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))
@@ -214,7 +215,7 @@ class UnknownScale(RewardModel):
         return np.sqrt(self.cell_variances(past))
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """From the past's scatter; the largest over an agent's arms, since rare rewards may not have shown yet."""
+        """Bounds from past scatter; the largest over an agent's arms, since rare rewards may not have occurred yet."""
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
@@ -259,8 +260,8 @@ def log_floored_bet(
 ) -> tuple[FloatArray, FloatArray]:
     """The boosted log payoffs of scores, fair once capped at `log_cap`; and the logs of the multipliers.
 
-    The multiplier of the plain bet keeps E min(b f, cap) <= 1. The average below 0 changes nothing as long as b f is
-    below the cap there, so b is held to cap / f(0).
+    For scores of 0 or below, the payoff is its average there. The multiplier b of the plain bet keeps E min(b f, cap)
+    at most 1. Averaging does not change that as long as b f is below the cap there, so b is limited to cap / f(0).
     """
     at_zero = log_bet(np.zeros(z.shape), stakes, log_shares)
     average = np.logaddexp.reduce(log_shares + np.log(2.0) + log_ndtr(-stakes), axis=-1)
@@ -271,7 +272,8 @@ def log_floored_bet(
 def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -> FloatArray:
     """c with P(Student's t > c) <= level, in closed form: the tail is at most (1 + c^2 / nu)^(-nu / 2) / 2.
 
-    For P(t > c) = E Phi(-c sqrt(chi2 / nu)) and Phi(-x) <= exp(-x^2 / 2) / 2. Infinite without degrees of freedom.
+    This follows from P(t > c) = E Phi(-c sqrt(chi2 / nu)) and Phi(-x) <= exp(-x^2 / 2) / 2. It is infinite without
+    degrees of freedom.
 
     >>> student_quantile_bound(np.log(0.01), np.array([10.0, 1000.0, 0.0])).round(2).tolist()
     [3.44, 2.8, inf]
@@ -282,7 +284,7 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
 
 
 def student_interval(summary: ContrastSummary, line: float) -> Interval:
-    """Intervals for Gaussian rewards of unknown scale: the normal scores of every phase's Student's t, added up."""
+    """Intervals for Gaussian rewards of unknown scale, from the sum over phases of the normal scores of Student's t."""
     observed = summary.observed & (summary.degrees > 0)
     each, first, information, centre = summary.pooled(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
@@ -291,7 +293,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
     degrees = np.where(observed, summary.degrees, 0.0)
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """How far the bet exceeds what rules out the contrast theta, on the side of `sign`."""
+        """The bet's value at theta, on the side of `sign`, minus the value that rules theta out."""
         score = student_scores(sign * (theta - summary.contrast[:, None]) / root[:, None], degrees[:, None])
         return np.asarray((stakes[:, None] * score).sum(axis=0) - reach)
 
@@ -306,11 +308,10 @@ def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:
 def student_bound(
     phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
 ) -> Bound:
-    """Bound for Gaussian rewards of unknown scale: the t-th phase's own interval at the share 6 / (pi t)^2 of the
-    level.
+    """The gap bound for Gaussian rewards of unknown scale: phase t has its own interval, at 6 / (pi t)^2 of the level.
 
     `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
-    Nothing adds up; the best of all phases is kept.
+    Phases are not added up; the best bound of all phases is kept.
     """
     order = np.maximum(phase.phase, 1)[..., None, None]
     level = BASEL - 2 * np.log(order) - phase.line
