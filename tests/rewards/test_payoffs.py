@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from parley.rewards.bets import LARGEST_STAKE, LOG_SHARES, log_bet, log_boost, stake_that_crosses
-from parley.rewards.intervals import gap_lower_bound
+from parley.rewards.known_variance import gap_lower_bound
 
 DIGITS = 50
 LAWS = settings(deadline=None, max_examples=60)

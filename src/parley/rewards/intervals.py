@@ -349,14 +349,6 @@ class PhaseContrasts:
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
 
-def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-    """Signal, information and bound after the phase, for sub-Gaussian contrasts with known variance."""
-    widest = phase.variance.max(axis=-3)
-    signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
-    information = information + np.where(phase.observed, 1 / widest, 0.0)
-    return signal, information, gap_lower_bound(signal, information, line=phase.line, scale=phase.scale)
-
-
 def betting_bound(
     phase: PhaseContrasts,
     signal: FloatArray,
@@ -386,19 +378,3 @@ def betting_bound(
     information = information + np.where(phase.observed, stake[..., 0, :, :], 0.0)
     none = np.full(signal.shape, -np.inf)
     return signal, information, np.divide(signal - phase.line, information, out=none, where=information > 0)
-
-
-def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
-    """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
-
-    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s; so is its mixture
-    over |N(0, scale^2)|. Inverting Ville's inequality for it at level exp(-line) gives the bound in closed form. It is
-    -inf without information.
-
-    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
-    [0.4, -inf]
-    """
-    weight = scale**2 * information
-    height = np.sqrt(2 * line + np.log1p(weight))
-    lower = signal - height * np.sqrt(1 + weight) / scale
-    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

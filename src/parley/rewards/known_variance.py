@@ -46,7 +46,11 @@ class KnownVariance(RewardModel):
         return contrast_payoff(bets, boosted=self.boosted)
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        return intervals.known_variance_bound(self.rounded_down(phase), signal, information)
+        phase = self.rounded_down(phase)
+        widest = phase.variance.max(axis=-3)
+        signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
+        information = information + np.where(phase.observed, 1 / widest, 0.0)
+        return signal, information, gap_lower_bound(signal, information, line=phase.line, scale=phase.scale)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         return intervals.gaussian_interval(summary, line)
@@ -75,3 +79,19 @@ class KnownVariance(RewardModel):
         if self.low is None or self.high is None:
             return sampling.tilted_gaussian(means, self.true_variances(means, scale))
         return sampling.tilted_two_valued(means, self.low, self.high)
+
+
+def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
+    """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
+
+    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s; so is its mixture
+    over |N(0, scale^2)|. Inverting Ville's inequality for it at level exp(-line) gives the bound in closed form. It is
+    -inf without information.
+
+    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
+    [0.4, -inf]
+    """
+    weight = scale**2 * information
+    height = np.sqrt(2 * line + np.log1p(weight))
+    lower = signal - height * np.sqrt(1 + weight) / scale
+    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

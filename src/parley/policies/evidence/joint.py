@@ -7,10 +7,13 @@ win the shares of the other agents' leaders. docs/evidence-racing.md has the rul
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logit, ndtr
 
-from parley.policies.evidence.wealth import LOWEST, Wealth, chance_of_losing, log_shares, scores
+from parley.policies.evidence.wealth import LOWEST, Wealth, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
+STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; a larger one trusts the first phase's leaders more
+LEAST_CHANCE = 1e-3  # least probability that an arm is, or is not, a loser after the first phase
 ROUNDING = 1e-9  # bets aim this far beyond a line that is a sum of shares
 
 
@@ -86,3 +89,34 @@ class Joint:
         known = np.where(candidates & ~new, self.problem.mixed(after.means), LOWEST)
         made = log_shares(known, variances, self.problem.top, new)
         return replace(after, log_shares=np.where(first, made, after.log_shares))
+
+
+def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
+    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best.
+
+    From estimates and their variances: an arm inside is compared with the best outside, an arm outside with the last
+    inside.
+
+    >>> chance_of_losing(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
+    [0.24, 0.76, 1.0]
+    """
+    order = np.argsort(-mixed, axis=-2, kind="stable")
+    inside = np.argsort(order, axis=-2, kind="stable") < top
+    rival = np.where(inside, order[..., top : top + 1, :], order[..., top - 1 : top, :])
+    error = np.sqrt(variances + np.take_along_axis(variances, rival, axis=-2))
+    return np.asarray(ndtr((np.take_along_axis(mixed, rival, axis=-2) - mixed) / error))
+
+
+def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
+    """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor, by the first phase.
+
+    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so it should bet there.
+    The first phase says nothing about a `new` arm: each new arm, and the best of the others, is equally likely to win.
+
+    >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
+    [-0.81, 0.81, 4.83]
+    """
+    rivals = 1 + np.sum(new, axis=-2, keepdims=True) if np.any(new) else 1
+    loses = 1 - np.where(new, 1.0, 1 - chance_of_losing(mixed, variances, top)) / rivals
+    loses = np.clip(loses, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    return np.asarray(STEEPNESS * logit(loses))

@@ -20,9 +20,8 @@ from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.closing import Closing
 from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
-from parley.policies.evidence.settling import Phase, paid
 from parley.policies.evidence.tolerance import Pairs
-from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both, carried, scores
+from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, carried, paid, scores
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import PhaseContrasts
 from parley.system.once import once

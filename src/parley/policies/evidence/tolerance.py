@@ -16,8 +16,7 @@ from parley.policies.base import nth_largest
 from parley.policies.evidence.closing import MOST_CONTENDERS, Closing
 from parley.policies.evidence.closing import closing as closing_of
 from parley.policies.evidence.plan import is_closed
-from parley.policies.evidence.settling import Phase, paid
-from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both
+from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, paid
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.text.translation import Translatable
 

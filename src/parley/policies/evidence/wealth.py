@@ -1,4 +1,4 @@
-"""The state of evidence racing between phases, the contrasts fixed before one, and how slots carry wealth over.
+"""The wealth of evidence racing: the state between phases, the contrasts before one, and the payoffs of its bets.
 
 If N is at least 2, a slot represents sets of arms. The candidates have an *order*, with the N leaders first. A set bets
 that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets that have the same two;
@@ -13,14 +13,14 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit, ndtr
 
 from parley.policies.base import State
-from parley.problem import BoolArray, FloatArray, IntArray
+from parley.policies.evidence.closing import KEPT
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.rewards import Bets
+from parley.totals import Totals
 
-STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; a larger one trusts the first phase's leaders more
 LOWEST = -1e100  # stands for the estimate of an arm that is closed or unknown
-LEAST_CHANCE = 1e-3  # least probability that an arm is, or is not, a loser after the first phase
 WORK = 500_000  # array elements processed at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -73,35 +73,22 @@ def both(values: FloatArray, opponents: IntArray) -> FloatArray:
     return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)
 
 
-def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Phase:
+    """A phase with its draws. Stakes may depend on everything here except the sums of `fresh`."""
 
-    From estimates and their variances: an arm inside is compared with the best outside, an arm outside with the last
-    inside.
+    past: Totals
+    fresh: Totals
+    counts: IntArray  # (..., arm, agent): fresh draws where bets are placed, else 0
+    means: FloatArray  # (..., arm, agent): mixed means of the fresh draws
+    variances: FloatArray  # (..., arm, agent): variances of mixed means, from the counts and the past
+    seen: BoolArray  # (..., 1, arm, agent): all cells of the mixed mean were drawn
+    last: BoolArray  # (...): nothing follows this phase
 
-    >>> chance_of_losing(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
-    [0.24, 0.76, 1.0]
-    """
-    order = np.argsort(-mixed, axis=-2, kind="stable")
-    inside = np.argsort(order, axis=-2, kind="stable") < top
-    rival = np.where(inside, order[..., top : top + 1, :], order[..., top - 1 : top, :])
-    error = np.sqrt(variances + np.take_along_axis(variances, rival, axis=-2))
-    return np.asarray(ndtr((np.take_along_axis(mixed, rival, axis=-2) - mixed) / error))
-
-
-def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
-    """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor, by the first phase.
-
-    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so it should bet there.
-    The first phase says nothing about a `new` arm: each new arm, and the best of the others, is equally likely to win.
-
-    >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
-    [-0.81, 0.81, 4.83]
-    """
-    rivals = 1 + np.sum(new, axis=-2, keepdims=True) if np.any(new) else 1
-    loses = 1 - np.where(new, 1.0, 1 - chance_of_losing(mixed, variances, top)) / rivals
-    loses = np.clip(loses, LEAST_CHANCE, 1 - LEAST_CHANCE)
-    return np.asarray(STEEPNESS * logit(loses))
+    def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, and whether both sides were drawn."""
+        drawn = self.seen & np.take_along_axis(self.seen, opponents, axis=-2)
+        return against(self.means, opponents), both(self.variances, opponents), drawn
 
 
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
@@ -136,6 +123,47 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
     wealth = np.where(leads[:, None], of_leaders, wealth)
     ranks = np.where(racing, np.where(active, order, -1), old)
     return _back(wealth, state.log_wealth.shape), _back(ranks, state.ranks.shape)
+
+
+def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
+    """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
+
+    A capped payoff ends on the `line`, or on the slot's own line. In the last phase of a budget every bet stakes all it
+    has, if the reward model has an exact test for that: there is no later phase to save for. In a last look after which
+    the study may go on, a pair keeps a part.
+    """
+    y, v, _ = phase.contrasts(contrasts.opponents)
+    shift = problem.tolerance
+    wealth = contrasts.wealth.copy()
+    *replication, _, arm, agent = np.nonzero(betting)
+    missing = contrasts.missing[betting]
+    model = problem.noise
+    bets = Bets(
+        estimate=contrasts.gap[betting],
+        error=contrasts.error[betting],
+        missing=missing,
+        contrast=y[betting] + shift if shift else y[betting],
+        shift=shift,
+        variance=v[betting],
+        replication=tuple(replication),
+        opponent=contrasts.opponents[betting],
+        arm=arm,
+        agent=agent,
+        weights=problem.weights,
+        past=phase.past,
+        fresh=phase.fresh,
+        horizon=None if contrasts.horizon is None else contrasts.horizon[betting],
+        level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
+    )
+    won = model.payoff(bets)
+    over = np.broadcast_to(phase.last[tuple(replication)], missing.shape)
+    final = over if contrasts.closes is None else over | contrasts.closes[betting]
+    if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
+        won = np.where(final, all_in, won)
+    reached = (won >= missing) & model.boosted
+    goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
+    wealth[betting] = np.where(reached, goal, wealth[betting] + won)
+    return wealth
 
 
 def scores(state: Wealth) -> FloatArray:
