@@ -103,14 +103,15 @@ class Problem(Tabular, StudySettings):
             raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
 
     def _check_outcomes(self) -> None:
-        outcomes = checked_outcomes(self.outcomes)
+        outcomes = checked_outcomes(self.outcomes) if self.outcomes else ()
         for outcome in outcomes:
             outcome.check_problem(self.control, self.dormant, self.shape)
         each = self.rho_each
         private = tuple(replace(outcome, noise=outcome.noise.private(each)) for outcome in outcomes)
         object.__setattr__(self, "outcomes", private)
         stated = self.noise.outcome or self.noise
-        object.__setattr__(self, "outcome_words", checked_words("sites.words", self.outcome_words, stated))
+        if self.outcome_words:
+            object.__setattr__(self, "outcome_words", checked_words("sites.words", self.outcome_words, stated))
         rule = self._covariate_rule(stated)
         object.__setattr__(self, "adjustment", rule)
         adjusted = stated if rule is None else self._adjusted(stated, rule)

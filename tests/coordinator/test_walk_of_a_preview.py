@@ -17,8 +17,8 @@ from parley.coordinator.studies.phases import take_report, take_step
 from parley.protocol import Report
 from parley.service.server import create_service
 
-MOST = 31  # files but for the numerics
-MOST_IN_ALL = 51
+MOST = 27  # files but for the numerics
+MOST_IN_ALL = 43
 # What a server does when it starts and every moment, beside any request.
 MEANWHILE = ("coordinator/observability.py", "coordinator/http/app.py", "coordinator/reading/watch.py")
 

@@ -27,10 +27,10 @@ from parley.coordinator.studies.phases import take_report, take_step
 from parley.protocol import Report
 from parley.service.server import create_service
 
-MOST = 22  # files from the route to the policy and back to the answer
-MOST_OF_A_PAGE = 29  # from the session to the drawn page
-MOST_OF_A_PAGE_IN_ALL = 36  # with its templates, and what its numbers are computed with
-MOST_IN_ALL = 39  # with what the policy computes with
+MOST = 21  # files from the route to the policy and back to the answer
+MOST_OF_A_PAGE = 28  # from the session to the drawn page
+MOST_OF_A_PAGE_IN_ALL = 35  # with its templates, and what its numbers are computed with
+MOST_IN_ALL = 34  # with what the policy computes with
 NUMERIC = (
     "rewards/",
     "harmonic/",

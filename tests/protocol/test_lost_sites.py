@@ -28,7 +28,7 @@ from parley.protocol.events import (
     Reweighed,
     StudyCreated,
 )
-from parley.protocol.lost_sites import share_of_delta, weights_without
+from parley.protocol.lost_sites import ask_anew, share_of_delta, weights_without
 from parley.protocol.previews import reweigh_preview, thaw_preview
 from parley.text.status import OutcomeStatus, overall
 
@@ -522,3 +522,52 @@ def test_an_answer_of_the_old_question_is_withdrawn():
     course.freeze("agent 3")
     assert course.reweigh().ends["agent 1"] is OutcomeStatus.OPEN
     course.verified()
+
+
+KINDS = {
+    "plain": {},
+    "scales": {"noise": {"kind": "gaussian", "scale": [1.0, 2.0, 0.5]}},
+    "private": {"noise": {"kind": "bounded", "low": 0.0, "high": 1.0}, "rho": 0.5},
+    "covariate": {
+        "noise": {"kind": "gaussian", "scale": "unknown"},
+        "covariate": "age",
+        "covariate_range": (18.0, 100.0),
+        "covariate_center": 60.0,
+    },
+    "outcomes": {
+        "control": "arm 2",
+        "outcomes": (
+            {"name": "harm", "kind": "binary", "role": "guardrail", "better": "lower", "margin": 0.1, "delta": 0.05},
+        ),
+    },
+    "priced": {"price": [[1.0, 2.0, 3.0]] * 4, "rate": [1.0, 2.0, 3.0], "day_cost": 0.5},
+    "options": {"options": {"rounds": 4}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_asked_anew_is_that_of_a_study_made_with_it(kind):
+    study = study_message(policy="evidence", **KINDS[kind])
+    _ = study.text, study.digest, study.make_policy().line
+    weights = weights_without(study, ["agent 3"])
+    asked = ask_anew(study, weights, 0.01, [], ["arm 4"])
+    made = structs.replace(study, weights=weights, delta=0.01, dormant=("arm 4",))
+    assert (asked, asked.text, asked.digest) == (made, made.text, made.digest)
+    assert asked.problem.stored() == made.problem.stored()
+    assert asked.problem.noise == made.problem.noise
+    assert asked.problem.outcomes == made.problem.outcomes
+    assert np.array_equal(asked.problem.weights, made.problem.weights)
+    one, other = asked.make_policy(), made.make_policy()
+    assert (one.problem, one.line) == (asked.problem, other.line)
+    assert np.array_equal(one.plan(one.start()), other.plan(other.start()))
+    back = ask_anew(asked, study.weights, study.problem.delta)
+    assert back.problem.dormant == ("arm 4",), "what is withdrawn stays withdrawn"
+
+
+def test_a_question_that_the_policy_does_not_support_is_refused():
+    study = study_message(policy="wcpe")
+    with pytest.raises(InvalidInput, match="wcpe does not support dormant"):
+        ask_anew(study, study.weights, 0.01, [], ["arm 4"])
+    ragged = ((1.0, 0.0, 0.0), (0.0, 1.0), (0.0, 0.0, 1.0))
+    with pytest.raises(InvalidInput, match="weights"):
+        ask_anew(study, ragged, 0.01)

@@ -16,12 +16,10 @@ and what it costs.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from parley.errors import InvalidInput
-from parley.policies import Policy, State, policy_class
+from parley.policies import Policy, State
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
 from parley.text.translation import Translatable, joined, phrase
@@ -43,14 +41,14 @@ OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase(
 
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study cannot be re-weighed while it runs; None if it can."""
-    if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
+    if "site_counts" not in study.make_policy().supports or study.problem.horizon is not None:
         return Translatable("the guarantee of the policy {0} holds only for draws that it planned itself", study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
     """Why no arm of a study can be opened or withdrawn; None if arms may change."""
-    if "dormant" not in policy_class(study.policy).supports:
+    if "dormant" not in study.make_policy().supports:
         return Translatable(
             "the guarantee of the policy {0} holds only for the arms that it started with", study.policy
         )
@@ -247,7 +245,7 @@ def ask_anew(
 ) -> StudyMessage:
     """The study as created with other weights or arms and their delta, checked like a new study."""
     closed = (set(study.problem.dormant) - set(opened)) | set(withdrawn)
-    return msgspec.structs.replace(study, weights=weights, delta=delta, dormant=tuple(sorted(closed)) or UNSET)
+    return study.asking(weights=weights, delta=delta, dormant=sorted(closed))
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:

@@ -5,6 +5,8 @@ Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's r
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from copy import copy
 from dataclasses import replace
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -15,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from parley.errors import InvalidInput
 from parley.outcomes import outcome_of
-from parley.policies import Policy, make_policy, policy_class
+from parley.policies import Policy, make_policy
 from parley.problem import IntArray, Problem
 from parley.protocol.codec import (
     Count,
@@ -106,13 +108,8 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         agents = self.make_policy().problem.agents
         if self.agents != agents:  # a problem invents names if it has none; a live study has its own
             raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
-        written = self.problem.stored()
-        for name in SETTINGS:
-            msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
-        # Four million separate floats take 128 MB, and most matrices repeat a few values.
-        values: dict[float, float] = {}
-        shared = tuple(tuple(map(values.setdefault, row, row)) for row in self.weights)
-        msgspec.structs.force_setattr(self, "weights", shared)
+        self._write_settings()
+        msgspec.structs.force_setattr(self, "weights", _shared(self.weights))
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
@@ -148,12 +145,11 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         >>> StudyMessage.read(study.text) == study, study.problem.shape
         (True, (2, 1))
         """
-        rectangular = len({len(row) for row in self.weights}) == 1
         chosen = {name: getattr(self, name) for name in SETTINGS}
         return Problem(
             arms=self.arms,
             agents=self.agents,
-            weights=np.array(self.weights, dtype=np.float64) if rectangular else self.weights,  # type: ignore[arg-type]
+            weights=_matrix(self.weights),
             noise=make_model(**self.noise),
             outcomes=tuple(map(outcome_of, self.outcomes)),
             **{name: value for name, value in chosen.items() if value is not UNSET},
@@ -162,7 +158,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
     @once
     def flexible(self) -> bool:
         """Whether reports may have other counts than planned: if asked for, or safe with the policy and not refused."""
-        return self.problem.site_counts != "exact" and "site_counts" in policy_class(self.policy).supports
+        return self.problem.site_counts != "exact" and "site_counts" in self._policy.supports
 
     def make_policy(self) -> Policy:
         """The policy that runs this study."""
@@ -172,6 +168,36 @@ class StudyMessage(_Settings, tag="parley/study/1"):
     def _policy(self) -> Policy:
         """Made once: a policy is immutable, and every report needs it."""
         return make_policy(self.policy, self.problem, self.options)
+
+    def asking(self, *, weights: Weights, delta: float, dormant: Collection[str]) -> StudyMessage:
+        """The study with another question, which is checked like a new study's.
+
+        Reward models and the policy's options were checked when the study was made, and no question changes them.
+        """
+        problem = self.problem.with_(weights=_matrix(weights), delta=delta, dormant=tuple(dormant))
+        problem.refuse(f"the policy {self.policy}", self._policy.supports)
+        asked = copy(self)
+        asked.__dict__.update(problem=problem, _policy=replace(self._policy, problem=problem))
+        msgspec.structs.force_setattr(asked, "weights", _shared(weights))
+        asked._write_settings()
+        return asked
+
+    def _write_settings(self) -> None:
+        """Set every setting as it is written, by the problem: a default is not."""
+        written = self.problem.stored()
+        for name in SETTINGS:
+            msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
+
+
+def _shared(weights: Weights) -> Weights:
+    """The same numbers, each kept once: four million separate floats take 128 MB, and most matrices repeat a few."""
+    values: dict[float, float] = {}
+    return tuple(tuple(map(values.setdefault, row, row)) for row in weights)
+
+
+def _matrix(weights: Weights) -> Any:
+    """The weights as an array, if their rows have one length; a problem refuses them otherwise."""
+    return np.array(weights, dtype=np.float64) if len({len(row) for row in weights}) == 1 else weights
 
 
 def _check_names(key: str, names: tuple[str, ...]) -> None:

@@ -225,9 +225,11 @@ class Trial:
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
         """The study's policy if these agents were frozen."""
-        idle = sorted(self.study.agents.index(name) for name in frozen)
+        usual, idle = self.study.make_policy(), sorted(self.study.agents.index(name) for name in frozen)
+        if not idle:  # the study's own, which keeps what it computed for earlier phases
+            return usual
         unasked = (place for place in idle if self.study.agents[place] in self.leaves)
-        return replace(self.study.make_policy(), idle=tuple(idle), unasked=tuple(unasked))
+        return replace(usual, idle=tuple(idle), unasked=tuple(unasked))
 
     @once
     def awaited(self) -> tuple[str, ...]:

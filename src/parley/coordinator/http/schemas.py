@@ -51,11 +51,6 @@ class SomeAgents(Query, frozen=True, kw_only=True):
     first: Annotated[int, Meta(ge=0, le=1_000_000, description="The place of the first agent.")] = 0
     columns: Annotated[int, Meta(ge=1, le=2000, description="How many agents.")] = 2000
 
-    @property
-    def places(self) -> slice:
-        """The slice of the agents' axis."""
-        return slice(self.first, self.first + self.columns)
-
 
 class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
     """`after` continues the list."""

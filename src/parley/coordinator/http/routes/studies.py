@@ -82,18 +82,23 @@ async def get_document(call: Call[None, None]) -> str:
     return await call.about(lambda transaction, row: studies.message(transaction, row).text)
 
 
+def _columns(query: SomeAgents) -> slice:
+    """The slice of the agents' axis that a query selects."""
+    return slice(query.first, query.first + query.columns)
+
+
 async def get_board(call: Call[SomeAgents, None]) -> answers.Board:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned.
 
     For some agents, from the index `first` on. For blinded readers, values of single arms are null.
     """
-    return await call.about(partial(progress.board, columns=call.query.places, blinded=call.blinded))
+    return await call.about(partial(progress.board, columns=_columns(call.query), blinded=call.blinded))
 
 
 async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
     """The results of every decided phase, for some agents: draws and, unless blinded, dropped arms, means, scores."""
     query = call.query
-    work = partial(progress.history, after=query.after, limit=query.limit, columns=query.places)
+    work = partial(progress.history, after=query.after, limit=query.limit, columns=_columns(query))
     return await call.about(partial(work, blinded=call.blinded, explain=query.explain))
 
 
@@ -102,7 +107,7 @@ async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
 
     For large studies an answer has fewer agents than asked for: continue with `first`.
     """
-    return await call.about(partial(progress.findings, columns=call.query.places, phase=call.query.phase))
+    return await call.about(partial(progress.findings, columns=_columns(call.query), phase=call.query.phase))
 
 
 async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
@@ -110,12 +115,12 @@ async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities
 
     Proven for a reader who would have chosen them in advance, or for all readers at once.
     """
-    return await call.about(partial(progress.sensitivities, columns=call.query.places))
+    return await call.about(partial(progress.sensitivities, columns=_columns(call.query)))
 
 
 async def get_conduct(call: Call[SomeAgents, None]) -> answers.Conduct:
     """How a study was conducted: the flow of its draws from the plan to the answer, and who did what, when and why."""
-    return await call.about(partial(progress.conduct, columns=call.query.places))
+    return await call.about(partial(progress.conduct, columns=_columns(call.query)))
 
 
 async def get_plan(call: Call[None, None]) -> str:
