@@ -9,11 +9,12 @@ from tests.agent.test_site import fill, journal_of, open_site
 from tests.agent.test_site_page import RULES, Desk, listed
 from tests.agent.test_worker import plan
 
+from parley.agent.entries import Entered
 from parley.agent.outbox import Outbox
 from parley.agent.outcomes import DrawnOutcome, OutcomeRules, columns_of
 from parley.agent.plans import Delivery, NotYet
 from parley.agent.privacy import Disclosure, SitePolicy
-from parley.agent.site import Entered, Site
+from parley.agent.site import Site
 from parley.cli.site import site_command
 from parley.errors import InvalidInput, NotNow
 from parley.totals import Totals

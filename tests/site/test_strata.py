@@ -4,8 +4,9 @@ import pytest
 from tests.site.conftest import line_of
 
 from parley.agent.client import read_tokens
+from parley.agent.entries import Entered
 from parley.agent.journal import RulesSeen
-from parley.agent.site import Entered, Site
+from parley.agent.site import Site
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput, NoRoom, NotNow, SimilarKey
 

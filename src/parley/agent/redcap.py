@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from parley.agent.entries import YES_OR_NO, Entered
 from parley.agent.outcomes import PRIMARY
-from parley.agent.site import YES_OR_NO, Entered
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput
 from parley.text.formatting import csv_meant, csv_rows

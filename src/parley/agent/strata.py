@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from parley.agent.entries import Entered, checked_key
 from parley.agent.journal import RulesSeen, Voided
 from parley.agent.kits import Shelf
 from parley.agent.outcomes import PRIMARY
-from parley.agent.site import Assignment, Entered, Site, Unmasking, checked_key
+from parley.agent.site import Assignment, Site, Unmasking
 from parley.errors import InvalidInput, NoRoom, NotNow, SimilarKey
 from parley.text.translation import Translatable
 

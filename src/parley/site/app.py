@@ -20,10 +20,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley import __version__
+from parley.agent.entries import LONGEST_KEY, Entered, checked_key, checked_line
 from parley.agent.journal import Voided
 from parley.agent.outcomes import PRIMARY
 from parley.agent.reporting import LATE, SiteRuntime
-from parley.agent.site import LONGEST_KEY, Assignment, Entered, Unmasking, checked_key, checked_line
+from parley.agent.site import Assignment, Unmasking
 from parley.agent.strata import Strata
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError

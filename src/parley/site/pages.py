@@ -13,11 +13,12 @@ from babel.dates import format_date, format_time, format_timedelta
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from parley.agent.entries import YES_OR_NO, checked_key, checked_line
 from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key, checked_line
+from parley.agent.site import ADMINISTRATOR, Site
 from parley.agent.strata import Strata
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from babel.numbers import get_decimal_symbol
 
+from parley.agent.entries import YES_OR_NO, Entered, checked_key
 from parley.agent.journal import RulesSeen
 from parley.agent.outcomes import GONE, PRIMARY, OutcomeRules
 from parley.agent.people import Person
-from parley.agent.site import YES_OR_NO, Entered, Site, checked_key
+from parley.agent.site import Site
 from parley.agent.strata import Strata
 from parley.errors import InvalidInput, ParleyError
 from parley.site.workbooks import text_of

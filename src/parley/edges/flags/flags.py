@@ -11,7 +11,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from parley.agent.site import Assignment, checked_key
+from parley.agent.entries import checked_key
+from parley.agent.site import Assignment
 from parley.agent.strata import Strata
 from parley.covariates import checked_x
 from parley.errors import InvalidInput, NotNow
