@@ -32,6 +32,9 @@ PICTURES = {
     "dashboard-trial": ("/studies/trial", 1280, "light"),
     "dashboard-play": ("/studies/playing", 1280, "light"),
 }
+SIDEWAYS = """() => [...document.querySelectorAll("main .scroll")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.getAttribute("aria-label"))"""
 PLAYED = THREE.replace("Three centres", "Doses, played").replace("delta = 0.1", "horizon = 20000")
 
 
@@ -93,6 +96,7 @@ def test_every_page_fits_a_phone_in_two_audiences_and_every_language(visit, serv
     folder = os.environ.get("PARLEY_EVERY_PAGE")
     paths = [path for path in OF_NO_STUDY if path != "/sign-in"]
     paths += [f"/studies/every-{audience}{page}" for audience in audiences for page in (*TABS, "/report")]
+    overviews = [f"/studies/every-{audience}" for audience in audiences]
     for width in (390, 1280) if folder else (390,):
         window = visit(server, viewport={"width": width, "height": 900}, locale=language)
         window.page.goto(f"/sign-in?language={language}")
@@ -103,6 +107,8 @@ def test_every_page_fits_a_phone_in_two_audiences_and_every_language(visit, serv
             window.page.goto(path)
             window.page.evaluate("document.fonts.ready")
             assert window.page.evaluate("document.scrollingElement.scrollWidth") <= width, (path, language)
+            if path in overviews:
+                assert window.page.evaluate(SIDEWAYS) == [], (path, language)
             if folder:
                 name = path.strip("/").replace("/", "-") or "studies"
                 window.page.screenshot(path=Path(folder) / f"{name}-{language}-{width}.png", full_page=True)

@@ -200,6 +200,28 @@ def test_with_a_tolerance_no_page_calls_an_answer_the_best_or_a_full_bar_ruled_o
         assert "the agent’s best</span>" not in page
 
 
+CELL = re.compile(r'<td class="open" data-label="(\w)">(.*?)</td>', re.DOTALL)
+
+
+def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here):
+    """The page said "open", and "enough to rule it out" below it."""
+    study = here.create(TWO.replace('"personalized"\nalpha = 0.5', '"identity"'), "joint")
+    with here.browser() as browser:
+        while "settled" not in here.call("GET", f"studies/{study}/board")["ends"]:
+            here.phase(study, np.array([[1.8, 0.50], [0.0, 0.45], [0.2, 0.40]]))
+        running = browser.get(f"/studies/{study}").text
+        here.call("POST", f"studies/{study}/cancel", json={"reason": "no money"})
+        over = browser.get(f"/studies/{study}").text
+    assert "1 of 2 agents are settled: their answers become final when all are." in running
+    assert "settled: the evidence is enough, and final as soon as every agent is settled" in running
+    cells = CELL.findall(running)
+    assert [arm for arm, cell in cells if "</span> settled" in cell] == ["a", "b", "c"]
+    assert [arm for arm, cell in cells if "enough to rule it out" in cell] == ["b", "c"]
+    assert not [arm for arm, cell in cells if "</span> open" in cell and "enough" in cell]
+    assert "</span> settled" not in over
+    assert [arm for arm, cell in CELL.findall(over) if "enough here, but not for every agent" in cell] == ["b", "c"]
+
+
 def test_of_exact_studies_every_arm_that_is_out_is_worse(here):
     played(here, TWO, "exact", np.array([[0.9, 0.2], [0.1, 0.8], [0.4, 0.1]]))
     with here.browser() as browser:

@@ -101,7 +101,8 @@ def test_a_study_with_guardrails(house):
     assert len(file) == 1 + 3 * len(walk.study.agents) * len(walk.study.arms)
     assert any(line.startswith("bleeding,guardrail,lower,0.1,,0.1,0.9,North,high,stopped,") for line in file)
     overview = browser.get(f"/studies/{walk.id}").text
-    assert '<td class="stopped"><span class="word"><span class="sign" aria-hidden="true">■</span> stopped' in overview
+    sign = '<span class="word"><span class="sign" aria-hidden="true">■</span> stopped'
+    assert f'<td class="stopped" data-label="high">{sign}' in overview
     report = browser.get(f"/studies/{walk.id}/report.md").text
     assert "### bleeding (guardrail)" in report
     assert "### pain (secondary)" in report

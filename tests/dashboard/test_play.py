@@ -79,7 +79,7 @@ def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
             page = browser.get(f"/studies/{study}").text
         spent, left = (
             int(re.search(rf"<dt>{words}</dt><dd>([\d,]+)<", page)[1].replace(",", ""))
-            for words in ("Samples spent", "Likely left")
+            for words in ("Samples spent", "Samples likely left")
         )
         assert spent + left == 2 * 3000
 

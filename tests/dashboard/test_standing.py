@@ -74,7 +74,8 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
         (
             board(ends=("settled", "open")),
             TWO,
-            "B leads. Settled, and final as soon as every site is: all answers are given together.",
+            "B leads. Settled: the evidence is enough. Its answer becomes final when every site is settled, because "
+            "all answers are given together.",
         ),
         (board(ends=("unasked", "open")), CASE, "It asks nothing of its own."),
         (board(ends=("left", "open")), CASE, "It left the study and has no answer of its own."),
@@ -142,6 +143,16 @@ def test_when_a_study_is_over_nothing_is_asked_of_anybody():
         assert (site.state, site.progress, site.picture) == ("", "", None)
     assert summary(study(stage="finished"), board(decided_agents=2), []) == ["Every agent has its answer."]
     assert summary(study(stage="cancelled"), board(), []) == ["No agent has an answer."]
+
+
+def test_settled_sites_are_told_of_as_soon_as_there_is_one():
+    told = board(ends=("settled", "open"))
+    with reading("trial"):
+        assert summary(study(stage="closing"), told, [])[1:] == [
+            "No site has its answer yet.",
+            "1 of 2 sites are settled: their answers become final when all are.",
+        ]
+        assert len(summary(study(stage="closing", agents=40), told, [])) == 2, "of others there is no telling here"
 
 
 def test_an_interval_that_says_nothing():

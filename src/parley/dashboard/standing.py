@@ -176,7 +176,7 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
         words = translated(NO_ANSWER[end])
         return f"{words} {gettext('%(arm)s leads.', arm=named(leader))}" if leader else words
     if end is OutcomeStatus.SETTLED:
-        settled = gettext("Settled, and final as soon as every agent is: all answers are given together.")
+        settled = translated(SETTLED)
         return f"{gettext('%(arm)s leads.', arm=named(leader))} {settled}" if leader else settled
     if case is None:
         return gettext("Too early to say: no phase is decided yet.")
@@ -185,6 +185,10 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
     return _open_sentence(board, of, leader)
 
 
+SETTLED = Translatable(
+    "Settled: the evidence is enough. Its answer becomes final when every agent is settled, because all answers are "
+    "given together."
+)
 NO_ANSWER: Mapping[OutcomeStatus, str] = {
     OutcomeStatus.EXHAUSTED: Translatable("No answer: the budget or the horizon came first."),
     OutcomeStatus.BLOCKED: Translatable("No answer: nobody can supply what is missing any more."),
@@ -207,7 +211,7 @@ def _blinded_sentence(board: Board, end: OutcomeStatus, place: int) -> str:
     if end in NO_ANSWER:
         return translated(NO_ANSWER[end])
     if end is OutcomeStatus.SETTLED:
-        return gettext("Settled, and final as soon as every agent is: all answers are given together.")
+        return translated(SETTLED)
     left, every = number(board.candidates[place]), number(len(board.arms))
     return gettext("%(left)s of %(every)s arms may still be the best.", left=left, every=every)
 
@@ -267,6 +271,12 @@ def leading(board: Board, case: Explained | None, place: int) -> list[str]:
     return [arm for _, arm in sorted(found, key=lambda one: -one[0])[: board.top]]
 
 
+def answers_together(status: StudyStatus) -> bool:
+    """Whether answers become final only when all agents are settled: not with a tolerance, or in a study that plays."""
+    stated = status.settings
+    return stated["answers"] == "together" and status.agents > 1 and not stated["tolerance"] and not stated["horizon"]
+
+
 def tolerance_words(status: StudyStatus) -> str:
     """The tolerance as text, in points for shares; "" if there is none."""
     tolerance = float(status.settings["tolerance"])
@@ -302,4 +312,10 @@ def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) ->
         said.append(gettext("No agent has an answer."))
     else:
         said.append(gettext("No agent has its answer yet."))
+    settled = board.ends.count(OutcomeStatus.SETTLED)
+    if settled and len(board.agents) == status.agents:  # not of a single page of many agents
+        numbers = {"count": number(settled), "all": number(asking)}
+        said.append(
+            gettext("%(count)s of %(all)s agents are settled: their answers become final when all are.", **numbers)
+        )
     return said

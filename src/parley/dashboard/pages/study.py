@@ -17,9 +17,18 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
-from parley.dashboard.standing import is_full, leading, says_nothing, site_standings, summary, tolerance_words
+from parley.dashboard.standing import (
+    OVER,
+    answers_together,
+    is_full,
+    leading,
+    says_nothing,
+    site_standings,
+    summary,
+    tolerance_words,
+)
 from parley.text.formatting import ranged, unit_of
-from parley.text.status import ArmStatus
+from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext, translated
 
 AGENTS = 25  # on one page
@@ -77,10 +86,18 @@ class BoardCell:
     early: bool = False  # the interval is still too wide to mean anything
     enough: str = ""  # what a full bar means
     leads: bool = False  # no bar: the others are compared with it
+    settled: bool = False  # still open by the record, but only until every agent is settled
+
+    @property
+    def sign(self) -> str:
+        """The status, or "settled"."""
+        return "settled" if self.settled else self.status.value
 
     @property
     def words(self) -> str:
         """The status, with the phase for a dropped arm."""
+        if self.settled:
+            return gettext("settled")
         return translated(self.status.described(self.dropped_in))
 
     @property
@@ -181,12 +198,14 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
     """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
     largest_gap, unit = float(status.settings["largest_gap"]), unit_of("mean", rates=status.rates)
-    tolerance = tolerance_words(status)
-    enough = (
-        gettext("not better by %(tolerance)s or more", tolerance=tolerance)
-        if tolerance
-        else gettext("enough to rule it out")
-    )
+    tolerance, together = tolerance_words(status), answers_together(status)
+    if tolerance:
+        enough = gettext("not better by %(tolerance)s or more", tolerance=tolerance)
+    elif together and status.stage in OVER:
+        enough = gettext("enough here, but not for every agent")
+    else:
+        enough = gettext("enough to rule it out")
+    waiting = together and status.stage not in OVER
 
     def cell(arm: int, agent: int, leaders: Sequence[str]) -> BoardCell:
         found = ArmStatus(statuses[arm][agent])
@@ -205,6 +224,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
             early=says_nothing(low, high, rates=status.rates, largest_gap=largest_gap),
             enough=enough if full else "",
             leads=board.arms[arm] in leaders,
+            settled=waiting and found is ArmStatus.OPEN and (full or board.ends[agent] == OutcomeStatus.SETTLED),
         )
 
     every = [leading(board, case, agent) for agent in range(len(board.agents))]
