@@ -39,6 +39,18 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
+def chromium():
+    """One Chromium for all tests of this process."""
+    from playwright.sync_api import sync_playwright
+    from tests.browser.chromium import ARGUMENTS, find_chromium
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
 def postgres():
     """A real PostgreSQL server of this test process; the path is short, since sockets have no room for long ones."""
     with warnings.catch_warnings():

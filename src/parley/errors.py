@@ -1,7 +1,7 @@
 """Every exception that Parley raises on purpose; catch `ParleyError` to catch them all.
 
     ParleyError
-    ├── InvalidInput      InvalidStudy, UnknownName, TiedArms, ImpossibleReport, OtherResults, MissingPackage, NoCluster
+    ├── InvalidInput      InvalidStudy, UnknownName, TiedArms, ImpossibleReport, OtherResults, MissingPackage
     ├── CoordinatorError  Unreachable (and Blocked), NotAllowed, NotThere, Conflict, Rejected, WrongPlan, WrongReceipt
     ├── NotNow            SimilarKey
     └── IllegalMove, BrokenChain, DamagedJournal, SourceFailed, StorageUnavailable, Interrupted, NotConverged,
@@ -205,17 +205,13 @@ class OtherResults(InvalidInput):
 class MissingPackage(InvalidInput):
     """An optional package is not installed.
 
-    >>> print(MissingPackage("ray", extra="ray", purpose="the engine ray"))
-    the engine ray: found no package ray; allowed: the package ray: run `pip install '.[ray]'` in the clone
+    >>> print(MissingPackage("polars", extra="polars", purpose="a polars frame"))
+    a polars frame: found no package polars; allowed: the package polars: run `pip install '.[polars]'` in the clone
     """
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
         allowed = f"the package {package}: run `pip install '.[{extra}]'` in the clone"
         super().__init__(purpose, found=f"no package {package}", allowed=allowed)
-
-
-class NoCluster(InvalidInput):
-    """No cluster answers at the address."""
 
 
 class EngineFailed(ParleyError):

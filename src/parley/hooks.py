@@ -48,7 +48,7 @@ FOLDER = Path(__file__).parent / "edges"
 class Command:
     """A command: its name, its help text, and its code, which is imported only when the command is called."""
 
-    name: str  # "qualify" is `parley qualify`, "admin bells" is `parley admin bells`
+    name: str  # "ring" is `parley ring`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
     help: str
     part: str = "More commands"  # the heading it is listed under in `parley --help`

@@ -3,8 +3,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
-from tests.browser.chromium import ARGUMENTS, find_chromium
+from playwright.sync_api import expect
 from tests.browser.live import MEANS, THREE, Agents, Server
 
 HERE = Path(__file__).parent
@@ -16,15 +15,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """One Chromium for all tests of this process."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

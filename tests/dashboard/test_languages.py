@@ -14,7 +14,7 @@ from tools.catalogs import VALUE
 from parley.coordinator.access.tokens import prepare
 from parley.coordinator.record import open_storage
 from parley.dashboard.session import LANGUAGE_NAMES
-from parley.edges.webhooks.messages import Telling
+from parley.hooks import edges
 from parley.policies import POLICIES
 from parley.protocol import EVENTS
 from parley.protocol.report_checks import REASONS
@@ -29,10 +29,11 @@ NAMES = (
     *("administrator:office", "office", "auditor", "analyst", "viewer", "coordinator", "bootstrap", "A. Person"),
     *("look", "looked", "enough", "as agreed", "closed", "seen", "reviewed the results", *REASONS),
 )  # fmt: skip
-# names of the product: of policies, of kinds of records and messages, of keys of the study file, of formats;
-OWN = (*POLICIES, *EVENTS, *map(str, Telling), "Parley", "Webhooks", "JSON", "CSV", "TOML", "alpha", "rho", "UTC")
-# names of operations, kinds of records of the server's log, hashes and ids, names that a picture cuts; and what Babel
-# writes: dates, and how long ago something was.
+# names of the product: of policies, of kinds of records, of pages of edges, of keys of the study file, of formats;
+LINKS = [link.title for edge in edges() if (brought := edge.pages()) is not None for link in brought.links]
+OWN = (*POLICIES, *EVENTS, *LINKS, "Parley", "JSON", "CSV", "TOML", "alpha", "rho", "UTC")
+# names of operations, kinds of messages and of records of the server's log, hashes and ids, names that a picture cuts;
+# and what Babel writes: dates, and how long ago something was.
 GIVEN = re.compile(
     r"(token|webhook|preview|guarded)-\w+(-\w+)*|\b[0-9a-f]{4,}\b…?|\d+ \w+\.? \d{4}, \d\d:\d\d(:\d\d| UTC)|"
     r"vor \d+ \w+|[a-z]+\.[a-z_]+|[a-z]+_\w+|agent:\S+|\w+…|"

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -154,6 +155,25 @@ def test_the_middle_names_no_edge():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "parley.edges." in node.value
     ]
     assert [one.partition(":")[0] for one in named] == ["parley.hooks"], named
+
+
+# What only edges deal with; and where the rest has such a word for another reason.
+WORDS = r"webhook|oidc|openid|timestamp|qualif(?!ied)|dossier|reproduc(e|tion)\b|openfeature|\b(ofrep|dask|ray)\b"
+OTHERWISE = ("structlog.processors.TimeStamper",)
+
+
+def test_the_middle_does_not_speak_of_what_edges_do():
+    """In code, comments, templates or catalogs: who reads the middle does not step over an edge."""
+    files = [path for path in hooks.FOLDER.parent.rglob("*") if path.suffix in (".py", ".html", ".md", ".js", ".po")]
+    said = [
+        f"{path.relative_to(hooks.FOLDER.parent)}: {line.strip()}"
+        for path in files
+        if hooks.FOLDER not in path.parents
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(WORDS, line, re.IGNORECASE) and not line.startswith("#: ")
+        if not any(word in line for word in OTHERWISE)
+    ]
+    assert not said, "an edge brings it, or it has a neutral name"
 
 
 def test_types_alone_are_imported_from_above_by_the_hooks_only():

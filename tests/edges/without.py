@@ -77,7 +77,10 @@ def study(folder, gone):
     stamp = Stamp(study="trial", sequence=last.sequence, head=last.hash, authority="tsa.example", response="AAAA")
     log = folder / "log.ndjson"
     log.write_text("\n".join([*lines, stamp.text]), encoding="utf-8")
-    assert "1 time stamp compared with the log" in run("verify", log)[1]
+    said = run("verify", log)[1]
+    assert "1 time stamp compared with the log" in said
+    assert ("no edge that does it is installed" in said) == ("timestamps" in gone)
+    assert ("give the authority's certificates, --stamp-ca FILE" in said) == ("timestamps" not in gone)
     assert "Sound." in run("verify", "trial", "--db", folder / "whole.db")[1]
     backup(str(folder / "whole.db"), folder / "copy.db")
     restore(folder / "copy.db", str(folder / "restored.db"))

@@ -8,6 +8,7 @@ from tests.house.importers import SRC, modules, nodes
 
 from parley.dashboard import render
 from parley.experiments.report_kit import pages
+from parley.hooks import own_edges
 
 FOLDERS = sorted(path for path in (SRC / "parley").rglob("templates") if path.is_dir())
 # Who makes environments, and how one is had for a folder of templates.
@@ -15,7 +16,10 @@ MAKERS = {
     "parley.dashboard.render": render.environment,
     "parley.experiments.report_kit.pages": lambda folder: pages._environment(_package(folder)),
 }
-OF_PAGES = ("dashboard", "site", "webhooks")  # the others are of the kit of reports
+# Templates of the dashboard, a site, and pages of edges; the others are of the kit of reports.
+OF_PAGES = {SRC / "parley" / room / "templates" for room in ("dashboard", "site")} | {
+    brought.templates for edge in own_edges() if (brought := edge.pages()) is not None
+}
 
 
 def _package(folder):
@@ -24,7 +28,7 @@ def _package(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
 def test_a_template_refuses_a_name_that_nothing_defines(folder):
-    maker = "parley.dashboard.render" if folder.parent.name in OF_PAGES else "parley.experiments.report_kit.pages"
+    maker = "parley.dashboard.render" if folder in OF_PAGES else "parley.experiments.report_kit.pages"
     found = MAKERS[maker](folder)
     for environment in (found, found.overlay(autoescape=False)):
         assert issubclass(environment.undefined, StrictUndefined)

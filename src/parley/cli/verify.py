@@ -217,14 +217,22 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
     else:
         _line(
             f"{plural(len(result.stamps), 'time stamp')} compared with the log. {after}. Who signed, and when, was not "
-            "checked: give the authority's certificates, --stamp-ca FILE (the extra timestamps)."
+            f"checked: {_by_whom()}."
         )
+
+
+def _by_whom() -> str:
+    """How to have time stamps checked: the options of the edges that do it."""
+    options = [f"{option.opts[0]} FILE" for edge in all_edges() for option in edge.options("verify")]
+    if not options:
+        return "no edge that does it is installed (parley doctor)"
+    return f"give the authority's certificates, {' or '.join(options)}"
 
 
 def _stamps(path: Path, study: str) -> list[Stamp]:
     """The time stamps of this study in a file, which may contain records too."""
     found: list[Proof] = []
-    allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
+    allowed = "a file of time stamps, or an export with some"
     with path.open("rb") as file:
         try:
             deque(read_log(_lines(file), found), maxlen=0)

@@ -1,1 +1,1 @@
-"""Shared by tests of an installation: this repository's, `parley qualify`, and suites for other packages."""
+"""Shared by tests: this repository's, those of an installation, and suites for other packages."""

@@ -9,7 +9,8 @@ import sys
 import pytest
 from tests.experiments.sweeps import promises
 
-from parley.errors import InvalidInput, MissingPackage, NoCluster, UnknownName
+from parley.edges.engines.clusters import NoCluster
+from parley.errors import InvalidInput, MissingPackage, UnknownName
 from parley.experiments.sweeps.engines import Engine
 
 

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from benchmarks.reproduction_page import PAGE, refreshed
 from tests.support import first_quick
 
 from parley.cli.main import COMMANDS
@@ -57,8 +56,3 @@ def test_the_page_on_experiments_names_every_axis_engine_and_key():
     document = tomllib.loads(block[1])
     assert set(document) <= set(KEYS)
     assert len(parse_sweep(document, folder=ROOT / "examples" / "sweeps").cells) == 9
-
-
-def test_the_reproduction_page_shows_the_tables_that_were_written():
-    page = PAGE.read_text(encoding="utf-8")
-    assert refreshed(page) == page

@@ -6,10 +6,14 @@ import sys
 from contextlib import ExitStack, redirect_stdout
 from urllib.parse import urlsplit
 
-from parley.errors import InvalidInput, NoCluster, need
+from parley.errors import InvalidInput, need
 from parley.experiments.sweeps.engines import Crew, Engine
 
 ANSWER_SECONDS = 5.0  # time to wait for a cluster's first answer
+
+
+class NoCluster(InvalidInput):
+    """No cluster answers at the address."""
 
 
 def on_ray(engine: Engine, stack: ExitStack) -> Crew:

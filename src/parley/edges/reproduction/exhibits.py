@@ -241,4 +241,4 @@ def _words(exhibit: str, **figures: Any) -> str:
     """What a reader should take away from an exhibit."""
     from parley.experiments.report_kit.pages import render_text  # brings the drawing library along
 
-    return render_text("exhibits", filters={}, exhibit=exhibit, **figures).strip()
+    return render_text("exhibits", package="parley.edges.reproduction", filters={}, exhibit=exhibit, **figures).strip()

@@ -34,7 +34,7 @@ def render(template: str, *, title: str, command: str, package: str = KIT, **val
     return _environment(package).get_template(f"{template}.html").render(title=title, command=command, **values)
 
 
-def render_text(template: str, *, filters: Mapping[str, Callable[..., str]], package: str = KIT, **values: Any) -> str:
+def render_text(template: str, *, package: str, filters: Mapping[str, Callable[..., str]], **values: Any) -> str:
     """Render a Markdown template of a package; nothing is escaped."""
     environment = _environment(package).overlay(autoescape=False)
     environment.filters = environment.filters | dict(filters)

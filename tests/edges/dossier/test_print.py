@@ -10,6 +10,7 @@ from parley.experiments.forecasts.planning import Planner
 from parley.study import parse_study
 from parley.text.translation import LANGUAGES
 
+pytestmark = pytest.mark.browser
 LONG = "a name of many words, such as protocols have"
 GUARDRAIL = {"kind": "binary", "role": "guardrail", "better": "lower", "delta": 0.05}
 STUDIES = {
