@@ -288,12 +288,10 @@ def designs(study: Study, title: str) -> Section:
     truths = list(operating_scenarios(problem, usual_gaps(problem)).values())
     found = compare(planner, problem, [(truth, planner.estimate(truth, problem)) for truth in truths])
     shown = designs_table("", found)
-    behind = " ".join(sentence for sentence in found.sentences if sentence.startswith("Under"))
     words = (
         f"{PLANNED} studies of every truth, seed {SEED}; `study over design` is by the inference that is recommended. "
     )
-    words += " ".join(sentence for sentence in found.sentences if not sentence.startswith("Under"))
-    words += f" **Where this study takes more than 1.05 times the best other design:** {behind}" if behind else ""
+    words += " ".join(sentence for sentence in found.sentences if sentence.startswith("Recommended"))
     return Section(title=title, words=words, columns=shown.head, rows=[list(map(str, row)) for row in shown.rows])
 
 

@@ -34,6 +34,7 @@ MADE_BY = {
     "evidence-racing/settings": f"{LONG} settings",
     "evidence-racing/stated": f"{LONG} stated",
     "evidence-racing/together": f"{LONG} together",
+    "glossary": "by hand",
     "lost-sites/errors": f"{LONG} lost-sites",
     "lost-sites/six": "python -m tools.trials six-sites",
     "mutants": "make generated",
@@ -41,6 +42,7 @@ MADE_BY = {
     "planning": f"{LONG} planning",
     "planning/powers": f"{LONG} powers",
     "privacy": f"{LONG} privacy",
+    "production": "make generated",
     "reliability": "make chaos",
     "reward-figures": "make rewards",
     "rewards/counts": "make counts",
@@ -48,6 +50,7 @@ MADE_BY = {
     "rewards/skewed": "make tables",
     "site/concealment": f"{LONG} concealment",
     "site/flexible": f"{LONG} flexible",
+    "threat-model": "by hand",
     "tolerance/closed": "make closed",
 }
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: a date would make two archives differ

@@ -176,12 +176,12 @@ def production(page: str) -> str:
     """docs/production.md: every setting of the server."""
     from parley.coordinator.settings import ServerSettings
 
-    def row(entry: dict) -> str:
+    def row(entry: dict) -> list[str]:
         default = "" if entry["default"] == "" else f"`{entry['default']}`"
-        return f"| `--{entry['name'].replace('_', '-')}` | `{entry['variable']}` | {default} | {entry['help']} |"
+        return [f"`--{entry['name'].replace('_', '-')}`", f"`{entry['variable']}`", default, entry["help"]]
 
-    return with_rows(
-        page, "| option | variable | default | |\n|---|---|---|---|\n", map(row, ServerSettings.describe())
+    return between(
+        page, "settings", table(["option", "variable", "default", "meaning"], map(row, ServerSettings.describe()))
     )
 
 
@@ -232,7 +232,7 @@ def stale(name: str) -> tuple[str, dict[Path, str]] | None:
     path = ROOT / name
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     new, made = PAGES[name](old), dict[Path, str]()
-    if path.parent.name == "appendix":
+    if name.startswith("docs/") and path.suffix == ".md":
         new, made = files(path, new)
     same = all(one.exists() and one.read_text(encoding="utf-8") == content for one, content in made.items())
     return None if new == old and same else (new, made)

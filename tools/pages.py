@@ -4,8 +4,8 @@
     docs/tables/peers/ten-arms-yes-or-no.csv
 
 Commands write Markdown with tables in it (`write`, `fill`) and read it back so (`read`); the site shows it so too. On
-GitHub a link leads to the file, which is shown as a table there. A short table of a page outside the appendix stays
-where it is.
+GitHub a link leads to the file, which is shown as a table there. On a page outside the appendix only long tables
+between marks are files; short ones, and those that people wrote, stay where they are.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 LINK = re.compile(r"^\[[^\]]+\.csv\]\(([^)]*tables/[^)]+\.csv)\)$", flags=re.MULTILINE)
-# What gives a table its name: the last heading or mark above it, or the page. Or a table.
+# What gives a table its name: the last heading or mark above it, else the page. Or a table.
 PART = re.compile(
-    r"^##+ (?P<heading>.+)$|^<!-- (?P<mark>[^/].*?) -->$|(?P<table>^\|.*\|\n\|[-:| ]+\|(?:\n\|.*\|)*)$",
+    r"^##+ (?P<heading>.+)$|^<!-- (?P<mark>.+?) -->$|(?P<table>^\|.*\|\n\|[-:| ]+\|(?:\n\|.*\|)*)$",
     flags=re.MULTILINE,
 )
 SHORT = 10  # rows of a table that stays on a page outside the appendix
@@ -50,19 +50,21 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip().replace("\\|", "|") for cell in line] for line in split]
 
 
-def files(page: Path, text: str, name: str = "") -> tuple[str, dict[Path, str]]:
+def files(page: Path, text: str) -> tuple[str, dict[Path, str]]:
     """The text with a link in place of each table, and the content of each table's file."""
-    appendix, name = page.parent.name == "appendix", name or page.stem
+    appendix, name, marked = page.parent.name == "appendix", page.stem, False
     folder = (page.parent.parent if appendix else page.parent) / "tables" / page.stem
     made, named = dict[Path, str](), Counter[str]()
 
     def moved(part: re.Match[str]) -> str:
-        nonlocal name
+        nonlocal name, marked
+        if part["mark"]:
+            marked = not part["mark"].startswith("/")
         if part["table"] is None:
             name = part["heading"] or part["mark"]
             return part[0]
         rows = cells(part["table"])
-        if not appendix and len(rows) - 1 <= SHORT:
+        if not appendix and not (marked and len(rows) - 1 > SHORT):
             return part[0]
         plain = "-".join(re.findall(r"\w+", re.sub(r"['’]", "", name.lower())))
         named[plain] += 1
@@ -97,14 +99,13 @@ def read(page: Path) -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Write a page that a command writes as a whole, and the files of its tables."""
+    """Write a page, and the files of its tables."""
     store(page, *files(page, text))
 
 
 def fill(page: Path, name: str, text: str) -> None:
     """Put something between its marks on a page, its tables into files."""
-    told, made = files(page, text, name)
-    store(page, between(page.read_text(encoding="utf-8"), name, told), made)
+    write(page, between(page.read_text(encoding="utf-8"), name, text))
 
 
 def store(page: Path, text: str, made: Mapping[Path, str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tools.chaos.mutants import MUTANTS as CHAOS
 from tools.chaos.mutants import ROOT
 from tools.mutants.table import MUTANTS
-from tools.pages import read
+from tools.pages import cells, read
 
 ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
 HEAD = "| claim | test | mutants"
@@ -50,10 +50,9 @@ ROOMS = {
 
 def threat_rows() -> dict[str, tuple[list[str], list[str]]]:
     """Claim of docs/appendix/threat-model.md -> files of its tests, names of its mutants."""
-    text = (ROOT / "docs" / "appendix" / "threat-model.md").read_text(encoding="utf-8")
-    lines = text[text.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {claim: (re.findall(r"`(tests/[^`]+)`", tests), names.split("; ")) for claim, tests, names in cells}
+    text = read(ROOT / "docs" / "appendix" / "threat-model.md")
+    rows = cells(text[text.index(HEAD) :].strip())[1:]
+    return {claim: (re.findall(r"`(tests/[^`]+)`", tests), names.split("; ")) for claim, tests, names in rows}
 
 
 def access_table() -> dict[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.house.importers import SRC, nodes, tree
+from tools.pages import read
 
 ROOT = SRC.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -17,7 +18,7 @@ WHERE = ("everywhere", "names", "classes and modules")
 
 def rows():
     """Word -> where it is not used, from the table of the glossary."""
-    section = GLOSSARY.read_text(encoding="utf-8").partition("## Names not to use\n")[2].partition("\n## ")[0]
+    section = read(GLOSSARY).partition("## Names not to use\n")[2].partition("\n## ")[0]
     found = {}
     for line in re.findall(r"^\| (`.*) \|$", section, flags=re.MULTILINE):
         words, _, where = (cell.strip() for cell in line.split(" | "))

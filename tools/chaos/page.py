@@ -137,10 +137,8 @@ def _page(results, parts):
     missing = [name for name in parts if name not in results]
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
-    lines += ["", "## What the parts do", ""]
-    for name, part in parts.items():
-        details = _details({key: one for key, one in results.get(name, {}).get("found", {}).items() if key != "caught"})
-        lines.append(f"- **{name}**: {part.about}{details}")
+    about = [[name, part.about, _details(results.get(name, {}).get("found", {}))] for name, part in parts.items()]
+    lines += ["", "## What the parts do", "", table(["part", "what it does", "counts"], about)]
     if caught := results.get("mutants", {}).get("found", {}).get("caught"):
         lines += ["", "## The mutants", "", "Each was caught by the test of what it breaks.", "", _mutants(caught)]
     if told := results.get("attacks", {}).get("found", {}).get("lines"):
@@ -160,9 +158,9 @@ def _mutants(caught):
 
 def _details(found):
     """Counts within counts, such as kills by place, and what went wrong."""
-    words = "".join(
-        f" {key.replace('_', ' ').capitalize()}: {', '.join(f'{name} {count:,}' for name, count in value.items())}."
+    counts = [
+        f"{key.replace('_', ' ').capitalize()}: {', '.join(f'{name} {count:,}' for name, count in value.items())}."
         for key, value in found.items()
-        if isinstance(value, dict)
-    )
-    return words + "".join(f" Failure: `{failure}`." for failure in found.get("failures", []))
+        if isinstance(value, dict) and key != "caught"
+    ]
+    return " ".join([*counts, *(f"Failure: `{failure}`." for failure in found.get("failures", []))])

@@ -74,19 +74,15 @@ TEXT = """# Delta-correctness, tried hard
 
 `make correctness` runs evidence racing where errors are likeliest: at ties. It rewrites this page. *Two*: N - 1 arms
 are clearly better, two tie at the boundary of the top N, the others are clearly worse. *All*: every arm from there
-on ties. So one of the true top N is no better than an arm that is not, and only chance can rule it out. Agents answer
-each by itself, and arms tie for all of them; where they answer *together*, one tie keeps all undecided: then arms tie
-for the first agent, and the other two are clear.
+on ties. Arms tie for all agents; where these answer *together*, for the first agent alone.
 
 Every number is an **error over delta**, ± its standard error: the expected number of agents for whom a true top arm is
-ruled out. It is at least the probability that the answer is wrong for anybody, and the proof promises that it is at
-most delta: at most 1 in this table. A run that has decided nothing after {stretch} times the samples of its first phase
-is given up.
+ruled out, at least the probability that the answer is wrong for anybody. The proof promises at most 1. A run that has
+decided nothing after {stretch} times the samples of its first phase is given up.
 
 - *Counted*: {runs:,} plain runs for one agent, {three:,} or more for three, seed {seed}.
-- *Tilted*: what nobody can count. Runs come from the measure that the bets describe, in which errors are common, and
-  are weighed back exactly (`parley.simulation.rare`; `parley audit-policy` does it for any study): 4,000 runs an agent,
-  and four times as many, up to 64,000, where the standard error was above 6 % (one agent) or 12 %.
+- *Tilted*: what nobody can count, [by importance sampling](../evidence-racing.md#errors-too-rare-to-count): 4,000 runs
+  an agent, and up to 64,000 where the standard error was above 6 % (one agent) or 12 %.
 
 {table}
 
@@ -123,5 +119,5 @@ flaw that went unnoticed, a number not measured:
 
 All rows are of one version of the sources that matter (`{version}`): each was measured by it, or by an earlier one that
 does the same in the row's first {probe} runs, to the last count. `make correctness` runs the others again, and goes on
-where it stopped. [Evidence racing](../evidence-racing.md) has the proof.
+where it stopped.
 """
