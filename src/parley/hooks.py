@@ -65,6 +65,7 @@ class Edge:
 
     name: ClassVar[str]
     summary: ClassVar[str]  # what it gives a user, for `parley doctor`
+    docs: ClassVar[str] = ""  # where it is documented; for Parley's own: page and anchor of a section of docs/
     # The extras of Parley that install its packages, each with its purpose. `parley doctor` lists the edge even without
     # them; using it then raises an error that names the extra, as `parley.errors.need` does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 import shutil
 import sys
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from tests.coordinator.support import House, eventually, study_message
 from tests.dashboard.site import site
 from tests.house.importers import modules
+from tests.house.test_pages import DOCS, anchors
 
 from parley import hooks
 from parley.cli.main import main
@@ -187,6 +189,14 @@ def test_types_alone_are_imported_from_above_by_the_hooks_only():
     }
     own_room = {"parley.coordinator.record.base"}
     assert {name for name in found if name.split(".")[1] not in ("cli", "edges")} == {"parley.hooks"} | own_room
+
+
+def test_every_edge_names_the_section_of_the_docs_that_goes_with_it():
+    told = {one["name"]: one["docs"] for one in json.loads(run("doctor", "--json")[1])["edges"]}
+    for edge in hooks.own_edges():
+        page, _, anchor = edge.docs.partition("#")
+        assert anchor in anchors(DOCS / page), edge.docs
+        assert told[edge.name] == edge.docs
 
 
 def test_every_command_of_an_edge_is_where_it_says():

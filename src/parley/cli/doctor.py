@@ -109,7 +109,8 @@ def _edges() -> tuple[list[dict[str, Any]], str]:
     for edge in found:
         missing = {extra: list(unmet("parley", extra)) for extra, _ in edge.extras} if edge in own else {}
         incomplete = [extra for extra, lack in missing.items() if lack]
-        rows.append({"name": edge.name, "summary": edge.summary, "own": edge in own, "missing_extras": incomplete})
+        known = {"name": edge.name, "summary": edge.summary, "docs": edge.docs}
+        rows.append(known | {"own": edge in own, "missing_extras": incomplete})
     return rows, ""
 
 

@@ -19,6 +19,7 @@ class DossierOfProtocol(Edge):
 
     name = "dossier"
     summary = "the dossier of a protocol: plan --report"
+    docs = "planning.md#the-dossier-of-a-protocol"
     catalogs = Path(__file__).parent / "catalogs"
 
     def options(self, command: str) -> Sequence[click.Option]:

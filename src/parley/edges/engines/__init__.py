@@ -15,6 +15,7 @@ class Engines(Edge):
 
     name = "engines"
     summary = "sweeps on clusters: sweep --engine dask, sweep --engine ray"
+    docs = "experiments.md#sweeps"
     extras = (("ray", "sweep --engine ray"), ("dask", "sweep --engine dask"))
 
     def engines(self) -> "Mapping[str, Callable[[Engine, ExitStack], Crew]]":

@@ -16,6 +16,7 @@ class FeatureFlags(Edge):
 
     name = "flags"
     summary = "arms as feature flags of a site (OFREP): site --flag"
+    docs = "integrations.md#feature-flags"
 
     def options(self, command: str) -> "Sequence[click.Option]":
         import click

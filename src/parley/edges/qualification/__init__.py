@@ -8,6 +8,7 @@ class Qualification(Edge):
 
     name = "qualification"
     summary = "try here what Parley promises: qualify"
+    docs = "production.md#qualify-the-installation"
     commands = (
         Command(
             name="qualify",

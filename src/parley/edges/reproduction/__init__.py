@@ -8,6 +8,7 @@ class Reproduction(Edge):
 
     name = "reproduction"
     summary = "the paper's tables again: reproduce"
+    docs = "experiments.md#the-paper-reproduced"
     commands = (
         Command(
             name="reproduce",

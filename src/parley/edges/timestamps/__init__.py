@@ -24,6 +24,7 @@ class Timestamps(Edge):
 
     name = "timestamps"
     summary = "time stamps of logs: admin timestamp, serve --timestamp-authority, verify --stamp-ca"
+    docs = "audit.md#time-stamps"
     extras = (("timestamps", summary),)
     commands = (
         Command(

@@ -23,6 +23,7 @@ class Webhooks(Edge):
 
     name = "webhooks"
     summary = "messages to other programs: serve --webhook-allow, admin webhooks"
+    docs = "integrations.md#webhooks"
     commands = (
         Command(
             name="admin webhooks",
