@@ -178,6 +178,19 @@ def test_the_middle_does_not_speak_of_what_edges_do():
     assert not said, "an edge brings it, or it has a neutral name"
 
 
+def test_tests_and_tools_of_the_rest_do_without_edges():
+    """Who deletes a folder and its tests has nothing else to delete."""
+    root = DOCS.parent
+    paths = [path for folder in ("tests", "tools", "benchmarks", "examples") for path in (root / folder).rglob("*.py")]
+    importing = [
+        str(path.relative_to(root))
+        for path in paths
+        if path.relative_to(root).parts[:2] != ("tests", "edges")
+        if re.search(r"^ *(from|import) parley\.edges\.", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert not importing
+
+
 def test_types_alone_are_imported_from_above_by_the_hooks_only():
     """Import-linter does not see imports for types: below commands and edges nobody else may have them from above."""
     found = {

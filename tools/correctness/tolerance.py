@@ -15,11 +15,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from tests.support import paper_study
 from tools.correctness.common import APPENDIX, DOCS, SEED
 from tools.correctness.near_ties import allowance
 from tools.pages import fill, table
 
-from parley.edges.reproduction.reproduction import paper_instance
 from parley.experiments.forecasts.designs import TextbookDesign
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance
@@ -94,7 +94,7 @@ SAVINGS: list[tuple[str, Cell, int | None]] = [
 
 def figures(replications: int = 1000) -> list[list[str]]:
     """The paper's instance and a tie, tolerance by tolerance."""
-    plain = paper_instance(alpha=0.5, delta=0.1)
+    plain = paper_study(delta=0.1).require_truth()
     cases: list[tuple[str, Instance, int | None]] = [
         ("the paper's", Instance(problem=plain.problem.with_(tolerance=near), means=plain.means), most)
         for near, most in PAPER.items()

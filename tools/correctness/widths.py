@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtri
+from tests.support import paper_study
 
-from parley.edges.reproduction.reproduction import paper_instance
 from parley.estimates import Estimates, estimates, fixed_quantile, joint_line
 from parley.policies import make_policy
-from parley.problem import Instance, Problem
+from parley.problem import Problem
 from parley.rewards import make_model
 from parley.totals import Totals
 
@@ -52,7 +52,7 @@ def pooled_errors(found: Estimates) -> np.ndarray:
 
 def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]]:
     """Model -> mean ratio to the usual interval, and to the usual one that holds jointly."""
-    instance: Instance = paper_instance(alpha=0.5, delta=delta)
+    instance = paper_study(delta=delta).require_truth()
     table = {}
     for name, noise in MODELS.items():
         rng = np.random.default_rng(1)
@@ -68,7 +68,7 @@ def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
     """What a known scale's ratio to the usual interval is made of: all numbers at once, looks at any time, and phases
     in which an arm and the leader were not both drawn.
     """
-    instance: Instance = paper_instance(alpha=0.5, delta=delta)
+    instance = paper_study(delta=delta).require_truth()
     problem, rng = instance.problem.with_(noise=make_model(**MODELS["gaussian, known scale"])), np.random.default_rng(1)
     line, looks, common = joint_line(problem), [], []
     together = float(-ndtri(np.exp(-line) / 2))
