@@ -36,7 +36,7 @@ def main(folder, kind):
     """The API and who may, the command, the page, the docs, the log and its verification."""
     if kind == "noted":
         protocol()
-    assert "`POST /v1/studies/{study}/note` | | | | | yes |" in who_may_table()
+    assert "`POST /v1/studies/{study}/note` |  |  |  |  | yes |" in who_may_table()
     assert '| `POST .../note` | `{"reason", "about"}`' in bodies_table()
     with site(folder) as here, here.browser() as browser:
         here.create()
