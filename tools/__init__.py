@@ -1,1 +1,1 @@
-"""What makes evidence and is no test: long runs, mutants, chaos, and the commands that rewrite generated pages."""
+"""Development tools that are not tests: long measurements, mutants, chaos, and rewriting generated pages."""

@@ -1,11 +1,12 @@
-"""The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
+"""The message catalogs, kept in step with the messages in code and templates. `make generated` rewrites them.
 
-A message is in the folder of the edge that says it (`edges/NAME/catalogs`), or in `text/catalogs` if it is said outside
-of edges too. `messages.pot` has all messages of a folder. They are marked: `{% trans %}` of templates, and in Python
-`gettext`, `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience has those
-with a researcher's word, that of a language all but what only commands print, that of both those with both. A message
-that is new comes without a translation, and `tests/text/test_translation.py` fails until it has one; one that moves
-keeps its translations; one that is gone leaves all catalogs.
+A message belongs to the folder of the edge that uses it (`edges/NAME/catalogs`), or to `text/catalogs` if it is used
+outside of edges too. `messages.pot` lists all messages of a folder. They are marked by `{% trans %}` in templates, and
+in Python by `gettext`, `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience
+contains the messages that use a researcher's word; that of a language contains all messages except those that only
+commands print; that of an audience in a language contains the messages that belong to both. A new message is added
+without a translation, and `tests/text/test_translation.py` fails until it has one. A message that moves keeps its
+translations, and a deleted message is removed from all catalogs.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import AUDIENCES, FOLDER, phrases
 
 SRC = FOLDER.parents[1]
-VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # of a message
+VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # a placeholder in a message
 TEMPLATE = "messages.pot"
 SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None, "Translatable": None}
 TEMPLATES = (".html", ".md")
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
-# What an audience does not call so: it has words of its own for every message with one of these.
+# Words that an audience does not use: its catalog rewords every message that contains one of them.
 RESEARCHERS = (
     r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|(?<!money )spent|mixed means?|bets?"
 )
@@ -47,12 +48,12 @@ NOT_SAID = {
     "trial": re.compile(rf"\b({RESEARCHERS})\b", re.IGNORECASE),
     "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),
 }
-KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
-# Files whose messages only commands print, in English.
+KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # placeholders and keys of the study file do not count as words
+# Files whose messages are printed only by commands, which are in English.
 ENGLISH = ("simulation/",)
 
 
-# Rows of tables that are shown to people, marked by being there.
+# Tables whose texts are shown to people: every row counts as marked.
 REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
     "text/status.py": [status.description for status in OutcomeStatus],
@@ -72,7 +73,7 @@ REGISTRIES = {
 
 
 def extracted() -> Catalog:
-    """Every message of the product, with the files that have it."""
+    """Every message in the product, with the files that use it."""
     made = Catalog(charset="utf-8")
     for path in sorted(SRC.rglob("*")):
         if path.suffix not in TEMPLATES and not (path.suffix == ".py" and b"translation import" in path.read_bytes()):
@@ -98,12 +99,12 @@ def forms(message: Message) -> tuple[str, ...]:
 
 
 def strings(message: Message) -> tuple[str, ...]:
-    """Its translation, or those of its plural forms."""
+    """The translation of a message, or those of its plural forms."""
     return tuple(message.string) if message.pluralizable else (message.string,)
 
 
 def belongs(name: str, message: Message) -> bool:
-    """Whether a catalog should have a message."""
+    """Whether a message belongs in a catalog."""
     language, _, audience = name.rpartition("_") if name not in AUDIENCES else ("", "", name)
     if not audience or audience not in AUDIENCES:
         language, audience = name, ""
@@ -112,7 +113,7 @@ def belongs(name: str, message: Message) -> bool:
 
 
 def folders() -> dict[str, Path]:
-    """The folders of catalogs by the edge that says what they have; "" is the rest of Parley."""
+    """Folders of catalogs, by the edge that uses their messages; "" is the rest of Parley."""
     return {"": FOLDER} | {edge.name: edge.catalogs for edge in own_edges() if edge.catalogs is not None}
 
 
@@ -123,12 +124,12 @@ def owners(message: Message) -> set[str]:
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Every catalog of a folder."""
+    """The names of all catalogs in a folder."""
     return sorted(path.stem for path in folder.glob("*.po"))
 
 
 def language_of(name: str) -> str:
-    """The language of a catalog: that of an audience alone is English."""
+    """The language of a catalog; English if it is for an audience only."""
     return "en" if name in AUDIENCES else name.partition("_")[0]
 
 
@@ -139,7 +140,7 @@ def catalog(name: str, folder: Path = FOLDER) -> Catalog:
 
 
 def texts() -> dict[Path, str]:
-    """Every file with the text that it should have; translations stay."""
+    """Every catalog file with the text that it should have; existing translations are kept."""
     every = [message for message in extracted() if message.id]
     silent = {owner for message in every for owner in owners(message)} - set(folders())
     if silent:
@@ -162,7 +163,7 @@ def texts() -> dict[Path, str]:
 
 
 def _text(messages: Iterable[Message], catalog: Catalog) -> str:
-    """A file without dates, lines and versions: it changes when a message does."""
+    """The text of a catalog without dates, line numbers and versions, so that it changes only with its messages."""
     out = Catalog(locale=catalog.locale, charset="utf-8")
     for message in messages:
         out.add(message.id, message.string, message.locations)

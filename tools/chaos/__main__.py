@@ -1,7 +1,7 @@
-"""The long versions of the promises: `python -m tools.chaos [PART ...]`; rewrites docs/appendix after every part.
+"""The long tests of the promises: `python -m tools.chaos [PART ...]` rewrites docs/appendix after every part.
 
-Without a part, all of them. `--share 0.01` does a hundredth of the full size and the page says so; `--more` adds to the
-results that a part has, with other random numbers, so that a long part can be done in pieces.
+Without a part, all parts run. `--share 0.01` runs a hundredth of the full size, and the page says so. `--more` adds to
+the earlier results of a part, with other random numbers, so that a long part can be run in pieces.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tools.chaos.page import Part
 
 from parley.coordinator.record import initialise, open_storage
 
-STEPS, ROUGHLY = 50, 60  # steps of a state machine; requests of the fuzz for one example an operation
+STEPS, ROUGHLY = 50, 60  # steps of a state machine; rough number of fuzzing requests per example of every operation
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def restart(size, seed):
 
 
 def fuzz(size, seed):
-    """Rounds until there were enough: operations with few possible requests run out of them early."""
+    """Fuzz in rounds until there were enough requests: operations with few possible requests run out early."""
     total, turn = {"requests": 0}, 0
     while total["requests"] < size:
         with sqlite() as address:
@@ -94,7 +94,7 @@ def fuzz(size, seed):
 
 
 def state_machine(size, seed):
-    """As many processes as cores, each with its share of the cases."""
+    """Run the state machine in one process per core, each with its share of the cases."""
     lanes = min(os.cpu_count() or 1, size)
     shares = [size // lanes + (lane < size % lanes) for lane in range(lanes)]
     with ProcessPoolExecutor(lanes, mp_context=get_context("spawn")) as pool:
@@ -121,7 +121,7 @@ def killed_sites(size, seed):
 
 
 def killed_strata(size, seed):
-    """With everything that somebody or a kit has twice in one column."""
+    """Kill the services of strata; all kinds of duplicates are added up in `duplicated`."""
     with sqlite() as address:
         found = strata.run(address, Path(address).parent / "sites", kills=size, seed=seed)
     return found | {"duplicated": sum(found[flaw] for flaw in ("two_strata", "two_kits", "kit_twice"))}
@@ -235,7 +235,7 @@ PARTS = {
 
 
 def done(part, size, seed):
-    """What a part finds; a run that breaks off is a failure, not an absence of results."""
+    """The findings of a part; an exception counts as a failure."""
     try:
         return part.run(size, seed)
     except Exception as error:

@@ -1,6 +1,6 @@
 """Agent processes killed at random while a study runs: nothing is drawn twice, nothing is reported twice.
 
-The source is a command that writes every draw down before it answers; what was reported must be exactly what was drawn.
+The source is a command that records every draw before it answers. Reports must match these records exactly.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.coordinator.support import House, study_message
 from parley.coordinator.record import open_storage
 from parley.coordinator.record.audit import verify_stored
 
-OPERATOR = threading.Lock()  # one person, who does one thing at a time
+OPERATOR = threading.Lock()  # the operator is one person, who does one thing at a time
 PROGRAM = """
 import json, os, sys
 arm, count = sys.argv[1], int(sys.argv[2])
@@ -31,7 +31,7 @@ print(*[0.9 if arm == "arm 1" else 0.1] * count)
 
 
 def run(db, *, kills, seed):
-    """Kill agents at random until there were enough kills; returns what was found."""
+    """Kill agents at random, `kills` times in all; returns the findings."""
     chance = random.Random(seed)
     folder = Path(db).parent
     storage = open_storage(db)
@@ -76,7 +76,7 @@ def _safely(failures, *arguments):
 
 
 def _supervise(house, study, name, program, folder, chance, counts):
-    """Start an agent, kill it after a while, start it again, until it ends by itself."""
+    """Start an agent, kill it after a while and start it again, until it ends by itself."""
     command = f"command:{shlex.quote(sys.executable)} {shlex.quote(str(program))}"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     arguments = ["agent", "--server", house.url, "--study", study, "--source", command, "--outbox", str(folder / "box")]
@@ -89,7 +89,7 @@ def _supervise(house, study, name, program, folder, chance, counts):
             env={**environment, "PARLEY_TOKEN": house.tokens[study, name]},
         )
         killer = None
-        if process.stdout.readline() and chance.random() < 0.7:  # it is at work: any moment from now
+        if process.stdout.readline() and chance.random() < 0.7:  # it has started: kill it at any moment now
             killer = threading.Timer(chance.uniform(0, 1.5), process.send_signal, (signal.SIGKILL,))
             killer.start()
         _, errors = process.communicate(timeout=120)
@@ -100,8 +100,8 @@ def _supervise(house, study, name, program, folder, chance, counts):
             continue
         if process.returncode == 0:
             return
-        # A draw whose result was lost with the process: it must not be drawn again. The operator looks into the
-        # program's own record, sees which draws were spent, and freezes the agent.
+        # The result of a draw was lost with the process, and it must not be drawn again. The operator reads the
+        # program's own record to see which draws were made, and freezes the agent.
         assert "unknown what was drawn" in errors, errors
         counts[1] += 1
         with OPERATOR:
@@ -111,7 +111,7 @@ def _supervise(house, study, name, program, folder, chance, counts):
 
 
 def _give_up(house, study, name):
-    """Freeze the agent and cancel the study, unless that was done for another of its agents."""
+    """Freeze the agent and cancel the study, unless that was already done for another of its agents."""
     if house.admin.request("GET", "studies", study)["stage"] == "cancelled":
         return
     shown = house.admin.request("GET", "studies", study, "agents", name, "freeze")
@@ -121,7 +121,7 @@ def _give_up(house, study, name):
 
 
 def _examine(storage, house, study, program):
-    """Hold what was reported against what was drawn."""
+    """Compare the reports with the recorded draws."""
     drawn, reported, flaws = Counter(), set(), Counter()
     for line in Path(f"{program}.drawn").read_text().splitlines():
         agent, phase, arm, count = json.loads(line)

@@ -1,9 +1,9 @@
-"""Requests that a hostile trial sent to stop the server, by one token at the allowed rate, and what others felt of it.
+"""Denial-of-service attacks from the hostile trials, at the rate allowed to one token, and their effect on others.
 
-Each attack goes on for a while against a real server process with its usual limits. Meanwhile the agent of another
-study asks for its plan and sends its report again, and somebody asks `/healthz` on a new connection each time. Who is
-answered late, and a server that grows, are failures. What the machine itself lets wait is no fault of the server: a
-bare process is asked meanwhile too, and its longest answer is what everybody's limit is moved by.
+Each attack runs for a while against a real server process with its usual limits. Meanwhile the agent of another study
+asks for its plan and resends its report, and a client asks for `/healthz` on a new connection each time. Late answers
+and a growing server are failures. Delays caused by the machine are not the server's fault: a bare process is asked at
+the same time, and all limits are raised by its longest answer.
 """
 
 import itertools
@@ -25,22 +25,22 @@ from tools.pages import table
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import prepare
 
-AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # seconds, seconds, megabytes
-EXCUSED = 0.25  # seconds that the machine may let wait on top
-TRIES = 3  # of an attack while the machine itself lets others wait for longer than that
-RATE, BURST = 50, 200  # requests a second, and at once, that a token is allowed; without one it is a proxy's to allow
+AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # limits: seconds, seconds, megabytes
+EXCUSED = 0.25  # largest delay in seconds that the machine may add
+TRIES = 3  # attempts of an attack, if the machine adds a longer delay
+RATE, BURST = 50, 200  # requests per second, and at once, allowed to a token; without a token, a proxy sets limits
 USUAL = {"PARLEY_RATE": RATE, "PARLEY_BURST": BURST}
 LANES = 8  # threads of an attack
 
 
 def memory(process):
-    """Megabytes that a process holds."""
+    """Resident memory of a process, in megabytes."""
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
     return pages * 4096 / 2**20
 
 
 class Site:
-    """A server with four studies, and a token of every role. Prepared once; every attack meets a fresh process."""
+    """A server with four studies and a token of every role. Prepared once; every attack gets a fresh process."""
 
     def __init__(self, url, token):
         self.clients, self.tokens = {}, {"administrator": token}
@@ -63,7 +63,7 @@ class Site:
         client.send(self.report)
 
     def _decide(self, study):
-        """The first phase of the large studies, so that there is something to tell of them."""
+        """Decide the first phase of a large study, so that its pages have content."""
         for name in ("large", "over"):
             for place, agent in enumerate(study.agents):
                 with Client(self.url, self._issue("agent", study=name, agent=agent)) as client:
@@ -76,7 +76,7 @@ class Site:
         return admin.request("POST", "tokens", json={"role": role, **fields})["token"]
 
     def at(self, url):
-        """The server is there now."""
+        """Use the server at this address from now on."""
         self.close()
         self.url = url
         self.host, self.port = re.fullmatch(r"http://([^:]+):(\d+)", url).groups()
@@ -85,7 +85,7 @@ class Site:
         return self.clients.setdefault(token, Client(self.url, token))
 
     def browser(self, role):
-        """Signed in: a client with its session, which says of forms what a browser does."""
+        """A signed-in client that sends the same headers with forms as a browser does."""
         headers = {"Sec-Fetch-Site": "same-origin"}
         browser = httpx.Client(base_url=self.url, timeout=30, follow_redirects=True, headers=headers)
         browser.post("/sign-in", data={"token": self.tokens[role]})
@@ -100,7 +100,7 @@ class Site:
 
 
 def form(role, text):
-    """A study file in the form for new studies, again and again."""
+    """An attack that submits a study file in the form for new studies."""
 
     def prepared(site):
         browser = site.browser(role)
@@ -110,7 +110,7 @@ def form(role, text):
 
 
 def large_form(site):
-    """As large as a study may be; put together once."""
+    """An attack that submits the largest allowed form; its content is built once."""
     browser = site.browser("administrator")
     content = b"do=check&study=x+%3D+%27" + b"y" * 30_000_000 + b"%27"
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -118,7 +118,7 @@ def large_form(site):
 
 
 def report(change, token="target"):
-    """A report with something hostile in it."""
+    """An attack that sends a report with a hostile change."""
 
     def prepared(site):
         client, good = site.client(site.tokens[token]), site.report.to_json()
@@ -139,7 +139,7 @@ def call(role, method, path, body=None):
 
 
 def visit(role, *pages):
-    """Pages of a browser, one after the other."""
+    """An attack that loads pages in a browser, one after the other."""
 
     def prepared(site):
         browser, turns = site.browser(role), itertools.count()
@@ -149,7 +149,7 @@ def visit(role, *pages):
 
 
 def made_and_cancelled(site):
-    """Large studies: each has a plan, a state and a certificate to be made."""
+    """An attack that creates and cancels large studies, each with a plan, a state and a certificate to compute."""
     client, turns = site.client(site.tokens["administrator"]), itertools.count()
 
     def strike():
@@ -161,7 +161,7 @@ def made_and_cancelled(site):
 
 
 def raw(*parts, pause=0.0, hold=0):
-    """Bytes on connections of their own; `hold` of them are kept open at a time, without another word."""
+    """An attack that sends raw bytes on new connections; `hold` of them are kept open in silence at a time."""
 
     def prepared(site):
         held = []
@@ -192,7 +192,7 @@ CHUNKS = [b"1\r\n.\r\n" * 10_000] * 110  # 6.6 MB
 LINES = HEAD + b"X:y\r\n" * 40_000 + b"\r\n"
 LOG = b"GET /v1/studies/large/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n"
 JUNK = b'{"study": {"rows": [' + b",".join([b"[" + b"0.12345678901234567," * 999 + b"1]"] * 1_500) + b"]}}"
-FORMS = {  # refused before a database is asked for more than who it is
+FORMS = {  # refused before the database is asked for anything but the identity
     "a viewer's form for 6,000 agents": form("viewer", "arms = 2\nagents = 6000"),
     "an administrator's form for 6,000 agents": form("administrator", "arms = 2\nagents = 6000"),
     "a key with 20,000 dots": form("administrator", "a" + ".a" * 20_000 + " = 1"),
@@ -204,7 +204,7 @@ FORMS = {  # refused before a database is asked for more than who it is
     "a form of 30 MB": large_form,
     "30 MB that are no study": call("administrator", "POST", "/v1/studies", JUNK),
 }
-NAMELESS = {  # without a token: the server has nobody to count
+NAMELESS = {  # without a token, so that no rate limit per token applies
     "endless headers": raw(HEAD, *[b"X: " + b"y" * 1000 + b"\r\n"] * 2_000),
     "endless addresses": raw(b"GET /", *[b"a" * 100_000] * 20),
     "chunks of a byte": raw(CHUNKED, *CHUNKS),
@@ -216,7 +216,7 @@ NAMELESS = {  # without a token: the server has nobody to count
     "half-sent requests": raw(HEAD, hold=300),
     "nothing sent at all": raw(hold=300),
 }
-DEEP = {  # the database has to work for them
+DEEP = {  # requests that need work by the database
     "conflicts of 40,000 counts": report(long_lists),
     "verifications": call("analyst", "POST", "/v1/studies/large/verify"),
     "previews of a freeze": call("analyst", "GET", "/v1/studies/large/agents/agent%201/freeze"),
@@ -230,7 +230,7 @@ ATTACKS = FORMS | NAMELESS | DEEP
 
 
 class Watcher(Meanwhile):
-    """Asks its questions in turn, again and again, and keeps how long the longest answer took."""
+    """Sends its requests in turn, again and again, and records the longest response time."""
 
     def __init__(self, *questions):
         self.questions, self.longest, self.asked, self.troubles = itertools.cycle(questions), 0.0, 0, []
@@ -241,7 +241,7 @@ class Watcher(Meanwhile):
             begun = time.monotonic()
             try:
                 next(self.questions)()
-            except Exception as error:  # counted, and shown
+            except Exception as error:  # counted and reported
                 self.troubles.append(f"{type(error).__name__}: {error}"[:150])
             self.longest, self.asked = max(self.longest, time.monotonic() - begun), self.asked + 1
 
@@ -250,7 +250,7 @@ class Watcher(Meanwhile):
 
 
 class Allowed:
-    """As many strikes as a token is allowed: a burst, and so many a second. Without a token there is no burst."""
+    """Limits attacks to the rate of a token: a burst, then so many per second. Without a token there is no burst."""
 
     def __init__(self, burst):
         self.left, self.since, self.lock = float(burst), time.monotonic(), threading.Lock()
@@ -267,7 +267,7 @@ class Allowed:
 
 
 def assault(site, attack, seconds, burst, told):
-    """The attackers, in a process of their own: nobody else shall wait for them here."""
+    """Run the attackers; in a separate process, so that they do not delay the watchers."""
     site.clients = {}  # connections are not shared with the parent
     strike, strikes, until = attack(site), [0] * LANES, time.monotonic() + seconds
     allowed = Allowed(burst)
@@ -275,7 +275,7 @@ def assault(site, attack, seconds, burst, told):
     def lane(number):
         while time.monotonic() < until:
             allowed.wait()
-            with suppress(Exception):  # refused, cut off: what the others feel is what counts
+            with suppress(Exception):  # refusals and resets are expected; only the effect on others counts
                 strike()
             strikes[number] += 1
 
@@ -290,7 +290,7 @@ OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
 def bare(listening):
-    """Answers everybody at once: what it lets wait, the machine does."""
+    """A server that answers at once; any delay is due to the machine."""
     while True:
         connection, _ = listening.accept()
         with connection, suppress(OSError):
@@ -307,7 +307,7 @@ def healthy(connection):
 
 
 def endure(site, process, attack, seconds, burst=BURST):
-    """What the others felt while an attack went on, and what the machine had to do with it."""
+    """Run an attack; returns its effect on others, and the delay that the machine itself added."""
     client = site.client(site.tokens["victim"])
     plan = client.plan("victim", "agent 1")
     mine = report_of(plan, 0)
@@ -336,7 +336,7 @@ def endure(site, process, attack, seconds, burst=BURST):
             peak = max(peak, memory(process))
             time.sleep(0.1)
     strikes = told.get(timeout=120)
-    attackers.kill()  # requests that nobody waits for any more
+    attackers.kill()  # no more answers are needed
     attackers.join()
     control.kill()
     listening.close()
@@ -347,7 +347,7 @@ def endure(site, process, attack, seconds, burst=BURST):
 
 
 def run(seconds, databases, attacks=None):
-    """Every attack for so many seconds on every database: a line each, and the failures."""
+    """Run every attack for `seconds` on every database; returns a line for each, and the failures."""
     lines = []
     for database, address in databases.items():
         token = prepare(address)[2]
@@ -397,7 +397,7 @@ def told(line):
 
 
 def lines_table(lines):
-    """The lines as a table of the page."""
+    """The lines as a Markdown table."""
     head = ("attack", "database", "s", "requests", "agent, ms", "/healthz, ms", "bare process, ms", "MB", "as promised")
     rows = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Bodies that are almost right, and bodies that are no JSON at all."""
+"""Request bodies that are almost valid, and bodies that are not JSON."""
 
 import copy
 import json
@@ -41,7 +41,7 @@ RAW = [
 
 
 def places(document, before=()):
-    """The ways to everything in a document, two levels deep and into the first elements of lists."""
+    """The paths to all values of a document, two levels deep and into the first elements of lists."""
     inner = document.items() if isinstance(document, dict) else list(enumerate(document))[:3]
     for key, value in inner:
         yield (*before, key)
@@ -50,7 +50,7 @@ def places(document, before=()):
 
 
 def nudged(value):
-    """Another value of the same form, which only its meaning can betray."""
+    """Another value of the same type, wrong only in its meaning."""
     match value:
         case bool() | None:
             return not value
@@ -64,10 +64,10 @@ def nudged(value):
 
 
 def altered(document, changes):
-    """A copy with some things replaced, nudged, dropped or added."""
+    """A copy of a document with some values replaced, nudged, dropped or added."""
     document = json.loads(json.dumps(document))
     for number, how, drawn in changes:
-        value = copy.deepcopy(drawn)  # hypothesis hands out the same object again and again
+        value = copy.deepcopy(drawn)  # hypothesis returns the same object each time
         ways = list(places(document))
         if not ways:
             return document
@@ -87,5 +87,5 @@ def altered(document, changes):
 
 
 def encoded(document):
-    """As JSON bytes, with what JSON has no word for as Python writes it; surrogates stay escaped."""
+    """The document as JSON bytes; NaN and infinities as Python writes them, surrogates escaped."""
     return json.dumps(document).encode()

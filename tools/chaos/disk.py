@@ -1,10 +1,9 @@
-"""What a disk may hold after a loss of power, from the journal of what was asked of it.
+"""The possible contents of a disk after a power failure, from the journal of requests to the disk.
 
-What was synced is there. Of what was written, cut, created or deleted later, anything may be: nothing, all, what came
-first, any part of it, and of a write any of its sectors, which may also be garbage. Sectors outside of a write are
-never harmed by it ("powersafe overwrite", which SQLite expects of a disk too). A file may have grown by a write that is
-lost, by zeros. Which of several writes of one sector is there does not depend on an order beyond theirs: to lose the
-later ones is to have an earlier one last.
+Synced data is on disk. Later writes, truncations, creations and deletions may have happened in any combination: none,
+all, a prefix, or any subset. Of a single write, any of its sectors may be there, or be garbage. Sectors outside a write
+are never damaged by it ("powersafe overwrite", which SQLite relies on too). A file may have grown, with zeros, by a
+write that was lost. Writes to the same sector keep their order: losing the later ones leaves an earlier one.
 """
 
 from itertools import pairwise
@@ -20,18 +19,18 @@ def _put(content, offset, data):
 
 
 def _sectors(offset, data):
-    """The parts of a write, by the sectors of the disk."""
+    """A write, split at the sector boundaries of the disk."""
     first = SECTOR - offset % SECTOR
     cuts = [0, *range(first, len(data), SECTOR), len(data)]
     return [(offset + start, data[start:end]) for start, end in pairwise(cuts)]
 
 
 class Disk:
-    """A folder on a disk with a cache that forgets; `take` the events of a journal, `lose_power` at any time."""
+    """A folder on a disk with a volatile cache; `take` the events of a journal, `lose_power` at any time."""
 
     def __init__(self):
-        self.synced, self.waiting = {}, {}  # file -> content; file -> writes and cuts since
-        self.entries, self.moves = {}, []  # name -> file; creations and deletions since
+        self.synced, self.waiting = {}, {}  # file -> synced content; file -> later writes and truncations
+        self.entries, self.moves = {}, []  # name -> file, as synced; later creations and deletions
 
     def take(self, event):
         if event.kind in ("write", "truncate"):
@@ -50,9 +49,9 @@ class Disk:
             self.moves = []
 
     def lose_power(self, style, generator):
-        """The files of one state, by name."""
+        """The files of one possible state after a power failure, by name."""
         entries, chance = dict(self.entries), generator.random()
-        for changed in dict(self.moves):  # each name on its own: nothing but a sync orders those of two
+        for changed in dict(self.moves):  # each name independently: only a sync orders changes of two names
             moves = [move for move in self.moves if move[0] == changed]
             entries.update(moves[: self._first(style, len(moves), generator)])
         return {

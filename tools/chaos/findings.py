@@ -1,4 +1,4 @@
-"""What the log of every study says against what its agents were told, counted rather than asserted."""
+"""Compare the log of every study with what its agents were told; flaws are counted, not asserted."""
 
 from collections import Counter
 
@@ -9,12 +9,12 @@ FLAWS = ("lost", "unacknowledged", "duplicated", "double_advances", "broken_chai
 
 
 def examine(storage, studies, receipts):
-    """Count the flaws of `studies`; `receipts` has what was acknowledged, by (study, phase, agent).
+    """Count the flaws of `studies`; `receipts` holds the acknowledged reports, by (study, phase, agent).
 
-    A report is lost if it was acknowledged and is not in the log under its receipt, duplicated if it is there twice,
-    unacknowledged when it is there and its agent, who asked until there was an answer, has no receipt. A phase that was
-    decided twice is a double advance. A chain is broken when it does not verify, when its decisions are not those that
-    its reports give, or when it lacks a receipt.
+    A report is lost if it was acknowledged but is not in the log under its receipt, and duplicated if it is there
+    twice. It is unacknowledged if it is in the log but its agent, which retried until it got an answer, has no receipt.
+    A phase that was decided twice is a double advance. A chain is broken if it does not verify, if its decisions do not
+    follow from its reports, or if it lacks a receipt.
     """
     flaws = Counter(dict.fromkeys(FLAWS, 0))
     for study in studies:

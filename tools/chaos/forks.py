@@ -1,8 +1,8 @@
-"""Servers that start quickly: a module imports everything once, and each server is a fork of it.
+"""Servers that start quickly: a process imports everything once, and each server is a fork of it.
 
-The module's program is `loop(serve)`. It reads a JSON object a line: an order, which a fork carries out and which is
-answered with {"pid"}; or {"wait": pid}, answered with {"status"} when that one has died; {"dead": pid}, at once with
-whether it has; {"clear": true}, by which all that still run are killed. When its input ends, all end.
+The program calls `loop(serve)`. It reads one JSON object per line. An order is carried out by a fork and answered with
+{"pid"}. {"wait": pid} is answered with {"status"} when that fork has died; {"dead": pid} is answered at once with
+whether it has died; {"clear": true} kills all forks that still run. When the input ends, all forks end.
 """
 
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Forks:
-    """The process that forks, seen from the tests."""
+    """The forking process, as the tests use it."""
 
     def __init__(self, module):
         self.process = subprocess.Popen(
@@ -50,7 +50,7 @@ class Forks:
 
 
 def loop(serve):
-    """Carry out orders until the input ends; `serve` is given one in a fork, which ends with it."""
+    """Carry out orders until the input ends; each runs `serve(order)` in a fork, which then exits."""
     running = set()
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line), serve, running)), flush=True)
@@ -78,7 +78,7 @@ def _answer(order, serve, running):
 
 
 def _kill(running):
-    """How many there were."""
+    """Kill all running forks; returns how many there were."""
     for pid in running:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

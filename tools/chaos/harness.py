@@ -1,8 +1,7 @@
-"""Studies with retrying agents, and administrators who freeze, re-weigh, thaw and change arms, while their coordinator
-is killed again and again; then the books are checked.
+"""Studies whose coordinator is killed again and again, with retrying agents and administrators who change the study.
 
-What counts: every acknowledged report is in the log under its receipt, none is there twice, no phase was decided twice,
-the chain holds, every decision is the one the reports give, and every study finishes (`findings.py`).
+Afterwards every acknowledged report must be in the log under its receipt and none twice, no phase decided twice, the
+chain must verify, every decision must follow from the reports, and every study must finish (`findings.py`).
 """
 
 import os
@@ -41,13 +40,13 @@ class Launcher(Forks):
 
 @cache
 def launcher():
-    """One for all tests of this process; it ends with it."""
+    """The launcher that all tests of this process share; it ends with the process."""
     return Launcher()
 
 
 @dataclass
 class Books:
-    """What the agents know: every receipt they were given."""
+    """Every receipt that the agents were given, and counts of kills and studies."""
 
     receipts: dict = field(default_factory=dict)
     kills: Counter = field(default_factory=Counter)
@@ -73,7 +72,7 @@ def free_port():
 
 
 def retried(call):
-    """Call until there is an answer."""
+    """Repeat a call until it gets an answer."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -85,7 +84,7 @@ def retried(call):
 
 
 def _held(client, report):
-    """Whether a report that cannot be was held; an administrator will refuse it, maybe did already."""
+    """Whether an impossible report was held; an administrator will refuse it, or has refused it already."""
     try:
         client.send(report)
     except (Unreachable, Conflict) as error:
@@ -94,7 +93,7 @@ def _held(client, report):
 
 
 def _study(books, url, admin_token, number, message, *, acts):
-    """One study from its creation to its end, its agents taking turns at random."""
+    """Run one study from creation to end; its agents take turns at random."""
     study = f"study-{number}"
     chance = random.Random(number)
     script, slip, special = chance.choice(SCRIPTS) if acts else SCRIPTS[0]
@@ -103,7 +102,7 @@ def _study(books, url, admin_token, number, message, *, acts):
         try:
             retried(lambda: admin.request("POST", "studies", json={"id": study, "study": message.to_json()}))
         except Conflict as error:
-            if not error.problem["type"].endswith("already-exists"):  # a first attempt whose answer was lost
+            if not error.problem["type"].endswith("already-exists"):  # the answer to an earlier attempt was lost
                 raise
         clients = {name: Client(url, agent_token(admin, study, name)) for name in message.problem.sites}
         places = {name: place for place, name in enumerate(message.agents)}
@@ -124,11 +123,11 @@ def _study(books, url, admin_token, number, message, *, acts):
                     receipt = sent(clients[name], report, known, office)
                 except Conflict as error:
                     if error.problem["type"].endswith(("agent-frozen", "phase-closed", "report-refused")):
-                        continue  # its freeze was quicker
+                        continue  # the agent was frozen first
                     if not error.problem["type"].endswith("receipt-unknown"):
                         raise
-                    break  # something acknowledged was lost, and the study is paused: the examination counts it
-                # The first one stands in the books: if it was lost and taken again, the log does not have it.
+                    break  # an acknowledged report was lost and the study is paused: `examine` counts it
+                # Keep the first receipt: if its report was lost and accepted again, the log lacks this receipt.
                 books.receipts.setdefault((study, plan.phase, name), receipt)
             else:
                 time.sleep(0.002)
@@ -137,7 +136,7 @@ def _study(books, url, admin_token, number, message, *, acts):
 
 
 def sent(client, report, known, office):
-    """The receipt of a report. A place with a report that is held waits until that is refused."""
+    """Send a report and return its receipt. If a report of the agent is held, wait until it is refused."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -150,7 +149,7 @@ def sent(client, report, known, office):
 
 
 def agent_token(admin, study, name):
-    """A token for an agent; an answer that was lost may have left one that nobody has."""
+    """A token for an agent; an answer that was lost may have left an unused token."""
     body = {"role": "agent", "study": study, "agent": name}
     for _ in range(20):
         try:
@@ -164,7 +163,7 @@ def agent_token(admin, study, name):
 
 
 def _studies(books, url, token, lane, message, acts):
-    """Study after study until there were enough kills."""
+    """Run one study after another until there were enough kills."""
     number = lane
     try:
         while not books.enough.is_set():
@@ -181,7 +180,7 @@ PLACES = (*POINTS, *ACTS, "at random", "at random", "after-commit", "after-commi
 
 
 def run(db, *, kills, seed, lanes=2, places=PLACES, message=None):
-    """Kill the server `kills` times while studies run; returns the books with what is wrong in them."""
+    """Kill the server `kills` times while studies run; returns the books with the flaws found."""
     chance, books = random.Random(seed), Books()
     storage = open_storage(db)
     token = bootstrap(storage)
@@ -199,10 +198,10 @@ def run(db, *, kills, seed, lanes=2, places=PLACES, message=None):
             worker.start()
         while sum(books.kills.values()) < kills and not books.failures:
             place = chance.choice(places)
-            # What happens once in a study is waited for once, not six times.
+            # An event that happens once per study is waited for once, not six times.
             once = "step" in place or place in ACTS
             named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if once else 6)}"
-            # Now and then as a large study: the step and the end are made outside of the lock.
+            # Sometimes treat it as a large study, whose steps are computed outside the lock.
             pid = servers.start(db, port, named)
             timer = None
             if not named:

@@ -1,8 +1,8 @@
-"""Requests made from the OpenAPI document by schemathesis and from right requests by changing a thing or two.
+"""Fuzzed requests: from the OpenAPI document by schemathesis, and valid requests with one or two changes.
 
-Most go to a study, an agent, a phase or a token that exists, from somebody who may ask, so that they reach what is
-behind the first checks. Every answer is checked: no 5xx, refusals are the problem documents of docs/api.md, successes
-are what the OpenAPI document declares, and after each operation the logs of the studies verify.
+Most name an existing study, agent, phase or token and come from a caller with permission, so that they pass the first
+checks. Every answer is checked: no 5xx, refusals are problem documents as in docs/api.md, successes match the OpenAPI
+document, and after each operation the logs of the studies verify.
 """
 
 import random
@@ -17,8 +17,8 @@ from tools.chaos.bodies import CHANGES, RAW, altered, encoded
 from tools.chaos.world import FINISHED, MESSAGE, READERS, World, documented_problems
 
 SHORT = "0.02"  # seconds that a request may ask to wait
-DEEPER = 3  # times as many requests where there is a body
-RIGHT = "right"  # the asker who may
+DEEPER = 3  # factor on the number of requests for operations with a body
+RIGHT = "right"  # a caller with permission
 ASKERS = (*MESSAGE.agents, *READERS, "session", "session", "revoked", "nobody", "garbage")
 CHOICES = {
     "who": [RIGHT] * 24 + [*ASKERS],
@@ -31,14 +31,16 @@ CHOICES = {
     "raw": RAW,
     "straight": [True] * 3 + [False] * 2,
 }
-STRAIGHT = {"who": RIGHT, "study": "live", "phase": "now", "method": None, "receipt": "none"}  # all but the body
+STRAIGHT = {"who": RIGHT, "study": "live", "phase": "now", "method": None, "receipt": "none"}  # valid but for the body
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
 def fuzz(house, *, examples, number=0, only=()):
-    """`examples` requests per operation, more where there is a body; another `number`, other requests; `only` some
-    operations, if named. Returns counts and every failure."""
-    import schemathesis  # here: tests that only read the table of parts have it not
+    """Send `examples` requests per operation, more if it has a body; returns counts and every failure.
+
+    `number` seeds the requests; `only` restricts them to the named operations.
+    """
+    import schemathesis  # imported here: tests that only read the table of parts run without it
 
     schema = schemathesis.openapi.from_dict(house.admin.request("GET", "openapi.json"))
     operations = [result.ok() for result in schema.get_all_operations()]
@@ -61,7 +63,7 @@ def fuzz(house, *, examples, number=0, only=()):
 
 
 class _Fuzzed:
-    """One operation and what becomes of its requests."""
+    """One operation, and the results of its requests."""
 
     def __init__(self, operation, world, http, statuses, failures):
         self.operation, self.world, self.http = operation, world, http
@@ -70,7 +72,7 @@ class _Fuzzed:
 
     def run(self, examples, number):
         names = [parameter.name for parameter in self.operation.path_parameters]
-        chance = random.Random(f"{number} {self.name}")  # hypothesis varies what it drew before; choices are fresh
+        chance = random.Random(f"{number} {self.name}")  # independent choices, since hypothesis varies earlier ones
 
         @seed(number)
         @settings(
@@ -90,7 +92,7 @@ class _Fuzzed:
             one()
 
     def send(self, drawn):
-        """Resolve what was drawn against the world as it is now, and ask."""
+        """Fill a drawn request with the current names of the world, and send it."""
         self.world.ready(self.name)
         if self.operation.body and drawn["straight"]:
             drawn |= STRAIGHT
@@ -114,10 +116,10 @@ class _Fuzzed:
                 method, self._address(drawn), params=query, content=content, headers=headers
             )
             response = self.http.send(request, stream=True)
-        except (httpx2.InvalidURL, UnicodeError, TypeError):  # cannot be sent by any client
+        except (httpx2.InvalidURL, UnicodeError, TypeError):  # no client can send this
             return
         streams = self.name.startswith("follow_") and response.status_code == 200
-        if not streams:  # which never end
+        if not streams:  # streams never end
             response.read()
         response.close()
         self.statuses[response.status_code] += 1
@@ -141,7 +143,7 @@ class _Fuzzed:
 
     def _headers(self, drawn, authorization):
         given = dict(drawn["case"].headers or {})
-        given.pop("Authorization", None)  # who asks is the world's to choose
+        given.pop("Authorization", None)  # the world chooses the caller
         made = {key: value for key, value in given.items() if _sendable(key, value)}
         held = self.world.receipt
         if self.name == "put_report" and drawn["receipt"] != "generated":
@@ -151,13 +153,13 @@ class _Fuzzed:
         return made | ({"Authorization": authorization} if authorization else {})
 
     def _content(self, drawn, agent):
-        """The bytes of the body and their type."""
+        """The bytes of the body and their content type."""
         right, kind = self.world.body(self.name, agent, drawn["turn"]), drawn["kind"]
         if right is None and not self.operation.body:
             return drawn["raw"] if kind == "raw" and drawn["turn"] % 4 == 0 else (None, None)
-        if right is None:  # as the OpenAPI document has it, where the world knows no better
+        if right is None:  # from the OpenAPI document, if the world has no valid body
             right = drawn["case"].body
-        if self.name in ("put_report", "amend_report") and drawn["turn"] % 5:  # mostly about what the address is about
+        if self.name in ("put_report", "amend_report") and drawn["turn"] % 5:  # usually matching the address
             report = right.get("report", right)
             report["study"] = FINISHED if drawn["study"] == FINISHED else self.world.study
             report["phase"] = int(drawn["phase"]) if drawn["phase"].isdigit() else report["phase"]
@@ -171,7 +173,7 @@ class _Fuzzed:
         return encoded(drawn["case"].body), "application/json"
 
     def _wrong(self, response, bare, declared):
-        """What is not as promised in an answer; `bare` ones have no body to look at."""
+        """What is wrong with a response; `bare` responses have no body to check."""
         status, kind = response.status_code, response.headers.get("content-type")
         if status >= 500:
             return response.text[:300]
@@ -191,7 +193,7 @@ class _Fuzzed:
         return ""
 
     def _wrong_problem(self, status, problem):
-        """A refusal that is not one of those that the docs list, or is not as they list it."""
+        """What is wrong with a refusal: it is not in the docs, or differs from them."""
         urn, _, slug = problem.get("type", "").rpartition(":")
         found = problem.get("status"), problem.get("retry")
         if urn != "urn:parley:problem" or self.problems.get(slug) != found or found[0] != status:

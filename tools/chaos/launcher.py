@@ -1,7 +1,7 @@
 """Coordinators as forks (`forks.py`): orders are {"db", "port", "kill_at"}.
 
-The routes, which are the same for all and take most of a start, are made once, before the forks; each has a context of
-its own.
+The routes are the same for all and take most of the start-up time, so they are made once, before forking; each
+coordinator has its own context.
 """
 
 from functools import cache
@@ -23,7 +23,7 @@ def routes():
 
 
 def service(storage, settings):
-    """The routes over this storage."""
+    """The application on this storage."""
     app = routes()
     app.state.context, app.state.forecaster = new_context(storage, settings), Forecaster()
     return app

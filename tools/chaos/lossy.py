@@ -1,4 +1,4 @@
-"""A network that loses things."""
+"""A network that loses requests and answers."""
 
 import random
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class LossyProxy:
-    """Passes bytes on, or loses a request on its way, or the answer on its way back."""
+    """A proxy that forwards bytes, or drops a request, or drops its answer."""
 
     def __init__(self, port, seed, loss=0.5):
         self.target, self.random, self.loss, self.lost = port, random.Random(seed), loss, 0

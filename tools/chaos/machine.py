@@ -1,9 +1,8 @@
-"""A study driven by hypothesis over HTTP: reports, conflicts, pauses, freezes, thaws, re-weighings, amendments,
-budgets, ties and crashes in any order.
+"""A study driven over HTTP by hypothesis: reports, administrators' acts and crashes in any order.
 
-The server is a process of its own and a crash is SIGKILL, at rest or at a named point while it takes a report or asks
-a study's question anew. Every answer is below 500, and every refusal a problem document. After every step that moved
-the log, the log must replay to what the tables say, and what is asked for is bounded.
+The server is a separate process and a crash is SIGKILL, at rest or at a named point while it stores a report or changes
+the study's question. Every status is below 500, and every refusal is a problem document. After every step that changed
+the log, a replay of the log must agree with the tables, and the draws asked for are bounded.
 """
 
 import os
@@ -49,7 +48,7 @@ REPORT_REFUSED = ("phase-closed", "study-paused", "agent-frozen", "nothing-asked
 
 @cache
 def workshop():
-    """What all cases share: the process that forks servers, and a prepared database with its administrator's token."""
+    """Shared by all cases: the process that forks servers, and a prepared database with its administrator's token."""
     folder = tempfile.TemporaryDirectory()
     address = Path(folder.name) / "parley.db"
     initialise(str(address))
@@ -60,21 +59,21 @@ def workshop():
 
 
 def noisy(report, noise):
-    """Another report that could be true as well."""
+    """A different report that is just as plausible."""
     return replace(
         report, squares=tuple(v + noise * (n > 0) for n, v in zip(report.counts, report.squares, strict=True))
     )
 
 
 def cases(size, steps, seed):
-    """So many cases of so many steps; raises at the first that goes wrong."""
+    """Run `size` cases of `steps` steps each; raises at the first failure."""
     chosen = settings(max_examples=size, stateful_step_count=steps, deadline=None, database=None)
     run_state_machine_as_test(seeded(seed)(Study), settings=chosen)
     return size
 
 
 class Study(RuleBasedStateMachine):
-    """One study and what the agents know of it."""
+    """One study, and what its agents know about it."""
 
     def __init__(self):
         super().__init__()
@@ -88,9 +87,10 @@ class Study(RuleBasedStateMachine):
         self.start()
 
     def start(self, kill_at=""):
-        """A new server process, once it answers; false if it died at its point before that.
+        """Start a server and wait until it answers; False if it died at its kill point before that.
 
-        A phase that the last server left complete is closed by the next one at once, with a point on the way.
+        If the last server left a complete phase, the new one closes it at once and may reach a kill point while doing
+        so.
         """
         self.pid = self.launcher.start(self.address, self.port, kill_at)
         self.http = httpx2.Client(
@@ -113,7 +113,7 @@ class Study(RuleBasedStateMachine):
         self.launcher.wait(self.pid)
 
     def ask(self, method, path, *, token=None, headers=None, **options):
-        """The status and the JSON of an answer, which is one that may be given."""
+        """Send a request; returns status and JSON after checking that such an answer is allowed."""
         headers = {"Authorization": f"Bearer {token or self.admin}", **(headers or {})}
         answer = self.http.request(method, f"/v1/{path}", headers=headers, **options)
         document = answer.json()
@@ -130,7 +130,7 @@ class Study(RuleBasedStateMachine):
         tied=st.booleans(),
     )
     def create(self, policy, limits, tied):
-        # Arms that tie have no end but by a budget or a tolerance; `uniform` knows none.
+        # If arms tie, only a budget or a tolerance ends the study; `uniform` supports no tolerance.
         near = {"tolerance": 0.3} if policy != "uniform" and (tied or limits) else {}
         self.spread = 0.0 if tied and (near or limits) else 0.7
         self.message = study_message(agents=3, arms=3, policy=policy, **near, **limits)
@@ -188,7 +188,7 @@ class Study(RuleBasedStateMachine):
         report, _ = self.some_receipt(data)
         other = noisy(report, noise)
         status, found = self.take(other)
-        if other.digest in self.amended:  # an administrator had put this very report there
+        if other.digest in self.amended:  # an administrator entered exactly this report
             assert status == 200, found
         else:
             assert found.get("slug") == "report-conflict", found
@@ -205,7 +205,7 @@ class Study(RuleBasedStateMachine):
         assert found.get("slug") in ("phase-future", "phase-closed"), found
 
     def act(self, path, **body):
-        """An administrator's act; whether it was legal there."""
+        """Perform an administrator's act; returns whether it was legal."""
         status, found = self.ask("POST", f"studies/trial/{path}", json={"reason": "why", **body})
         assert status == 200 or found["slug"] in ("illegal-move", "not-found", "phase-closed"), found
         return status == 200
@@ -222,7 +222,7 @@ class Study(RuleBasedStateMachine):
 
     @rule(place=AGENTS, sure=st.integers(0, 3))
     def freeze(self, place, sure):
-        if sure:  # rarely: a freeze ends most studies
+        if sure:  # only rarely, since a freeze ends most studies
             return
         trial, agent = self.trial(), self.message.agents[place]
         status, shown = self.ask("GET", f"studies/trial/agents/{agent}/freeze")
@@ -231,7 +231,7 @@ class Study(RuleBasedStateMachine):
             assert self.act(f"agents/{agent}/freeze", preview=shown["digest"])
 
     def confirm(self, method, preview, path, legal, **body):
-        """An act whose consequences are asked for first; whether it was done."""
+        """Perform an act after its preview; returns whether it was done."""
         status, shown = self.ask(method, f"studies/trial/{preview}", **({"json": body} if method == "POST" else {}))
         assert status == 200 or shown["slug"] in ("illegal-move", "invalid-request"), shown
         assert status != 200 or legal, shown
@@ -248,7 +248,7 @@ class Study(RuleBasedStateMachine):
 
     @rule(given=st.one_of(st.none(), AGENTS), weighed=AGENTS)
     def reweigh(self, given, weighed):
-        """Without the frozen agents; or somebody asks about one agent's rewards alone."""
+        """Re-weigh without the frozen agents, or with one agent asking only about another's rewards."""
         trial = self.trial()
         column = {} if given is None else {self.message.agents[given]: [float(n == weighed) for n in range(3)]}
         self.confirm("POST", "reweigh/preview", "reweigh", trial.stage is not Stage.FINISHED, columns=column)
@@ -264,7 +264,7 @@ class Study(RuleBasedStateMachine):
     @precondition(lambda self: self.trial().frozen and self.trial().stage in (Stage.RUNNING, Stage.STALLED))
     @rule(point=st.sampled_from(REWEIGHING))
     def crash_while_a_study_is_re_weighed(self, point):
-        """Either it happened as a whole, or not at all; then it can be done."""
+        """The re-weighing must have happened completely or not at all; in the second case it is done again."""
         before = self.trial()
         status, shown = self.ask("POST", "studies/trial/reweigh/preview", json={"columns": {}})
         if status != 200:
@@ -301,7 +301,7 @@ class Study(RuleBasedStateMachine):
 
     @rule(sure=st.integers(0, 2))
     def crash(self, sure):
-        if sure:  # a start takes as long as thirty requests
+        if sure:  # only rarely, since a start takes as long as thirty requests
             return
         self.kill()
         self.start()
@@ -309,7 +309,7 @@ class Study(RuleBasedStateMachine):
 
     @rule(place=AGENTS, point=st.sampled_from(POINTS), sure=st.booleans())
     def crash_while_a_report_is_taken(self, place, point, sure):
-        """Whatever became of it, sending it again gives the one receipt, or the refusal it deserves."""
+        """Whether or not the report was stored, sending it again gives the same receipt, or the proper refusal."""
         if not sure:
             return
         report = self.report(place)
@@ -318,7 +318,7 @@ class Study(RuleBasedStateMachine):
         if not died:
             try:
                 self.take(report)
-                self.kill()  # the point was not on the way
+                self.kill()  # the point was not reached
             except httpx2.TransportError:
                 died = True
         if died:

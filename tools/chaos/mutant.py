@@ -1,10 +1,10 @@
-"""What a mutant is, and how the mends of a hostile trial become some: each is undone by a function, and so named."""
+"""Mutants of the coordinator; some undo a fix that followed from a hostile trial, each by a function of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 COORDINATOR = "tests/coordinator/test_"
-# What a mend of the hostile trials keeps, by its number there.
+# What the fixes after the hostile trials protect, by the number of the finding.
 KEPT = {
     1: "logs can be read back",
     2: "hashes and pages reveal nothing",
@@ -19,13 +19,13 @@ KEPT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`test` must fail, and say one of `words`; it passes without the mutant. `long` ones wait for `make chaos`.
+    """With the mutant, `test` must fail with one of `words` in its output; without it, the test passes.
 
-    Those take their time, or share their test with one that is tried in every run.
+    `long` mutants run only in `make chaos`: they are slow, or share their test with one that is tried in every run.
     """
 
     name: str
-    breaks: str  # the promise, or what a mend keeps
+    breaks: str  # the promise, or what a fix protects
     test: str
     words: tuple[str, ...]
     apply: Callable[[], None]
@@ -33,18 +33,18 @@ class Mutant:
 
     @property
     def place(self):
-        """The test as pytest names it; a test of the coordinator is written without its folder."""
+        """The test's name for pytest; tests of the coordinator are listed without their folder."""
         return self.test if self.test.startswith("tests/") else COORDINATOR + self.test
 
 
 class Mends:
-    """What undoes the mends of one subject."""
+    """The mutants that undo fixes of one subject."""
 
     def __init__(self):
         self.mutants = []
 
     def undone(self, name, *, point, test, words, long=True):
-        """The function below undoes a mend; then this test fails, and says one of these."""
+        """Register a function that undoes a fix; this test must then fail with one of these words."""
 
         def noted(apply):
             self.mutants.append(Mutant(name=name, breaks=KEPT[point], test=test, words=words, apply=apply, long=long))

@@ -1,9 +1,10 @@
-"""The coordinator with a promise broken on purpose, and the test of that promise, which must fail: the tests bite.
+"""Mutants that break one promise of the coordinator each, with the test of that promise, which must then fail.
 
-A mutant is chosen by the variable PARLEY_TEST_MUTANT. The tests' own doors read it and change the modules they
-imported: the conftest of all tests, `launcher.py`, and this file as a program, which is `parley` with the mutant in it.
-Nothing in src knows of it. `nest.py` runs the tests. The mutants below break promises; those in `undone` each undo a
-mend that followed from a hostile trial, and `docs/appendix/threat-model.md` names them beside the claims.
+The environment variable PARLEY_TEST_MUTANT chooses a mutant. The entry points of the tests read it and change the
+imported modules: the conftest of all tests, `launcher.py`, and this file as a program, which is `parley` with the
+mutant. Nothing in src knows about mutants. `nest.py` runs the tests. The mutants below break promises; those in
+`undone` each undo a fix that followed from a hostile trial, and `docs/appendix/threat-model.md` names them beside the
+claims.
 """
 
 import importlib
@@ -190,13 +191,13 @@ MUTANTS = (
 
 
 def chosen():
-    """The mutant that this process shall be; None without the variable."""
+    """The mutant that the variable chooses for this process; None if it is not set."""
     name = os.environ.get(VARIABLE)
     return next(mutant for mutant in MUTANTS if mutant.name == name) if name else None
 
 
 def apply_chosen():
-    """Become the mutant that the variable names, if it names one. What it may change is imported first, whole."""
+    """Apply the chosen mutant, if any, after importing all modules that it may change."""
     mutant = chosen()
     if mutant is not None:
         for whole in WHOLE:

@@ -1,4 +1,4 @@
-"""How promises are broken: each function changes the imported modules of the coordinator in one place."""
+"""Functions that break a promise: each changes the imported modules of the coordinator in one place."""
 
 import inspect
 import sys
@@ -6,12 +6,12 @@ import time
 from concurrent.futures import Future
 from dataclasses import replace
 
-ANSWERED = 1.0  # seconds in which an answer reaches whoever waits for it, on a busy machine too
-RIVAL = 0.01  # seconds in which another server comes in between
+ANSWERED = 1.0  # seconds within which an answer arrives, even on a busy machine
+RIVAL = 0.01  # seconds during which another server can interfere
 
 
 def change(owner, name, new):
-    """Put `new` in the place of something that is there; also where it was imported by its name."""
+    """Replace an attribute by `new`, also in modules that imported it by name."""
     old = getattr(owner, name)
     setattr(owner, name, new)
     for module in [found for key, found in sys.modules.items() if key.startswith("parley.")]:
@@ -21,7 +21,7 @@ def change(owner, name, new):
 
 
 def rewrite(module, name, old, new):
-    """A function of a module with other words in one place of its source."""
+    """Replace a function by one whose source has `new` instead of `old`."""
     function = getattr(module, name)
     source = inspect.getsource(function)
     assert source.count(old) == 1, f"{old!r} is not once in {name}: the mutant is out of date"
@@ -32,7 +32,7 @@ def rewrite(module, name, old, new):
 
 
 def acknowledge_before_the_commit():
-    """The answer leaves when the report was written down; its transaction commits a moment later."""
+    """Answer as soon as the report is inserted, a moment before its transaction commits."""
     from parley.coordinator.record.postgres import PostgresStorage
     from parley.coordinator.record.sqlite import SqliteStorage
     from parley.coordinator.studies.phases import Accepted
@@ -46,7 +46,7 @@ def acknowledge_before_the_commit():
                 result = work(connection)
                 if isinstance(result, Accepted):
                     answer.set_result(result)
-                    if killpoints._armed.get("before-commit") == 1:  # the kill comes now: let the answer leave first
+                    if killpoints._armed.get("before-commit") == 1:  # the kill is next: let the answer leave first
                         time.sleep(ANSWERED)
                 return result
 
@@ -152,14 +152,14 @@ def look_at_a_token_once():
 
 
 def look_for_no_earlier_report():
-    """The state machine is a second line of defence: what was sent again is put aside, not taken twice."""
+    """Skip the search for an earlier report. The state machine is the second defence: it refuses a repeated report."""
     from parley.coordinator.record import phases
 
     change(phases, "receipts", lambda *_: [])
 
 
 def take_reports_twice():
-    """Neither the look, nor the state machine, nor the primary key: a report that comes again is another one."""
+    """Remove all three defences (search, state machine, primary key), so that a repeated report counts twice."""
     from parley.coordinator.record import phases, writer
     from parley.protocol import state_machine
 
@@ -183,7 +183,7 @@ def take_reports_of_any_plan():
 
 
 def write_other_rows_than_the_log_tells():
-    from parley.coordinator.record import audit, writer  # the audit goes on to expect all of them
+    from parley.coordinator.record import audit, writer  # the audit still expects all of them
 
     def careless(event, record, before, **known):
         return audit.rows_of(event, record, before, **known)[:1]
@@ -198,7 +198,7 @@ def check_no_rewards():
 
 
 def fail_at_impossible_reports():
-    """A failure that nobody foresaw, behind the form of a body."""
+    """Raise an unexpected exception behind the validation of a body."""
     from parley.protocol import report_checks
 
     real = report_checks.check_report
@@ -213,7 +213,7 @@ def fail_at_impossible_reports():
 
 
 def store_steps_whatever_happened():
-    """Closing without compare-and-set: what happened since the step was computed is not seen."""
+    """Close phases without compare-and-set, ignoring events since the step was computed."""
     from parley.coordinator.record.writer import enact, locked
     from parley.coordinator.studies import phases
 

@@ -1,7 +1,7 @@
 """Runs tests against mutants: everything is imported once, then every run of pytest is a fork of this process.
 
-`python -m tools.chaos.nest` reads a JSON object a line, {"mutant", "tests"}, and answers with what became of them; with
-no tests the mutant is only put in.
+`python -m tools.chaos.nest` reads one JSON object per line, {"mutant", "tests"}, and answers with the results. Without
+tests, the mutant is only applied.
 """
 
 import importlib
@@ -19,7 +19,7 @@ PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Nest:
-    """The process from which mutants come."""
+    """The process that forks a pytest run for each mutant."""
 
     def __init__(self):
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PARLEY_", "PYTEST_"))}
@@ -33,14 +33,14 @@ class Nest:
         )
 
     def run_tests(self, tests, mutant=""):
-        """How many tests there were, how many of them broke off, and what the failures said."""
+        """Run tests; returns how many ran, how many had errors, and the output of the failures."""
         self.process.stdin.write(json.dumps({"mutant": mutant, "tests": tests}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         return answer["tests"], answer["errors"], answer["said"]
 
     def missed(self, mutant):
-        """Why the test did not catch the mutant; empty when it failed, and for the reason it is there for."""
+        """Why the test did not catch the mutant; empty if it failed for the expected reason."""
         _, errors, said = self.run_tests([mutant.place], mutant.name)
         if not said:
             return f"{mutant.name}: {mutant.test} {'broke off' if errors else 'passed'}"
@@ -49,11 +49,11 @@ class Nest:
         return ""
 
     def fits(self, mutant):
-        """Whether the mutant can be put into the code as it is now."""
+        """Whether the mutant can be applied to the current code."""
         return self.run_tests([], mutant.name)[1] == 0
 
     def unsound(self, mutants):
-        """The control: what the tests of these mutants say that fail without any, so that it would prove nothing."""
+        """The control: output of the tests of these mutants that fail even without a mutant, and so prove nothing."""
         tests = sorted({mutant.place for mutant in mutants})
         ran, errors, said = self.run_tests(tests)
         if ran != len(tests) or errors:
@@ -67,7 +67,7 @@ class Nest:
 
 
 def run():
-    """The whole table, for the page: how many mutants there were, and how many lived."""
+    """Try all mutants, for the page; returns how many there were and how many survived."""
     nest = Nest()
     try:
         failures, caught = nest.unsound(MUTANTS), {}
@@ -81,18 +81,18 @@ def run():
 
 
 def _pytest(order, folder, out):
-    """A test that fails leaves sockets open and threads behind; only what it says itself counts here."""
+    """Run pytest, ignoring warnings about the sockets and threads that a failed test leaves behind."""
     import pytest
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     off = [f"-pno:{plugin}" for plugin in ("cacheprovider", "unraisableexception", "threadexception")]
-    # The order of the tests that pyproject.toml asks for is a plug-in's, and none is loaded here.
+    # The test order in pyproject.toml needs a plug-in, and none is loaded here.
     plain = ["-o", "addopts=--import-mode=importlib --strict-markers -ra"]
     pytest.main(["-q", *plain, *off, f"--basetemp={folder}/tests", f"--junitxml={out}", *order["tests"]])
 
 
 def hatch(order, folder):
-    """One run of pytest in a fork; what it wrote down."""
+    """Run pytest once in a fork; returns its recorded results."""
     out = Path(folder) / "out.xml"
     child = os.fork()
     if child == 0:

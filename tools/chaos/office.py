@@ -1,14 +1,13 @@
-"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, open and withdraw arms, correct
-a report, refuse what is held.
+"""Administrators' acts while studies run and servers die, such as freezing an agent or withdrawing an arm.
 
-An answer may be lost: then the study says whether the act happened, and it is done again if it did not.
+If an answer is lost, the study's status shows whether the act happened; if not, it is repeated.
 """
 
 from parley.errors import Conflict, NotThere, Rejected
 
-AGENT = "agent 3"  # who is lost, and comes back in some studies
-ARM = "arm 3"  # dormant where arms come and go
-# Agent 1 asks about itself alone: what is open of the others is blocked without agent 3, and it can still be asked.
+AGENT = "agent 3"  # the agent that is lost, and comes back in some studies
+ARM = "arm 3"  # dormant in studies where arms come and go
+# Agent 1 asks only about its own rewards, so its question can go on without agent 3; those of the others are blocked.
 DORMANT = {
     "policy": "evidence",
     "weights": ((1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.0, 0.5, 0.5)),
@@ -17,13 +16,13 @@ DORMANT = {
 
 
 class Office:
-    """The acts of one study, each as soon as it may be done."""
+    """The acts of one study, each done as soon as it is allowed."""
 
     def __init__(self, admin, study, retried, script):
         self.admin, self.study, self.retried, self.script = admin, study, retried, list(script)
 
     def look(self):
-        """Do what is next, if it is time for it."""
+        """Perform the next act if it is due."""
         if not self.script:
             return
         status = self.retried(lambda: self.admin.status(self.study))
@@ -33,7 +32,7 @@ class Office:
         elif when(status):
             try:
                 act(self)
-            except (Conflict, NotThere, Rejected):  # the study moved on, or the answer was lost: look again
+            except (Conflict, NotThere, Rejected):  # the study moved on, or an answer was lost: check again
                 return
 
     def request(self, method, *parts, **options):
@@ -65,7 +64,7 @@ def _withdraw(office):
 
 
 def _correct(office):
-    """Once: the study's status does not tell it."""
+    """Correct a report, once only, since the study's status does not show corrections."""
     if not office.request("GET", "corrections")["corrections"]:
         place = ("phases", 1, "reports", "agent 1")
         report = office.request("GET", *place)["report"]
@@ -105,16 +104,16 @@ def _held(status):
 
 
 FREEZE, THAW = (_later, _freeze, _is_frozen), (_running, _thaw, lambda status: not _is_frozen(status))
-FREEZE_EARLY = (_running, _freeze, _is_frozen)  # what is recorded then will not answer the others: a phase is opened
+FREEZE_EARLY = (_running, _freeze, _is_frozen)  # the data will not answer the others, so a phase is opened
 LEAVE, RETURN = (_running, _reweigh, _left(AGENT)), (_running, _reweigh, _left())
 LEAVE_STALLED = (_stalled, _reweigh, _left(AGENT))
 RETURN_STALLED = (_stalled, _thaw, lambda status: not _is_frozen(status))
-CORRECT = (_stalled, _correct, lambda _: False)  # its certificate goes, and another follows
+CORRECT = (_stalled, _correct, lambda _: False)  # its certificate is revoked, and a new one follows
 OPEN = (_stalled, _open, lambda status: ARM not in status["closed_arms"])
 WITHDRAW = (_stalled, _withdraw, lambda status: ARM in status["closed_arms"])
-REFUSE = (_held, _refuse, lambda _: False)  # stays until the study is over
+REFUSE = (_held, _refuse, lambda _: False)  # stays active until the study is over
 
-# (what is done, whether an agent sends a report that is held first, what is special about the study)
+# (acts, whether an agent first sends a report that is held, changes to the study)
 SCRIPTS = [
     ((), False, {}),
     ((FREEZE, LEAVE), False, {}),

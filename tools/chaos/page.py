@@ -1,4 +1,4 @@
-"""docs/appendix/reliability.md, from the results of the last runs; parts that were not run again keep theirs."""
+"""Writes docs/appendix/reliability.md from the results of the last runs; other parts keep their earlier results."""
 
 import json
 import os
@@ -45,7 +45,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of the chaos: `run(size, seed)` returns counts, among them how many `unit` there were."""
+    """A part of the chaos tests: `run(size, seed)` returns counts, including the number of its `unit`."""
 
     run: Any
     full: int
@@ -64,13 +64,13 @@ def save(results, parts):
 
 
 def entry(found, *, command, runs):
-    """What is kept of a part."""
+    """The stored result of a part."""
     machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     return {"command": command, "machine": machine, "commit": commit(), "runs": runs, "found": found}
 
 
 def commit():
-    """What was tried; with a plus where code or tests were changed since."""
+    """The commit that was tested, with a plus if code or tests have uncommitted changes."""
     git = ["git", "-C", str(DOCS.parent)]
     try:
         told = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], capture_output=True, text=True, check=True)
@@ -81,7 +81,7 @@ def commit():
 
 
 def added(before, after):
-    """The counts of two runs together."""
+    """The added counts of two runs."""
     total = dict(before)
     for key, value in after.items():
         if isinstance(value, dict):
@@ -92,7 +92,7 @@ def added(before, after):
 
 
 def kept(part, found):
-    """Whether what was found is what was promised, as far as the size goes."""
+    """Whether the findings keep the promise; a full run also needs enough kills between commit and answer."""
     flawed = found.get("failures") or any(found.get(flaw, 0) for flaw in FLAWS)
     full = found.get(part.unit, 0) >= part.full
     return not flawed and (not full or found.get("between_commit_and_answer", NEEDED) >= NEEDED)
@@ -104,7 +104,7 @@ def size(part, found):
 
 
 def line(name, part, found, seconds):
-    """The result of a part for the terminal."""
+    """The result of a part as a line for the terminal."""
     counts = ", ".join(
         f"{value:,} {key.replace('_', ' ')}"
         for key, value in found.items()
@@ -147,7 +147,7 @@ def _page(results, parts):
 
 
 def _mutants(caught):
-    """A row for every thing that is kept, with the mutants that break it."""
+    """A row for every promise or protection, with the mutants that break it."""
     by_promise = {}
     for name in caught:
         what, _, breaks = name.removesuffix(")").rpartition(" (")
@@ -157,7 +157,7 @@ def _mutants(caught):
 
 
 def _details(found):
-    """Counts within counts, such as kills by place, and what went wrong."""
+    """Nested counts, such as kills by point, and failures."""
     counts = [
         f"{key.replace('_', ' ').capitalize()}: {', '.join(f'{name} {count:,}' for name, count in value.items())}."
         for key, value in found.items()

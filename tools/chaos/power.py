@@ -1,11 +1,11 @@
-"""Power fails while the coordinator works on SQLite: what was acknowledged is there, and nothing is half there.
+"""Power failures while the coordinator writes to SQLite: nothing acknowledged is lost, and no commit is partial.
 
-A process of its own (`python -m tools.chaos.power FOLDER`) does real work on the real storage, over a VFS that keeps a
-journal of what SQLite asks of the disk, with what was committed and acknowledged in between. From the journal follow
-the states in which a loss of power may leave the disk (`disk`), at every point of it. Each is opened by plain SQLite
-and must be, table by table and row by row, what some commit left, and none before the last acknowledged one.
+A separate process (`python -m tools.chaos.power FOLDER`) runs real studies on the real storage, over a VFS that records
+every request of SQLite to the disk, and every commit and acknowledgement in between. From this journal `disk` derives
+the states in which a power failure at any point may leave the disk. Plain SQLite opens each state. It must equal, table
+by table and row by row, the state after some commit that is not older than the last acknowledged one.
 
-The same work with `synchronous=NORMAL` is the control: a simulator that loses nothing there would show nothing.
+The same work with `synchronous=NORMAL` is the control: it must lose data, or the simulated failures prove nothing.
 """
 
 import hashlib
@@ -31,22 +31,22 @@ from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.protocol import create
 
 NAME = "parley.db"
-CHECKPOINT = 40  # pages of the log after which it is copied back; SQLite's 1000 would take a long journal
+CHECKPOINT = 40  # pages of the write-ahead log per checkpoint; SQLite's default of 1000 would need a long journal
 MODES = {"as it is": {}, "NORMAL": {"synchronous": 1}}
 TIMEOUT = 60.0  # seconds
 TRIALS = 3  # studies, with the storage closed and opened in between
-PATIENCE = 50  # passes over the journal without a new state after which there are no more
+PATIENCE = 50  # stop after this many passes over the journal without a new state
 
 
 def summary(execute):
-    """What is in a database: `execute` takes a query and returns its rows."""
+    """A hash of all rows of a database; `execute` takes a query and returns its rows."""
     tables = [name for (name,) in execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     rows = [(table, [tuple(row) for row in execute(f'SELECT * FROM "{table}"')]) for table in tables]
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
 class Work:
-    """Studies from their creation to their end on one database, every commit and acknowledgement noted."""
+    """Studies from creation to end on one database, with every commit and acknowledgement recorded."""
 
     def __init__(self, recorder, address):
         self.recorder, self.address, self.storage = recorder, address, None
@@ -54,8 +54,8 @@ class Work:
         initialise(address)
         self.storage = open_storage(address)
         self.committed("after-commit")
-        recorder.note("acknowledged")  # the tables are there
-        base.reached = self.committed  # the writer says so after a commit and before it answers anybody
+        recorder.note("acknowledged")  # the tables exist
+        base.reached = self.committed  # the writer calls it after a commit and before any answer
 
     def committed(self, point):
         if point == "after-commit":
@@ -64,13 +64,13 @@ class Work:
             self.recorder.note("committed", name=name, data=" ".join(hashes).encode())
 
     def submit(self, work):
-        """Called back with the answer, at that moment: the hash of the record which stands for what is acknowledged."""
+        """Submit work, and record its acknowledgement by the hash of the log's last record when the answer comes."""
         future = self.storage.submit(work)
         future.add_done_callback(lambda done: self.recorder.note("acknowledged", name=done.result().head))
         return future
 
     def run(self, study, message, *, at_once):
-        """A study with the reports of a phase one by one, or all at once, so that they share commits."""
+        """Run a study with the reports of a phase one by one, or all at once, so that they share commits."""
         self.submit(lambda c: create_study(c, create(study, message), actor="test", at="now")).result(TIMEOUT)
         receipts = []
         while (trial := self.storage.read(lambda c: load_trial(c, studies.get(c, study)))).stage == "running":
@@ -99,13 +99,13 @@ class Work:
 
 
 def _give_up(problem):
-    """An error in a callback from C goes no further by itself, and the journal would lack something."""
+    """Exit on an exception in a callback from C, which Python would only print: the journal would be incomplete."""
     sys.__unraisablehook__(problem)
     os._exit(1)
 
 
 def record_here(folder):
-    """The journals of all modes; SQLite belongs to the recorder in this process from here on."""
+    """Record the journals of all modes; from here on, this process uses SQLite only through the recorder."""
     sys.unraisablehook = _give_up
     recorder, usual = Recorder(), dict(sqlite.PRAGMAS)
     for mode, changes in MODES.items():
@@ -123,14 +123,14 @@ def record_here(folder):
 
 
 def record():
-    """The journals by mode, from a process of their own."""
+    """The journals by mode, recorded in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "tools.chaos.power", folder], check=True, timeout=300)
         return {mode: pickle.loads((Path(folder) / f"{mode}.journal").read_bytes()) for mode in MODES}
 
 
 def opened(folder, files):
-    """What SQLite finds in a state: a summary, or None where the database is damaged."""
+    """The summary of the database that SQLite finds in a state; None if it is damaged."""
     for old in folder.iterdir():
         old.unlink()
     for name, content in files.items():
@@ -140,14 +140,14 @@ def opened(folder, files):
         connection.execute("PRAGMA synchronous=OFF")
         whole = connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return summary(connection.execute) if whole else None
-    except (sqlite3.DatabaseError, UnicodeDecodeError):  # damaged text may stand in SQLite's own message
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # SQLite's message may contain damaged text
         return None
     finally:
         connection.close()
 
 
 def commits_of(journal):
-    """The number of the commit by its summary, and the number of the first commit that has a record, by its hash."""
+    """The number of each commit by its summary, and the first commit that contains a record, by the record's hash."""
     numbers, first = {summary(lambda _: []): 0}, {"": 1}
     for number, event in enumerate((event for event in journal if event.kind == "committed"), start=1):
         numbers[event.name] = number
@@ -156,7 +156,7 @@ def commits_of(journal):
 
 
 def states(journal, count, seed):
-    """Up to `count` different states, spread over the journal: files, and the number of the commit that is owed."""
+    """Up to `count` different states over the journal: the files, and the number of the last acknowledged commit."""
     generator, seen, idle, (_, first) = random.Random(seed), set(), 0, commits_of(journal)
     while len(seen) < count and idle < PATIENCE:
         before, disk, owed = len(seen), Disk(), 0
@@ -176,7 +176,7 @@ def states(journal, count, seed):
 
 
 def examine(journal, count, seed):
-    """Open `count` states: in how many is something acknowledged lost, or the database not what a commit left."""
+    """Open `count` states; returns in how many an acknowledged record is lost, or no commit matches the database."""
     numbers, _ = commits_of(journal)
     found = Counter(states=0, lost=0, broken_chains=0)
     with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +189,7 @@ def examine(journal, count, seed):
 
 
 def run(count, seed):
-    """The part `power` of the chaos: the storage as it is, and a tenth of that with NORMAL as the control."""
+    """The part `power`: `count` states of the storage as it is, and a tenth as many with NORMAL as the control."""
     journals = record()
     found = examine(journals["as it is"], count, seed)
     control = examine(journals["NORMAL"], max(100, count // 10), seed)

@@ -26,7 +26,7 @@ def retried(call):
 
 
 def restart(server):
-    """PostgreSQL's immediate mode: SIGQUIT, no checkpoint, recovery from its own log at the next start."""
+    """Restart PostgreSQL in immediate mode: SIGQUIT, no checkpoint, recovery from its own log at the next start."""
     process = psutil.Process(server.get_pid())
     process.send_signal(signal.SIGQUIT)
     process.wait(timeout=PATIENCE)
@@ -34,12 +34,12 @@ def restart(server):
 
 
 def _agent(house, study, name):
-    """A client; a token whose answer was lost may live on, which the limit of two allows once."""
+    """A client for an agent; a lost answer may leave one unused token, which the limit of two tokens allows."""
     return retried(lambda: house.issue("agent", study=study, agent=name))
 
 
 def run(storage, server, *, restarts, seed, message):
-    """Run studies until there were enough restarts; returns what was found."""
+    """Run studies during `restarts` restarts; returns the findings."""
     chance, house = random.Random(seed), House(storage, statement_timeout=10.0)
     receipts, failures, done = {}, [], threading.Event()
     studies = []

@@ -1,6 +1,6 @@
-"""Two server processes on one PostgreSQL behind networks that lose things; every report goes to both at once.
+"""Two server processes on one PostgreSQL behind lossy networks; every report is sent to both at once.
 
-One server takes its steps within the transaction of the last report, the other outside of every lock.
+One server computes a step within the transaction of the last report, the other outside any lock.
 """
 
 import os
@@ -18,12 +18,12 @@ from tools.chaos.lossy import LossyProxy
 from parley.agent.client import Client
 from parley.coordinator.record import open_for_reading, open_storage
 
-LOSS = 0.1  # of requests and answers together
+LOSS = 0.1  # probability that a request or its answer is lost
 LANES = 2  # studies at a time
 
 
 class Race:
-    """Studies until there were enough phases, and what their agents were told."""
+    """Runs studies until there were enough phases, and keeps what their agents were told."""
 
     def __init__(self, urls, networks, token, phases, seed):
         self.urls, self.networks, self.token, self.wanted, self.seed = urls, networks, token, phases, seed
@@ -31,7 +31,7 @@ class Race:
         self.receipts, self.studies, self.failures, self.decided = {}, [], [], 0
 
     def lane(self, number):
-        """Study after study."""
+        """Run one study after another."""
         try:
             with ThreadPoolExecutor(len(self.urls)) as pool:
                 while self.decided < self.wanted and not self.failures:
@@ -44,7 +44,7 @@ class Race:
             raise
 
     def study(self, study, chance, pool):
-        """From its creation to its end; returns how many phases it had."""
+        """Run a study from creation to end; returns its number of phases."""
         with Client(chance.choice(self.urls), self.token) as admin:
             admin.request("POST", "studies", json={"id": study, "study": self.message.to_json()})
             tokens = {name: agent_token(admin, study, name) for name in self.message.agents}
@@ -71,7 +71,7 @@ class Race:
 
 
 def run(db, *, phases, seed):
-    """So many phases; returns what is wrong with them, counted."""
+    """Run `phases` phases; returns counts of flaws."""
     storage = open_storage(db)
     token = bootstrap(storage)
     storage.close()

@@ -1,7 +1,7 @@
-"""A site's service under kill -9: people come, outcomes follow and are corrected, the service dies again and again.
+"""A site's service under kill -9: people arrive, outcomes are entered and corrected, and the service is killed.
 
-What counts: nobody gets two arms, whatever the service said stands in the journal, no outcome is counted twice or lost,
-and what the coordinator took is what the journal adds up to.
+Nobody may get two arms, every answer of the service must be in the journal, no outcome may be lost or counted twice,
+and the coordinator's reports must equal the sums of the journal.
 """
 
 import contextlib
@@ -39,42 +39,42 @@ POINTS = (
     "report-sent",
 )
 FLAWS = ("lost", "duplicated", "mismatched", "broken_chains")
-A_STUDY = 25  # kills; then the next one, with a new journal
-RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once a phase
+A_STUDY = 25  # kills per study; then a new study with a new journal begins
+RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once per phase
 PATIENCE = 180.0
 LATE = 2.0  # seconds for a named point to be reached
 
 
 @dataclass
 class Ledger:
-    """What the people at the site were told, and what they said and may or may not have been heard."""
+    """What people at the site were told, and what they entered, whether or not it was acknowledged."""
 
     arms: dict = field(default_factory=dict)  # key -> the answer that was given first
-    # By a person's key and the name of an outcome, empty for the reward.
-    said: dict = field(default_factory=dict)  # -> the last value that was acknowledged
-    unsure: dict = field(default_factory=dict)  # -> values sent since, without an answer
-    refused: set = field(default_factory=set)  # of which nothing is acknowledged, and the phase is reported
+    # Keys below: a person's key and the name of an outcome, which is empty for the reward.
+    said: dict = field(default_factory=dict)  # -> the last acknowledged value
+    unsure: dict = field(default_factory=dict)  # -> later values that got no answer
+    refused: set = field(default_factory=set)  # nothing acknowledged, and the phase is already reported
     voided: set = field(default_factory=set)  # people whose assignment was voided
     wrong: Counter = field(default_factory=Counter)
     answers: int = 0
 
 
 class Crowd:
-    """People who come and are heard of again; every answer is held against the one before."""
+    """People who arrive and whose outcomes follow; every answer is compared with the one before."""
 
     def __init__(self, url, chance, ledger, *, exact, outcomes=(), covariate=False, phases=0):
         self.url, self.chance, self.ledger, self.exact, self.number = url, chance, ledger, exact, 0
-        self.covariate, self.phases = covariate, phases  # how many begin before it ends
+        self.covariate, self.phases = covariate, phases  # phases to start before the study ends
         self.outcomes = ("", *outcomes)
-        self.unheard = []  # who came when nobody answered: asked for again, as one would
-        self.voiding = []  # whose void nobody answered: said again
+        self.unheard = []  # people whose assignment got no answer; it is requested again
+        self.voiding = []  # people whose voiding got no answer; it is sent again
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
 
     def close(self):
         self.line.close()
 
     def act(self):
-        """One thing that happens at a site. False if nobody answered."""
+        """Do one thing that happens at a site; False if the service did not answer."""
         if self.unheard:
             return self.assign(self.unheard.pop())
         if self.voiding:
@@ -95,13 +95,13 @@ class Crowd:
         return self.assign(f"p-{self.number:05}")
 
     def slots(self):
-        """Everything that is to be said of those who are counted."""
+        """All outcomes to enter for people who count, as (key, name of the outcome)."""
         gone = {*self.ledger.voided, *self.voiding}
         told = [key for key, told in self.ledger.arms.items() if told["counted"] and key not in gone]
         return [(key, name) for key in told for name in self.outcomes]
 
     def _heard_of(self, key):
-        """Whether an outcome of somebody was said, heard or not."""
+        """Whether any outcome of a person was sent, acknowledged or not."""
         slots = [(key, name) for name in self.outcomes]
         return any(slot in self.ledger.said or slot in self.ledger.unsure for slot in slots)
 
@@ -112,7 +112,7 @@ class Crowd:
             return False
         if answer.is_success:
             self.ledger.voided.add(key)
-        return True  # else its phase is reported, with nobody in reserve
+        return True  # else the person's phase is already reported, with nobody in reserve
 
     def _needed(self):
         try:
@@ -144,8 +144,9 @@ class Crowd:
         if answer is None:
             self.ledger.unsure.setdefault(slot, set()).add(reward)
             return False
-        if answer.status_code == 409:  # its phase is reported: what was said last stands
-            # With exact counts nobody waits for people in reserve; `examine` sees that every place was reported.
+        if answer.status_code == 409:  # the person's phase is reported: the last value stays
+            # With exact counts a phase does not wait for people in reserve; `examine` checks that every slot was
+            # reported.
             if slot not in self.ledger.said and not self.ledger.unsure.get(slot) and not self.exact:
                 self.ledger.wrong["lost"] += 1
             return True
@@ -164,12 +165,12 @@ class Crowd:
 
 
 def age(key):
-    """What is known of a person before the arm is: the same whenever it is asked."""
+    """The age of a person, which is known before the arm and never changes."""
     return 20.0 + 7 * int(key[2:]) % 60
 
 
 def reading(folder, study, agent):
-    """The journal as it stands, read anew: its fold, and how often each person was assigned."""
+    """Read the journal from disk: its state, and how often each person was assigned."""
     people, times = People(), Counter()
 
     def take(entry, at):
@@ -185,14 +186,14 @@ def reading(folder, study, agent):
 
 
 def _totals(people, book):
-    """What those of a book add up to, adjusted as the phase in which they were assigned is."""
+    """The totals of the people in a book, adjusted like the phase to which they were assigned."""
     rewards, xs = people.pairs(book)
     theta, x0 = book.plan.theta, book.plan.x0
     return Totals.of(rewards if theta is None else adjusted_rewards(rewards, xs, theta, x0))
 
 
 def examine(house, folder, study, agent, ledger, *, exact):
-    """Hold the journal against what was told, and the coordinator's reports against the journal."""
+    """Compare the journal with what people were told, and the coordinator's reports with the journal."""
     flaws = Counter(dict.fromkeys(FLAWS, 0)) + ledger.wrong
     people, times = reading(folder, study, agent)
     flaws["duplicated"] += sum(count - 1 for count in times.values())
@@ -203,7 +204,7 @@ def examine(house, folder, study, agent, ledger, *, exact):
         flaws["lost"] += person is None or (arm, person.counted) != (told["arm"], counted)
     for (key, name), reward in ledger.said.items():
         flaws["lost"] += people[key].value(name) not in {reward} | ledger.unsure.get((key, name), set())
-    # With exact counts people in reserve are not waited for: nothing may be known of them.
+    # With exact counts a phase does not wait for people in reserve, so they may have no outcome.
     for key, name in ledger.refused:
         known, unsure = people[key].value(name), ledger.unsure.get((key, name), set())
         flaws["lost"] += known not in (unsure | {None} if exact or not unsure else unsure)
@@ -220,7 +221,7 @@ def examine(house, folder, study, agent, ledger, *, exact):
         totals = _totals(people, book)
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
         flaws["mismatched"] += report is not None and (report.theta, report.x0) != (theta, x0)
-        if theta is not None:  # what earlier phases said, whenever it is asked
+        if theta is not None:  # it must follow from earlier phases, whenever it is computed
             flaws["lost"] += any(people[key].x != age(key) for key in book.keys)
             flaws["mismatched"] += phase > 1 and (theta, x0) == (0.0, None)
         flaws["mismatched"] += tuple(totals.sums.tolist()) != book.reported.sums
@@ -246,7 +247,7 @@ def examine(house, folder, study, agent, ledger, *, exact):
     return flaws, len(reported), sum(len(book.between.keys) for book in reported if book.between)
 
 
-# Two further outcomes, of which one is a guardrail.
+# Two further outcomes, one of them a guardrail.
 OUTCOMES = (
     {"name": "harm", "role": "guardrail", "better": "lower", "kind": "binary", "limit": 0.99, "delta": 0.001},
     {"name": "pain", "role": "secondary", "better": "lower", "kind": "bounded", "low": 0.0, "high": 1.0},
@@ -265,8 +266,10 @@ def run(
     covariate=False,
     between="outside",
 ):
-    """Kill the service `kills` times; returns counts, flaws among them. `outcomes` are those of the study file; with a
-    `covariate` rewards are adjusted for people's ages, by a slope that the site learns. `between` is the setting.
+    """Kill the service `kills` times; returns counts, including flaws.
+
+    `outcomes` are those of the study file. With a `covariate`, rewards are adjusted for people's ages by a slope that
+    the site learns. `between` is the study's setting.
     """
     chance = random.Random(seed)
     storage = open_storage(db)
@@ -316,11 +319,11 @@ def run(
 
 
 def _one_life(launcher, order, crowd, chance, places):
-    """From a start to a kill; returns where it died."""
+    """Run the service from a start to a kill; returns where it died."""
     place = chance.choice(places)
     kill_at = "" if place == "at random" else f"{place}:{1 if place in RARE else chance.randint(1, 8)}"
     pid = launcher.ask(**order, kill_at=kill_at)["pid"]
-    # A named point that is not reached in time would keep the test waiting: then it dies at random after all.
+    # If a named point is not reached in time, kill the service at a random moment instead of waiting.
     late = threading.Timer(chance.uniform(0.1, 0.5) if not kill_at else LATE, _kill, (pid,))
     late.start()
     over = threading.Event()
@@ -337,7 +340,7 @@ def _one_life(launcher, order, crowd, chance, places):
 
 
 def _kill(pid):
-    with contextlib.suppress(ProcessLookupError):  # it died at its named point just now
+    with contextlib.suppress(ProcessLookupError):  # it has just died at its named point
         os.kill(pid, signal.SIGKILL)
 
 
@@ -348,7 +351,7 @@ def _work(crowd, over):
 
 
 def _last_life(launcher, order, crowd):
-    """Without a kill: what is pending is said, what is complete is reported."""
+    """Run the service without a kill until pending outcomes are entered and complete phases reported."""
     pid = launcher.ask(**order, kill_at="")["pid"]
     until, standing = time.monotonic() + PATIENCE, "no answer"
     try:
@@ -370,7 +373,7 @@ def _last_life(launcher, order, crowd):
             elif waiting:
                 crowd.outcome(*waiting[0])
                 until = time.monotonic() + PATIENCE
-                if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
+                if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported, but that answer was lost
                     crowd.ledger.refused.add(waiting[0])
             elif standing["phase"] < crowd.phases and standing["coordinator"] == "connected":
                 crowd.act()

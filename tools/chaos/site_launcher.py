@@ -1,5 +1,7 @@
-"""Site services as forks (`forks.py`); an order: {"server", "study", "folder", "port", "kill_at"}, and "strata"
-(agent -> token), or "token" and "agent".
+"""Site services as forks (`forks.py`).
+
+An order is {"server", "study", "folder", "port", "kill_at"} with "strata" (agent -> token), or with "token" and
+"agent".
 """
 
 from tools.chaos.forks import loop

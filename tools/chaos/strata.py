@@ -1,7 +1,7 @@
 """A masked study at two sites with two strata each, under kill -9: through the page and through the API.
 
-What counts: nobody is in two strata, nobody gets two kits, no kit is given twice, whatever a service said stands in a
-journal, and the coordinator's reports are what the journals add up to. Kits of an arm are balanced as the plans ask.
+Nobody may be in two strata or get two kits, no kit may be given twice, every answer of a service must be in a journal,
+and the coordinator's reports must equal the sums of the journals. Kits must be balanced between arms as planned.
 """
 
 import os
@@ -38,15 +38,15 @@ LATE = 10.0  # seconds for a named point to be reached: two strata start slowly 
 
 @dataclass
 class Ward:
-    """A site: where it listens, what its people were told, and what they said."""
+    """A site: its address, what its people were told, and what they entered."""
 
     place: str
     order: dict
     chance: random.Random
-    kits: dict = field(default_factory=dict)  # key -> the kit that was told first
-    strata: dict = field(default_factory=dict)  # key -> the stratum in which somebody tried to enrol first
-    said: dict = field(default_factory=dict)  # key -> the last outcome that was acknowledged
-    unsure: dict = field(default_factory=dict)  # key -> outcomes without an answer
+    kits: dict = field(default_factory=dict)  # key -> the kit in the first answer
+    strata: dict = field(default_factory=dict)  # key -> the stratum of the first attempt to enrol
+    said: dict = field(default_factory=dict)  # key -> the last acknowledged outcome
+    unsure: dict = field(default_factory=dict)  # key -> outcomes that got no answer
     closed: set = field(default_factory=set)  # keys whose phase is reported
     unheard: list = field(default_factory=list)
     wrong: Counter = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class Ward:
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False, headers=OURS)
 
     def act(self):
-        """One thing that happens; False if nobody answered."""
+        """Do one thing that happens at a site; False if the service did not answer."""
         draw = self.chance.random()
         if self.unheard:
             return self.enrol(self.unheard.pop())
@@ -73,7 +73,7 @@ class Ward:
         return self.enrol(f"{self.place}-{self.number:05}")
 
     def enrol(self, key):
-        """By the page or by the API, sometimes in another stratum than before."""
+        """Enrol a person through the page or the API, sometimes in another stratum than before."""
         stratum = self.chance.choice(STRATA)
         first = self.strata.setdefault(key, stratum)
         if key not in self.kits:
@@ -118,13 +118,13 @@ class Ward:
         except httpx2.TransportError:
             return None
         self.answers += 1
-        # Counted, not raised: this is a thread of its own, whose end nobody would notice.
+        # Counted, not raised: an exception would end this thread unnoticed.
         self.wrong["server_errors"] += answer.status_code >= 500
         return answer
 
 
 def list_kits(house, folder, place):
-    """Before the service is started, by whoever packs them: numbers that tell nothing of the arm."""
+    """Write the list of kits before the service starts, with numbers that reveal nothing about the arm."""
     numbers = random.Random(place).sample(range(KITS), KITS)
     text = "kit,arm\n" + "".join(f"K{number:05},{ARMS[n % 2]}\n" for n, number in enumerate(numbers))
     clients = [Client(house.url, house.tokens["trial", agent]) for agent in SITES[place]]
@@ -139,7 +139,7 @@ def list_kits(house, folder, place):
 
 
 def examine(house, folder, ward, kits):
-    """Hold the journals of a site against what was told, and the coordinator's reports against the journals."""
+    """Compare a site's journals with what people were told, and the coordinator's reports with the journals."""
     flaws, phases, balance = Counter(ward.wrong), 0, []
     known, given = {}, Counter()
     for agent in SITES[ward.place]:
@@ -169,7 +169,7 @@ def examine(house, folder, ward, kits):
 
 
 def run(db, folder, *, kills, seed, places=PLACES):
-    """Kill the two services in turn, `kills` times; returns counts, flaws among them."""
+    """Kill the two services in turn, `kills` times in all; returns counts, including flaws."""
     chance, total, by_place = random.Random(seed), Counter(), Counter()
     storage = open_storage(db)
     house, launcher = House(storage), Forks("tools.chaos.site_launcher")
@@ -214,7 +214,7 @@ def run(db, folder, *, kills, seed, places=PLACES):
 
 
 def _one_life(launcher, ward, chance, place):
-    """From a start to a kill at a named point, or late; returns where it died."""
+    """Run a service from a start to a kill at a named point, or later; returns where it died."""
     pid = launcher.ask(**ward.order, kill_at=f"{place}:{1 if place in RARE else chance.randint(1, 6)}")["pid"]
     late, over = threading.Timer(LATE, os.kill, (pid, signal.SIGKILL)), threading.Event()
     late.start()
@@ -236,7 +236,7 @@ def _one_life(launcher, ward, chance, place):
 
 
 def _last_life(launcher, ward):
-    """Without a kill: whoever was not heard asks again, what is awaited is said, what is complete is reported."""
+    """Run a service without a kill until lost requests are repeated, outcomes entered and phases reported."""
     pid = launcher.ask(**ward.order, kill_at="")["pid"]
     until = time.monotonic() + PATIENCE
     try:

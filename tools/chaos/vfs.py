@@ -1,9 +1,9 @@
-"""Everything SQLite asks of the disk, recorded: a VFS around the default one, in the library that `sqlite3` uses.
+"""A recorder of all disk requests of SQLite: a VFS around the default one, in the library that `sqlite3` uses.
 
-Every file is opened by the default VFS, as always; only the methods that write, cut and sync it are then replaced by
-ones that note the request and pass it on. Directory syncs are seen where the default VFS opens the directory, which it
-does for nothing else. The -shm file is no part of it: SQLite rebuilds it from the log after a crash. The recorder
-becomes the default VFS of its process for good, so it belongs into a process of its own.
+The default VFS opens every file as usual; then the methods that write, truncate and sync it are replaced by ones that
+record the request and pass it on. Directory syncs are recognised by the default VFS opening the directory, which it
+does for nothing else. The -shm file is ignored: SQLite rebuilds it from the log after a crash. The recorder becomes the
+default VFS of its process for good, so it needs a process of its own.
 """
 
 import _sqlite3
@@ -28,7 +28,7 @@ SetCall = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p)
 
 
 class Methods(Structure):
-    """The head of sqlite3_io_methods (version 3), with what is replaced, and the rest untouched."""
+    """sqlite3_io_methods (version 3); only the fields that are replaced have a type."""
 
     _fields_ = (("version", c_int), ("close", c_void_p), ("read", c_void_p), ("write", Write), ("truncate", Truncate),
                 ("sync", Sync), ("rest", c_void_p * 13))  # fmt: skip
@@ -44,9 +44,9 @@ class System(Structure):
 
 @dataclass(frozen=True)
 class Event:
-    """One request. Files are numbered: a name that is deleted and made again is another file."""
+    """One request. Files are numbered: a name that is deleted and created again is a new file."""
 
-    kind: str  # create, write, truncate, sync, delete, directory; and what the recorded program notes
+    kind: str  # create, write, truncate, sync, delete, directory; or a note of the recorded program
     file: int = -1
     name: str = ""
     offset: int = 0
@@ -54,12 +54,12 @@ class Event:
 
 
 class Recorder:
-    """The journal of what happens in one folder at a time, from `journal = []` on."""
+    """The journal of requests in one folder at a time; `journal = []` starts a new one."""
 
     def __init__(self):
         self.journal, self.names, self.handles, self.made = [], {}, {}, 0
         self._lock, self._kept, self._methods = threading.RLock(), [], {}
-        library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))  # finds what the extension is linked with
+        library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))  # the library that the extension is linked with
         library.sqlite3_vfs_find.restype = POINTER(System)
         self.below = library.sqlite3_vfs_find(None).contents
         if self.below.version < 3:
@@ -91,7 +91,7 @@ class Recorder:
         path = ctypes.string_at(name).decode() if name and flags & KEPT else None
         with self._lock:
             self.handles.pop(handle, None)
-            # A file that was made empty for SQLite to fill counts as made here: nothing vouches for it any earlier.
+            # A file that was created empty for SQLite to fill counts as created here, since nothing synced it earlier.
             new = path is not None and (path not in self.names or not Path(path).exists())
             code = self.below.open(system, name, handle, flags, out)
             if code == OK and path is not None:
@@ -104,7 +104,7 @@ class Recorder:
             return code
 
     def _replace(self, slot):
-        """The methods of an open file, replaced by a copy that takes notes."""
+        """Replace the methods of an open file by a copy that records requests."""
         if slot.value not in self._methods:
             below = Methods.from_address(slot.value)
             mine = Methods.from_buffer_copy(below)

@@ -1,4 +1,4 @@
-"""What fuzzed requests are about: a live study, a finished one, and tokens of every kind; renewed when used up."""
+"""The objects of fuzzed requests: a live study, a finished one, and tokens of every kind; renewed when used up."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ READERS = ("viewer", "analyst", "auditor")
 
 
 class World:
-    """A coordinator with something of everything; `study` is in its second phase, one of its two reports is in."""
+    """A coordinator with objects of every kind; `study` is in its second phase and has one of two reports."""
 
     def __init__(self, house):
         self.house, self.turn, self.study, self.touched, self._session = house, 0, "", set(), None
@@ -35,7 +35,7 @@ class World:
         return self.house.admin.request("POST", "tokens", json=body)
 
     def renew(self):
-        """Another live study, with tokens of its agents."""
+        """Create another live study, with tokens for its agents."""
         self.turn += 1
         self.study = f"live-{self.turn}"
         agents = self.house.create(MESSAGE, self.study)
@@ -47,11 +47,11 @@ class World:
         self.touched.add(self.study)
 
     def row(self):
-        """The live study as the database has it."""
+        """The database row of the live study."""
         return self.house.storage.read(lambda connection: studies.get(connection, self.study))
 
     def ready(self, operation):
-        """Before a request: a study that runs, or one that is paused when it shall be resumed."""
+        """Prepare a request: the study must run, or be paused if the operation resumes it."""
         stage = self.row().stage
         if stage not in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED) or (
             stage is Stage.PAUSED and operation != "resume_study"
@@ -61,14 +61,14 @@ class World:
             self.house.admin.request("POST", "studies", self.study, "pause", json={"reason": "to be resumed"})
 
     def told(self, operation, status):
-        """After a request: what it used up is forgotten."""
+        """Update the world after a request: forget the session or study that it used up."""
         if operation == "end_session" and status == 200:
             self._session = None
         if operation == "freeze_agent" and status == 200:
             self.renew()
 
     def authorization(self, who):
-        """The header of a kind of asker; None without one."""
+        """The Authorization header for a kind of caller; None for callers without one."""
         if who == "session":
             if self._session is None:
                 self._session = self.house.admin.request("POST", "sessions")["session"]
@@ -82,7 +82,7 @@ class World:
         return report_of(replace(plan, draws=plan.draws or (1, 1, 1)), MESSAGE.agents.index(agent))
 
     def body(self, operation, agent, number):
-        """A body that is right for an operation, as far as one can be; None for an operation without."""
+        """A valid body for an operation, as far as possible; None for an operation without a body."""
         reason = {"reason": f"reason {number}"}
         match operation:
             case "create_study":
@@ -106,7 +106,7 @@ class World:
         return None
 
     def unsound(self):
-        """Why the logs of the studies that were touched do not verify; they are not looked at again."""
+        """Why the logs of the studies used so far do not verify; each is checked only once."""
         wrong = []
         for study in sorted(self.touched):
             found = self.house.admin.request("POST", "studies", study, "verify")

@@ -1,4 +1,4 @@
-"""The mends that keep a log from being spoiled, and a verification from leaving something out, undone."""
+"""Mutants that undo fixes against a spoiled log or an incomplete verification."""
 
 from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change, rewrite
@@ -51,7 +51,7 @@ def read_nothing_back_around_an_event():
     words=("another hash, or is missing",),
 )
 def take_receipts_of_any_number():
-    """With either of the two the log is safe: what the door lets in, the reading back refuses."""
+    """Undo both checks, since either one protects the log: reading back refuses what the route lets through."""
     from parley.coordinator.http.routes import agents
 
     read_no_event_back()

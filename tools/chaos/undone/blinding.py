@@ -1,4 +1,4 @@
-"""The mends that keep guesses from being tested, undone; and sessions that came back with the clock."""
+"""Mutants that undo fixes against testing guesses of hidden sums, and against sessions revived by a clock change."""
 
 from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change
@@ -8,7 +8,7 @@ ALIKE = "commitments.py::test_two_reports_look_the_same_to_whoever_may_not_see_t
 
 
 def write_no_salts():
-    """One salt for all records hides as much as none."""
+    """Use the same salt for all records, which hides no more than none."""
     from parley.protocol import events
 
     change(events, "new_salt", lambda: "0" * 32)
@@ -39,7 +39,7 @@ MENDS.undone("shows heads and sequences to everybody", point=2, test=ALIKE, word
     words=("a guess is confirmed",),
 )
 def show_unsalted_heads():
-    """As it was when a viewer found a site's sums in 2,137 guesses."""
+    """Show heads without salts, as when a viewer found a site's sums in 2,137 guesses."""
     write_no_salts()
     show_heads()
 

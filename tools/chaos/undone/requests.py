@@ -1,4 +1,4 @@
-"""The mends that keep a request from stopping the server, undone."""
+"""Mutants that undo fixes against requests that stop the server."""
 
 from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change, rewrite
@@ -9,11 +9,11 @@ CONNECTIONS = "connections.py::"
 TURNS = "everybody_in_turn.py::"
 LIMITS = f"{CONNECTIONS}test_lines_and_headers_have_limits"
 UNREAD = f"{CONNECTIONS}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
-LATE = 12.0  # seconds by which a clock is late: more than anybody is given to send a head
+LATE = 12.0  # seconds by which a clock is late: longer than a client may take to send its headers
 
 
 def allow(**limits):
-    """Whatever a server is told of connections, these it is not told."""
+    """Ignore the server's own limits on connections and use these instead."""
     from parley.web.connections import ConnectionLimits
 
     real = ConnectionLimits.__init__
@@ -151,7 +151,7 @@ def read_keys_of_many_dots():
     words=("weights would be made",),
 )
 def make_studies_of_any_size():
-    """The machine is spared: gigabytes of weights are not made, only begun."""
+    """Build studies of any size; gigabytes of weights are not really allocated, to spare the machine."""
     from parley.dashboard.pages import new_study
 
     def begun(document):

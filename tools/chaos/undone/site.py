@@ -1,4 +1,4 @@
-"""The mends by which an agent is not fooled, undone."""
+"""Mutants that undo fixes against a coordinator that deceives an agent."""
 
 from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change, rewrite

@@ -1,4 +1,4 @@
-"""The mends by which storage says the truth, undone."""
+"""Mutants that undo fixes against false answers about the storage."""
 
 from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change, rewrite

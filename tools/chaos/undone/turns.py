@@ -1,4 +1,4 @@
-"""The mends that give everybody a turn, however much one token asks for, undone."""
+"""Mutants that undo fixes for fairness: one busy token must not keep others waiting."""
 
 from contextlib import nullcontext
 from threading import RLock
