@@ -118,7 +118,7 @@ def folders() -> dict[str, Path]:
 
 
 def owners(message: Message) -> set[str]:
-    """The edges that say a message; only "" if it is said outside of edges too."""
+    """The edges that use a message; only "" if it is used outside of edges too."""
     found = {place.split("/")[1] if place.startswith("edges/") else "" for place, _ in message.locations}
     return {""} if "" in found else found
 
@@ -145,7 +145,7 @@ def texts() -> dict[Path, str]:
     silent = {owner for message in every for owner in owners(message)} - set(folders())
     if silent:
         raise SystemExit(f"edges with messages, but without `catalogs`: {', '.join(sorted(silent))}")
-    # Of every folder: a message that an edge begins or ceases to share with the rest keeps its translation.
+    # From every folder, so that a message keeps its translation when it moves from one folder to another.
     old = {name: [catalog(name, one) for one in folders().values() if name in names(one)] for name in names()}
     made = {}
     for owner, folder in folders().items():

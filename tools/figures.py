@@ -1,7 +1,7 @@
 """One versioned archive of the data behind every figure and table of the docs: `make figures`.
 
     parley-figures-VERSION.zip
-      MANIFEST.json     every file with its checksum, where it is from and the command that makes it
+      MANIFEST.json     every file with its checksum, its source and the command that makes it
       data/             CSV and JSON files of the docs; those below data/tables are the tables of its pages
       figures/          the drawings of the reproduction
 
@@ -53,7 +53,7 @@ MADE_BY = {
     "threat-model": "by hand",
     "tolerance/closed": "make closed",
 }
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: a date would make two archives differ
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # date of every file in the archive, so that archives are identical
 
 
 def made_by(path: Path) -> str:
@@ -68,7 +68,7 @@ def made_by(path: Path) -> str:
 
 
 def contents() -> dict[str, tuple[bytes, str, str]]:
-    """Name in the archive -> content, where it is from, and what makes it."""
+    """Name in the archive -> content, source, and the command that makes it."""
     found: dict[str, tuple[bytes, str, str]] = {}
     for path in (path for pattern in SOURCES for path in sorted(ROOT.glob(pattern))):
         source = path.relative_to(ROOT).as_posix()
@@ -95,7 +95,7 @@ def archive(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Write it, and say where and what it is."""
+    """Write the archive and print its path, size and checksum."""
     path = archive(ROOT / "dist")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     print(f"{path.relative_to(ROOT)}: {len(contents())} files, sha256 {digest}")

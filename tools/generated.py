@@ -1,8 +1,8 @@
 """Every generated part of the repository, and the command that rewrites them: `make generated`.
 
-A part is a function from a page's text to the text it should have; what people wrote around a table stays. Golden files
-are different: they show what was once written, so a file that is there is never rewritten; only missing ones are made.
-`tests/tools/test_generated.py` fails where a part is stale, and names the command.
+A part is a function from a page's text to the text it should have; text written by hand around a table stays. Golden
+files are different: they record what was written once, so existing ones are never rewritten; only missing ones are
+made. `tests/tools/test_generated.py` fails where a part is stale, and names the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GOLDEN = (
 
 
 def with_rows(page: str, head: str, rows: Iterable[str], *, start: int = 0) -> str:
-    """The page with these rows below the table's head; the first such head after `start`."""
+    """The page with these rows below the first table head `head` after `start`."""
     place = page.find(head, start)
     if place < 0:
         raise SystemExit(f"no table with the head {head.splitlines()[0]!r}")
@@ -55,7 +55,7 @@ def study_file(page: str) -> str:
 
 
 def policies(page: str) -> str:
-    """docs/policies.md: which policy supports which setting, and who keeps its guarantee under drift."""
+    """docs/policies.md: which policy supports which setting, and which keep their guarantee under drift."""
     from parley.policies import POLICIES
     from parley.settings import SETTINGS
 
@@ -78,7 +78,7 @@ def protocol(page: str) -> str:
 
 
 def api(page: str) -> str:
-    """docs/appendix/api.md: every answer with its keys and the calls that give it; every problem."""
+    """docs/appendix/api.md: every answer with its keys and the calls that return it; every problem."""
     from parley.coordinator.problems import PROBLEMS
 
     problems = (
@@ -105,7 +105,7 @@ def who_may_table() -> str:
 
 
 def bodies_table() -> str:
-    """What is sent with every act and preview, those of one body together."""
+    """The request bodies of acts and previews, grouped by body."""
     from parley.protocol.acts import ACTS
 
     calls: dict[type, list[str]] = {}
@@ -121,12 +121,12 @@ def bodies_table() -> str:
 
 
 def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
-    """Operation -> (method and path, the class of its answer or None), and the schemas, as OpenAPI has them."""
+    """Operation -> (method and path, the class of its answer or None), and the schemas of the OpenAPI document."""
     from parley.coordinator.settings import ServerSettings
     from parley.service.server import create_service
 
     class Nothing:
-        """A storage that is never asked."""
+        """A storage that is never used."""
 
         url = ""
 
@@ -143,7 +143,7 @@ def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
 
 
 def every_answer() -> list[type]:
-    """The struct of every answer: those of the coordinator, and those of edges."""
+    """The structs of all answers, of the coordinator and of edges."""
     from parley.coordinator import answers
     from parley.hooks import own_edges
 
@@ -162,7 +162,7 @@ def keys(kind: type) -> list[str]:
 
 
 def answers_table() -> str:
-    """Every answer with its keys, and the calls that give it."""
+    """The table of all answers with their keys and the calls that return them."""
     found, schemas = answers()
     rows = []
     for kind in sorted((kind for kind in every_answer() if kind.__name__ in schemas), key=lambda kind: kind.__name__):
@@ -213,7 +213,7 @@ def paper(page: str) -> str:
     return between(between(page, "costs", costs()), "errors", errors())
 
 
-# A page with generated parts -> what makes its text anew.
+# Page with generated parts -> the function that returns its new text.
 PAGES: dict[str, Callable[[str], str]] = {
     "docs/study-file.md": study_file,
     "docs/_static/study.schema.json": study_schema,
@@ -244,7 +244,7 @@ def golden_files() -> dict[Path, Callable[[], str]]:
 
 
 def main() -> int:
-    """Rewrite what is stale, make what is missing, and say so."""
+    """Rewrite stale pages, make missing files, and print what was done."""
     from tools import catalogs
 
     changed = []

@@ -1,4 +1,4 @@
-"""Every address of another host that the pages name, asked once: `make links`. No test: it needs the world."""
+"""Check every external link of the pages once: `make links`. Not a test, since it needs the internet."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from urllib.error import HTTPError, URLError
 
 from tests.test_documentation import PAGES
 
-OWN = ("127.0.0.1", "localhost", "example")  # of this machine, or of nobody
+OWN = ("127.0.0.1", "localhost", "example")  # this machine, or examples
 
 
 def addresses():
@@ -22,7 +22,7 @@ def addresses():
 
 
 def asked(entry):
-    """What is wrong with an address, or nothing."""
+    """What is wrong with a link; empty if nothing is."""
     request = urllib.request.Request(entry[0], headers={"User-Agent": "Mozilla/5.0"})
     try:
         with urllib.request.urlopen(request, timeout=20):

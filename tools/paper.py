@@ -1,7 +1,7 @@
-"""The preprint: its tables, from the files that commands of this repository wrote, and its PDF: `make paper`.
+"""The preprint: its tables, from files that commands of this repository wrote, and its PDF: `make paper`.
 
 The tables are generated parts (`tools.generated`). The figure is drawn from a sweep that runs now. The PDF needs
-pandoc, and LaTeX or a browser that prints; without them, what is missing is said and nothing fails.
+pandoc, and LaTeX or a browser that prints; if one is missing, the command says so and does not fail.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "paper"
-ENGINES = ("tectonic", "xelatex", "lualatex", "pdflatex")  # LaTeX, in the order of preference
-BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")  # where there is no LaTeX
-WIDTH = "150"  # of the text, in mm
-KINDS = {  # of rewards in docs/delta-correctness.json, in words; a kind that is missing here fails
+ENGINES = ("tectonic", "xelatex", "lualatex", "pdflatex")  # LaTeX engines, in order of preference
+BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")  # used without LaTeX
+WIDTH = "150"  # width of the text in mm
+KINDS = {  # kind of reward in docs/delta-correctness.json -> its description; a missing kind is an error
     "gaussian": "Gaussian",
     "gaussian 5 / 1 / 0.2": "Gaussian, a scale for each agent",
     "subgaussian": "sub-Gaussian",
@@ -36,7 +36,7 @@ KINDS = {  # of rewards in docs/delta-correctness.json, in words; a kind that is
 
 
 def costs() -> str:
-    """Samples by delta: the lower bound, W-CPE as published and as written, evidence racing."""
+    """The table of samples by delta: the lower bound, W-CPE as published and as written, evidence racing."""
     with (ROOT / "docs" / "reproduction" / "table2.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     lines = ["| delta | lower bound | as published | as written | evidence racing | over the bound | rounds |"]
@@ -52,7 +52,7 @@ def costs() -> str:
 
 
 def errors() -> str:
-    """The largest error over delta that was measured at ties, with its standard error, by kind of reward."""
+    """The table of the largest measured error rates over delta at ties, with standard errors, by kind of reward."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in json.loads((ROOT / "docs" / "delta-correctness.json").read_text(encoding="utf-8")):
         delta, measured = row["tie"]["delta"], row["measured"]
@@ -65,7 +65,7 @@ def errors() -> str:
 
 
 def main() -> int:
-    """Draw the figure, and make the PDF where pandoc is."""
+    """Draw the figure, and make the PDF if pandoc is installed."""
     parley, sweep = [sys.executable, "-m", "parley"], ROOT / "build" / "paper" / "delta"
     words = ["sweep", "examples/sweeps/delta.toml", "--out", str(sweep), "--workers", "1"]
     subprocess.run([*parley, *words], cwd=ROOT, check=True)
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def make_pdf() -> str:
-    """Make paper/paper.pdf by LaTeX or by a browser; returns what was made, or what is missing for it."""
+    """Make paper/paper.pdf with LaTeX or a browser; returns a message with what was made or what is missing."""
     pandoc = shutil.which("pandoc")
     engine, browser = (next(filter(shutil.which, names), None) for names in (ENGINES, BROWSERS))
     if pandoc is None or not (engine or browser):
@@ -88,7 +88,7 @@ def make_pdf() -> str:
         command += [f"--pdf-engine={engine}", "--output", made.name]
         subprocess.run(command, cwd=PAPER, input=text, encoding="utf-8", check=True)
         return f"{made.relative_to(ROOT)}, by pandoc and {engine}"
-    # A browser shows SVG, not PDF.
+    # A browser can show SVG, but not PDF.
     page = PAPER / "figures" / "paper.html"
     command += ["--self-contained", "--mathml", "--output", str(page)]
     subprocess.run(command, cwd=PAPER, input=text.replace(".pdf)", ".svg)"), encoding="utf-8", check=True)

@@ -1,7 +1,7 @@
-"""Each promise of the docs with its tests and its mutants, and who may do what: what `parley qualify` ships.
+"""Each promise of the docs with its tests and mutants, and who may do what: the list that `parley qualify` ships.
 
-From the tests' own docstrings, the tables of mutants, docs/appendix/threat-model.md and docs/api.md, so that nothing
-is said twice. `make generated` writes it to src/parley/edges/qualification/promises.json.
+It is collected from the tests' docstrings, the tables of mutants, docs/appendix/threat-model.md and docs/api.md, so
+that nothing is written twice. `make generated` writes it to src/parley/edges/qualification/promises.json.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.pages import cells, read
 ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
 HEAD = "| claim | test | mutants"
 BY_NAME = {mutant.name: mutant for mutant in CHAOS}
-# Room of the table of mutants -> what its tests keep, and the page that says so.
+# Package in the table of mutants -> the promise that its tests check, and the page that states it.
 ROOMS = {
     "solver": ("every answer of the solver is feasible and within the gap that it proves", "experiments.md"),
     "bounds": ("lower bounds are the paper's, for every noise", "experiments.md"),
@@ -79,7 +79,7 @@ def access_table() -> dict[str, dict[str, str]]:
 
 
 def promises() -> Iterator[dict[str, Any]]:
-    """The coordinator's promises, the claims of the threat model, and what the numeric rooms keep."""
+    """The coordinator's promises, the claims of the threat model, and the promises of the numeric packages."""
     by_number: dict[int, list[str]] = {}
     for path in sorted((ROOT / "tests" / "coordinator").glob("test_promise_*.py")):
         by_number.setdefault(int(path.stem.split("_")[2]), []).append(str(path.relative_to(ROOT)))

@@ -1,13 +1,12 @@
-"""The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
+"""Long measurements: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... counts` (make counts),
 `... guardrails` (make guardrails), `... forecasts` (make forecasts), `... theorem` (make theorem), `... arms`,
-`... drift` (make drift), `... stated`,
-`... normal-drift`, `... strata`, `... powers`, `... closed` (make closed), `... covariates`
-(make covariates), `... between` (make between), `... skewed` and `... analyses` (make tables),
+`... drift` (make drift), `... stated`, `... normal-drift`, `... strata`, `... powers`, `... closed` (make closed),
+`... covariates` (make covariates), `... between` (make between), `... skewed` and `... analyses` (make tables),
 `... questions` (make questions).
 
-Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
+Each prints a table and rewrites a page of docs/. The exit code is 1 if a promise is not kept.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
-    """One line a command."""
+    """The argument parser, with a line per command."""
     parser = argparse.ArgumentParser(prog="python -m tools.correctness", description=__doc__)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     work = parser.add_subparsers(dest="what", required=True)
@@ -142,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:  # noqa: PLR0915
 
 
 def _run(arguments: argparse.Namespace) -> bool:
-    """Whether all is as promised."""
+    """Run a command; returns whether all promises are kept."""
     runs, workers = getattr(arguments, "replications", 0), arguments.workers
     work: dict[str, Callable[[], bool]] = {
         "lost-sites": lambda: lost_sites(arguments.share),

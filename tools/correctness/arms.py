@@ -1,7 +1,8 @@
 """Arms that come and go: `python -m tools.correctness arms`, into docs/appendix/arms.md.
 
-What a late arm costs: it opens in phase 3, is drawn from phase 4 on and is the best; samples from then on, over those
-of a study that had it from the start. And errors where arms tie, when arms open and are withdrawn.
+The first table is the cost of a late arm, which is the best: it opens in phase 3 and is drawn from phase 4 on. Samples
+from then on are divided by those of a study that has the arm from the start. The second table has error rates at ties
+when arms are opened and withdrawn.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def late(name: str, runs: int) -> list[Any]:
     after, right = [], 0
     for run in range(runs):
         ran = list(phases(make_policy("evidence", opens.problem), opens.instance, seed=SEED + run))
-        if len(ran) > OPENS:  # the others were over before
+        if len(ran) > OPENS:  # the other studies ended before
             after.append(sum(int(phase.quotas.sum()) for phase in ran[OPENS:]))
             right += bool(ran[-1].after.active[3].all())
     policy = make_policy("evidence", whole.problem)
@@ -83,7 +84,7 @@ def tie(task: tuple[str, str], runs: int) -> list[Any]:
 
 
 def arms(runs: int, workers: int) -> bool:
-    """Both tables; whether late arms are cheap enough for the default question, and no error rate is above delta."""
+    """Make both tables; returns whether late arms are cheap enough and no error rate is above delta."""
     cells = [(noise, act) for noise in NOISES for act in ACTS]
     found = dict(in_parallel(partial(late, runs=max(runs // 10, 20)), list(KINDS), workers))
     wrong = dict(in_parallel(partial(tie, runs=runs), cells, workers))

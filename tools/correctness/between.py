@@ -1,8 +1,8 @@
-"""People who are assigned between phases: errors, days saved, and samples that it costs.
+"""People who are assigned between phases: error rates, days saved, and the cost in samples.
 
-`python -m tools.correctness between` (make between) rewrites the figures of docs/appendix. Errors are counted where
-two arms tie for the best: how often the first is ruled out. Beside the rule stands the one that looks like it, which
-counts people between phases as the next phase's first draws.
+`python -m tools.correctness between` (make between) rewrites the figures of docs/appendix. Errors are counted at ties
+of the two best arms: how often the first is ruled out. For comparison there is a similar but wrong rule, which counts
+people between phases as the next phase's first draws.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from parley.totals import Totals
 
 PAGE = APPENDIX / "between.md"
 DELTA = 0.05
-HAIR = 1e-9  # by which the first arm is the best: a tie, whose right answer is known
-TREND = 0.5  # standard deviations by which all arms rise from phase to phase
+HAIR = 1e-9  # lead of the first arm: in effect a tie, but with a known right answer
+TREND = 0.5  # rise of all arms from phase to phase, in standard deviations
 DELAYS = (14, 30, 90)
 SHARES = (0.25, 0.5, 1.0)
 DAYS_RUNS = 1_000
@@ -37,13 +37,13 @@ WEIGHTS = ((0.7, 0.4), (0.3, 0.6))
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(EvidenceRacing):
-    """Counts people between phases as the next phase's first draws, which is wrong."""
+    """A wrong rule: counts people between phases as the next phase's first draws."""
 
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
         return self.update(state, early + own)
 
 
-# By name: the reward model, two arms that tie at this level and others below, the scale, and settings.
+# Name -> the reward model, the level at which two arms tie (others are below), the scale, and settings.
 TIES = {
     "known scale, 2 arms": ({"scale": 1.0}, (0.0, 0.0), 1, {"price": [[1.0], [4.0]]}),
     "known scale, 3 arms": ({"scale": 1.0}, (0.0, 0.0, -0.3), 1, {}),
@@ -53,11 +53,11 @@ TIES = {
     "a tolerance of 0.1, 3 arms": ({"scale": 1.0}, (0.0, -0.1, -0.4), 1, {"tolerance": 0.1}),
     "a covariate, 3 arms": ({"scale": "unknown"}, (0.0, 0.0, -0.3), 1, {"covariate": "age"}),
 }
-AGE = CovariateTruth(correlation=np.array(0.7), drift=0.5)  # its mean moves too
+AGE = CovariateTruth(correlation=np.array(0.7), drift=0.5)  # the mean of the covariate moves too
 
 
 def tie(name: str, trend: float) -> Instance:
-    """Of `TIES`, whose first arm alone is right."""
+    """One of `TIES`, in which only the first arm is a right answer."""
     noise, levels, sites, settings = TIES[name]
     problem = Problem(
         arms=len(levels),
@@ -95,7 +95,7 @@ def errors(task: tuple[str, float, bool, int]) -> float:
 
 
 def forced(trend: float, *, pooled: bool, runs: int) -> float:
-    """The same where the arms have 2 : 1 of the people between phases and 1 : 2 of those after them."""
+    """The error rate if arms are assigned 2 : 1 between phases and 1 : 2 within them."""
     problem = Problem(arms=2, weights=[[1.0]], delta=DELTA, between="assign")
     policy, generator = EvidenceRacing(problem=problem), np.random.default_rng(SEED)
 
@@ -112,7 +112,7 @@ def forced(trend: float, *, pooled: bool, runs: int) -> float:
 
 
 def false_alarms(trend: float, *, pooled: bool, runs: int) -> float:
-    """The same of a guardrail whose arm is at its margin: the share of studies in which it is stopped."""
+    """For an arm exactly at a guardrail's margin, the share of studies that stop it."""
     margin = 0.1
     harm = Outcome(name="harm", noise=make_model(), better="lower", role="guardrail", margin=margin, delta=DELTA)
     (guard,) = guardrails(Problem(arms=["control", "arm"], weights=[[1.0]], control="control", outcomes=(harm,)))
@@ -131,7 +131,7 @@ def false_alarms(trend: float, *, pooled: bool, runs: int) -> float:
 
 
 def hospitals(task: tuple[int, float | None]) -> tuple[float, float, float, float]:
-    """Four hospitals whose outcomes come after a delay: samples, rounds, days, share of wrong studies."""
+    """For four hospitals with delayed outcomes: samples, rounds, days, and the share of wrong studies."""
     delay, share = task
     truth = load_study(DOCS.parent / "examples" / "four-hospitals.toml").require_truth()
     assigns = {} if share is None else {"between": "assign", "most_between": share}
@@ -142,7 +142,7 @@ def hospitals(task: tuple[int, float | None]) -> tuple[float, float, float, floa
 
 
 def between(runs: int, workers: int, only: str | None = None) -> bool:
-    """The tables of the page. Whether the rule errs as promised."""
+    """Rewrite the tables of the page; returns whether error rates are as promised."""
     rows = {"known scale, 2 : 1, then 1 : 2": forced, "a guardrail at its margin, 2 : 1, then 1 : 2": false_alarms}
     shown = [
         (name, *(f"{found(trend, pooled=pooled, runs=runs):.4f}" for pooled in (False, True) for trend in (0.0, TREND)))
@@ -180,5 +180,5 @@ def between(runs: int, workers: int, only: str | None = None) -> bool:
 
 
 def _rows(name: str) -> dict[str, list[str]]:
-    """What stands in a table of the page, by its first column."""
+    """The rows of a table on the page, by their first column."""
     return {row[0]: row for row in pages.cells(pages.part(PAGE, name))[1:]}

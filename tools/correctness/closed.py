@@ -1,8 +1,8 @@
-"""Closed studies at size: `python -m tools.correctness closed` (make closed), into docs/appendix/tolerance.md.
+"""Closed studies at full size: `python -m tools.correctness closed` (make closed), into docs/appendix/tolerance.md.
 
-Ties and clear gaps of the usual designs, trials by normal inference, limited rounds and people. Every row runs with two
-seeds, of which the second was used for nothing else. What was measured by these sources at this size is not run again;
-docs/closed.json has it.
+The rows are ties and clear gaps of the usual designs, trials with normal inference, and limits on rounds and people.
+Every row runs with two seeds; the second was never used while tuning. Results for the same sources and size are kept in
+docs/closed.json and not run again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NORMAL: Mapping[str, Any] = {"kind": "binary", "inference": "normal"}
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A study, its truth `(arm,)` or `(arm, agent)`, and the samples that it may take at most."""
+    """A study, its true means `(arm,)` or `(arm, agent)`, and the most samples that it may take."""
 
     means: FloatArray | Sequence[float]
     most: int
@@ -52,7 +52,7 @@ class Row:
         return Instance(problem=problem, means=means, scale=1.0 if self.noise == UNKNOWN else None)
 
     def measured(self, runs: int, seed: int) -> dict[str, float]:
-        """Means, and how many studies were answered, and answered badly."""
+        """Mean samples and rounds, and how many studies gave an answer, and a bad answer."""
         instance = self.instance
         policy = make_policy("evidence", instance.problem, self.options)
         found = simulate(policy, instance, replications=runs, seed=seed)
@@ -73,7 +73,7 @@ def _hospitals(gap: float, most: int) -> Row:
 
 
 def _regions(most: int, settings: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """16 regions of different rates; an arm is better by 0.008, another by 0.001."""
+    """A row with 16 regions of different rates; one arm is better by 0.008, another by 0.001."""
     means = np.linspace(0.92, 0.95, 16) + np.array([[0.008], [0.001], [0.0]])
     stated = {"tolerance": 0.005, "delta": 0.05, **settings}
     weights = np.full((16, 16), 1 / 16)
@@ -104,7 +104,7 @@ ROWS: dict[str, Row] = {
 
 
 def closed(runs: int) -> bool:
-    """Measure what is missing, rewrite the table; whether bad answers are no more than delta allows."""
+    """Measure missing rows and rewrite the table; returns whether bad answers are at most what delta allows."""
     stored = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     version = fingerprint()
     known: dict[str, Any] = stored["rows"] if stored.get("sources") == version and stored.get("runs") == runs else {}

@@ -1,4 +1,4 @@
-"""What the long runs share: work in parallel, and where pages go."""
+"""Shared by the long measurements: running in parallel, and paths of pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Task, Result = TypeVar("Task"), TypeVar("Result")
 
 
 def in_parallel(run: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Result]]:
-    """Results as they come, each with its task; says how far it is."""
+    """Results in the order of completion, each with its task; prints the progress."""
     with ProcessPoolExecutor(workers) as pool:
         waiting = {pool.submit(run, task): task for task in tasks}
         for done, future in enumerate(as_completed(waiting), start=1):

@@ -1,7 +1,7 @@
-"""How well the next arm of a site can be guessed by somebody who saw all before it and knows that the plan is equal.
+"""How well an observer who saw all earlier arms, and knows that the plan is equal, can guess a site's next arm.
 
-`python -m tools.correctness concealment` prints the table of docs/appendix. The observer guesses the likeliest arm, by
-Bayes' rule: the best that anybody can do without the site's key.
+`python -m tools.correctness concealment` prints the table of docs/appendix. The observer guesses the likeliest arm by
+Bayes' rule, which is optimal without the site's key.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from parley.agent import journal
 from parley.agent.people import People, drawn_arm
 from parley.site.pages import about
 
-SIZES = tuple(range(2, 7))  # people of an arm in a block of random size
+SIZES = tuple(range(2, 7))  # people per arm in a block of random size
 PAGE = APPENDIX / "site.md"
 SURE = 1 - 1e-12
-Guess = tuple[float, float]  # the share of people whose arm is certain, and of those whose arm is guessed right
+Guess = tuple[float, float]  # shares of people whose arm is certain, and whose arm is guessed right
 
 
 def shuffled(generator: np.random.Generator, each: int, arms: int) -> list[int]:
-    """Arms of a block in which every one occurs `each` times."""
+    """The arms of a random block in which each arm occurs `each` times."""
     order: list[int] = generator.permutation(np.repeat(np.arange(arms), each)).tolist()
     return order
 
 
 def whole_phase(generator: np.random.Generator, each: int, arms: int, totals: list[int]) -> Guess:
-    """One block. The observer knows that the phase has one of the `totals` per arm."""
+    """Guesses if a phase is one block. The observer knows that each arm has one of the `totals`."""
     seen, certain, right = np.zeros(arms, dtype=int), 0, 0
     for place, arm in enumerate(shuffled(generator, each, arms)):
         possible = [total for total in totals if total >= seen.max() and total * arms > place]
@@ -44,11 +44,11 @@ def whole_phase(generator: np.random.Generator, each: int, arms: int, totals: li
 
 
 def random_blocks(generator: np.random.Generator, each: int, arms: int) -> Guess:
-    """Blocks of random sizes, the last one cut to the plan. The observer knows the plan and the sizes there may be."""
+    """Guesses for blocks of random sizes, the last one cut to the plan. The observer knows the plan and the sizes."""
     order: list[int] = []
     while len(order) < each * arms:
         order += shuffled(generator, min(int(generator.choice(SIZES)), each - len(order) // arms), arms)
-    belief = {((0,) * arms, each): 1.0}  # what is left in the block, and per arm after it
+    belief = {((0,) * arms, each): 1.0}  # (left in the block by arm, left per arm after the block) -> probability
     certain, right = 0, 0
     for arm in order:
         begun: dict[tuple[tuple[int, ...], int], float] = defaultdict(float)
@@ -70,8 +70,9 @@ def random_blocks(generator: np.random.Generator, each: int, arms: int) -> Guess
 
 
 def with_voids(generator: np.random.Generator, each: int, arms: int, share: float) -> Guess:
-    """One block at a real site, whose plan the observer knows, voids too. A share of assignments is voided: of these
-    one half at once, the other when all places are given out.
+    """Guesses for one block at a real site, if the observer knows the plan and sees which assignments are voided.
+
+    A share of assignments is voided, half of them at once and half when all slots are assigned.
     """
     people, key = People(), generator.bytes(32)
     names, plan = tuple(map(str, range(arms))), (each,) * arms
@@ -96,7 +97,7 @@ def with_voids(generator: np.random.Generator, each: int, arms: int, share: floa
 
 
 def guessed_with_voids(each: int, arms: int, *, share: float, phases: int) -> Guess:
-    """The mean over phases, where a share of assignments is voided."""
+    """Mean guesses over phases in which a share of assignments is voided."""
     generator = np.random.default_rng([SEED, each, arms])
     found = np.mean([with_voids(generator, each, arms, share) for _ in range(phases)], axis=0)
     return float(found[0]), float(found[1])
@@ -107,13 +108,13 @@ def _log_orders(left: np.ndarray) -> float:
 
 
 def guessed(each: int, arms: int, how: str, phases: int) -> Guess:
-    """The mean over phases."""
+    """Mean guesses over phases."""
     generator = np.random.default_rng([SEED, each, arms])
     near = [total for total in range(1, 2 * each + 20) if about(total * arms) == about(each * arms)]
     work = {
         "whole phase, number known": lambda: whole_phase(generator, each, arms, [each]),
         "blocks of random size, number known": lambda: random_blocks(generator, each, arms),
-        # Of all phases of which the page says the same: the observer does not know which one this is.
+        # All totals for which the page shows the same: the observer does not know which one applies.
         "whole phase, number to the nearest ten": lambda: whole_phase(
             generator, int(generator.choice(near)), arms, near
         ),
@@ -131,8 +132,9 @@ VOIDED = "whole phase, number known, 5 % voided"
 
 
 def concealment(phases: int = 400) -> bool:
-    """The table; whether what the page shows leaves half as many arms certain as the number itself would, or fewer; and
-    whether voids leave no more.
+    """Print the table; returns whether the page reveals at most half as many arms as the exact number would.
+
+    Voided assignments must not reveal more than that either.
     """
     lines, good = [], True
     for arms, each in ((2, 6), (2, 12), (2, 50), (3, 8), (3, 20)):

@@ -1,7 +1,7 @@
-"""Counts of events: errors at ties, what the model costs, and what over-dispersion does (make counts).
+"""Counts of events: error rates at ties, the cost of the model, and the effect of overdispersion (make counts).
 
-Rewrites three tables of docs/appendix. What was run at this size or more before is not run again (docs/counts.json
-has the numbers and how many runs they are of).
+Rewrites three tables of docs/appendix. Results of at least this size are not run again; docs/counts.json has them with
+their number of runs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from parley.rewards.plausibility import log_evidence_of_overdispersion, shared_d
 
 PAGE, KNOWN = APPENDIX / "rewards.md", DOCS / "counts.json"
 MEANS, TILTED, AGENTS = (0.1, 1.0, 10.0), (1e-5, 1e-10), 3
-COSTED = {0.1: 0.05, 1.0: 0.3, 2.0: 0.4, 10.0: 1.0}  # mean -> how far the best arm is above it
+COSTED = {0.1: 0.05, 1.0: 0.3, 2.0: 0.4, 10.0: 1.0}  # mean -> lead of the best arm
 EFFECTS = [[1.0, 0.9, 1.1], [0.0, 0.1, 0.0], [-0.3, -0.2, -0.1], [-0.5, -0.6, -0.4]]
 DISPERSIONS = (0.0, 0.5, 1.0, 2.0, 5.0)
-MOST = 200  # times the first phase, at the ties of over-dispersed counts
-KINDS = {  # a tie -> its arms, N, whether sites drift
+MOST = 200  # limit on samples at ties of overdispersed counts, in first phases
+KINDS = {  # kind of tie -> arms, N, whether sites drift
     "N = 1, two of 3 arms tie": {"arms": 3, "top": 1},
     "N = 2, two of 4 arms tie": {"arms": 4, "top": 2},
     "N = 2, drift": {"arms": 4, "top": 2, "drift": 0.5},
@@ -41,11 +41,11 @@ Task = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Studies:
-    """How they ended, one entry each."""
+    """How studies ended, one entry per study."""
 
     samples: np.ndarray
     rounds: np.ndarray
-    warned: np.ndarray  # of over-dispersion
+    warned: np.ndarray  # whether overdispersion was reported
     active: np.ndarray  # (run, arm, agent)
 
 
@@ -59,7 +59,7 @@ def counted(mean: str, kind: str, runs: int) -> dict[str, float]:
 
 
 def tilted(mean: str, kind: str, delta: str, runs: int) -> dict[str, float]:
-    """So many runs for each agent's error."""
+    """The error rate from `runs` tilted runs per agent."""
     found = tie(float(mean), kind, float(delta)).tilted(runs, SEED)
     return {"wrong": found.agents_wrong, "error": found.error}
 
@@ -75,7 +75,7 @@ def models(mean: float, means: np.ndarray) -> dict[str, RewardModel]:
 
 
 def studies(model: RewardModel, means: np.ndarray, weights: Any, draw: Sampler, runs: int, most: int) -> Studies:
-    """Studies whose rewards are counts, whatever the model takes them for; given up after `most` first phases."""
+    """Run studies whose rewards are counts under any reward model; stopped after the samples of `most` first phases."""
     problem = Problem(arms=len(means), weights=weights, noise=model, largest_gap=model.usual_gap)
     policy, generator = make_policy("evidence", problem), np.random.default_rng(SEED)
     limit = most * int(policy.plan(policy.start()).sum())
@@ -105,24 +105,24 @@ def costed(mean: str, name: str, runs: int) -> dict[str, float]:
 
 
 def dispersed(mean: str, dispersion: str, name: str, runs: int) -> dict[str, float]:
-    """Two arms that tie at one agent; delta 0.1. Also the share of studies that were warned."""
+    """Error rate for two tied arms of one agent at delta 0.1, and the share of studies with a warning."""
     level, more = float(mean), float(dispersion)
     means = np.full((2, 1), level)
     draw = sampling.negative_binomial(means, more) if more else sampling.poisson(means)
     found = studies(models(level, means)[name], means, [[1.0]], draw, runs, MOST)
-    wrong = float((~found.active[:, 0, 0]).mean())  # the first arm is a best one
+    wrong = float((~found.active[:, 0, 0]).mean())  # the first arm is one of the best
     return {"wrong": wrong, "warned": float(found.warned.mean())}
 
 
 def _warned(excess: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """As `protocol.report_checks` warns: of all cells, an agent's, or one."""
+    """Whether there would be a warning, by the rule of `protocol.report_checks`."""
     line = math.log(excess.shape[-2] * excess.shape[-1] + excess.shape[-1] + 1) - math.log(LEVEL)
     together = log_evidence_of_overdispersion(excess.sum(axis=(-2, -1)), spread.sum(axis=(-2, -1)))
     each = log_evidence_of_overdispersion(excess, spread).max(axis=(-2, -1))
     return np.maximum(together, each) >= line
 
 
-WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
+WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # name -> (function, divisor of the number of runs)
     "counted": (counted, 1),
     "tilted": (tilted, AGENTS),
     "costed": (costed, 40),
@@ -132,7 +132,7 @@ MODELS = ("count", "count, no mean stated", "subgaussian", "unknown")
 
 
 def tasks() -> list[Task]:
-    """What is promised first."""
+    """All tasks, those with a promise first."""
     means = list(map(str, MEANS))
     made: list[Task] = [("counted", mean, kind) for mean in means for kind in KINDS]
     made += [("tilted", mean, kind, str(delta)) for mean in means for kind in KINDS for delta in TILTED]
@@ -152,7 +152,7 @@ def _run(task: Task, runs: int) -> dict[str, float]:
 
 
 def counts(runs: int, workers: int) -> bool:
-    """All of it; whether no tie errs more often than delta, and counts cost at most 1.1 times `subgaussian`."""
+    """Run all; returns whether no tie errs more often than delta and counts cost at most 1.1 times `subgaussian`."""
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("runs", 0) < runs_of(task, runs)]
     for task, found in in_parallel(partial(_run, runs=runs), missing, workers):

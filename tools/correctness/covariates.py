@@ -1,5 +1,6 @@
-"""What a covariate saves, and errors at ties: `python -m tools.correctness covariates` (make covariates), into
-docs/covariates.md. It goes on where it stopped.
+"""Savings from a covariate, and error rates at ties: `python -m tools.correctness covariates` (make covariates).
+
+Rewrites tables of docs/covariates.md. An interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from parley.study import parse_study
 PAGE, RESULTS = DOCS / "covariates.md", DOCS / "covariates.json"
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
 STUDIES = 1000
-# What the study knows: nothing but the name; the slope, by history; the correlation too.
+# What the study states: only the name; also the slope, from past data; also the correlation.
 WAYS: dict[str, Callable[[float], dict[str, Any]]] = {
     "nothing: theta is learned": lambda _: {},
     "`theta`": lambda rho: {"theta": rho, "center": 0.0},
     "`theta` and `correlation`": lambda rho: {"theta": rho, "center": 0.0, "correlation": rho},
 }
-# Not above, of the samples without a covariate, for 0, 0.3, ...: what is promised.
+# Promised: largest ratio of samples to those without a covariate, for correlations 0, 0.3, ...
 MOST = {
     "nothing: theta is learned": (1.01, 0.96, 0.84, 0.69, 0.46),
     "`theta`": (1.01, 0.93, 0.81, 0.60, 0.33),
@@ -46,12 +47,12 @@ README = {
     "noise": {"scale": "unknown", "guess": 1.0},
 }
 DELTA, RARE, CHUNK = 0.1, 1e-5, 4096
-TILTED = 5_000  # studies a site
-FEWER = 4  # phases where people are drawn one by one
+TILTED = 5_000  # studies per site
+FEWER = 4  # phases, if people are drawn one by one
 RANGE = {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}
 NORMAL = {"kind": "binary", "inference": "normal"}
 UNKNOWN = {"scale": "unknown"}
-# Ten times the best one, and in the wrong direction at one site.
+# Ten times the best theta, with the wrong sign at one site.
 BAD = {"theta": [5.0, -5.0], "center": 0.0}
 BAD_RATE = {"theta": [2.5, -2.5], "center": 0.0}
 CLIPPED = {"range": [-3.0, 3.0]}
@@ -59,7 +60,7 @@ BAD_RANGE = CLIPPED | {"theta": [1.5, -1.5]}
 
 
 def samples(task: tuple[str, float]) -> tuple[float, float]:
-    """Mean samples of README's instance, and their standard error; x moves by a standard deviation a phase."""
+    """Mean samples of README's instance and their standard error; x moves by a standard deviation per phase."""
     way, rho = task
     known = {"covariate": {"name": "x", **WAYS[way](rho)}} if way else {}
     truth = {"covariate": {"correlation": rho, "drift": 1.0}} if way else {}
@@ -70,7 +71,7 @@ def samples(task: tuple[str, float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Uneven(EvidenceRacing):
-    """Draws 100 people of the first arm and 20 of the others in every phase."""
+    """A policy that draws 100 people of the first arm and 20 of each other arm in every phase."""
 
     def wanted(self, state: State) -> IntArray:
         counts = np.full(state.counts.shape, 20)
@@ -88,9 +89,9 @@ class Cell:
     law: str = "gaussian"
     drift: float = 1.0
     uneven: bool = False
-    exact: bool = True  # whether the guarantee is; otherwise it is measured and told
-    phases: int = 8  # of every study, since a tie goes on for ever
-    runs: float = 1.0  # of those asked for
+    exact: bool = True  # whether the guarantee is exact; if not, the error rate is only reported
+    phases: int = 8  # after which every study is stopped, since a tie would go on forever
+    runs: float = 1.0  # factor on the number of runs
 
     @property
     def instance(self) -> Instance:
@@ -107,7 +108,7 @@ class Cell:
 
 
 def _ten_times(words: str, noise: dict[str, Any], covariate: dict[str, Any], **more: Any) -> Iterator[Cell]:
-    """A bad theta, with the policy's own draws and with 100 against 20."""
+    """Cells with a bad theta, with the policy's own draws and with 100 against 20 draws."""
     words += ", theta ten times its best value"
     yield Cell(words=words, noise=noise, covariate=covariate, **more)
     uneven = more | {"phases": Cell.phases, "uneven": True}
@@ -129,13 +130,13 @@ CELLS = (
     Cell(words="yes or no, normal inference, theta learned", noise=NORMAL, **ROUGH),
     *_ten_times("yes or no, normal inference, x lognormal", NORMAL, BAD_RATE, **SKEWED, **ROUGH),
 )
-# Whose errors at a delta that cannot be counted are estimated by tilted draws. In a range that a bad theta made wide
-# they are too rare for that too.
+# Cells whose errors at a tiny delta are estimated by tilted draws. If a bad theta makes the range wide, errors are too
+# rare even for that.
 TILTED_CELLS = [cell for cell in CELLS if cell.exact and not cell.uneven and cell.covariate is not BAD_RANGE]
 
 
 def wrong(cell: Cell, runs: int) -> tuple[int, float, float]:
-    """How many studies; for how many agents, on average, the first of the tied arms was ruled out; and its error."""
+    """The number of studies; the mean number of agents that ruled out the first tied arm; its standard error."""
     instance = cell.instance
     rule, truth = instance.problem.adjustment, instance.covariate
     assert rule is not None
@@ -159,7 +160,7 @@ def wrong(cell: Cell, runs: int) -> tuple[int, float, float]:
 
 
 def rare_error(cell: Cell) -> tuple[float, float]:
-    """The same with a delta of 1e-5, by importance sampling."""
+    """The error rate at a delta of 1e-5 and its standard error, by importance sampling."""
     instance = cell.instance
     same = replace(instance, problem=replace(instance.problem, delta=RARE))
     policy = make_policy("evidence", same.problem)
@@ -172,7 +173,7 @@ def rare_error(cell: Cell) -> tuple[float, float]:
 
 
 def covariates(runs: int, workers: int) -> bool:
-    """All tables into the page; whether all is as promised."""
+    """Rewrite all tables of the page; returns whether all promises are kept."""
     tasks = [("", 0.0), *((way, rho) for way in WAYS for rho in CORRELATIONS)]
     known = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     spent = known.setdefault("samples", {})

@@ -1,6 +1,6 @@
 """How often intervals hold: `python -m tools.correctness coverage` counts, and rewrites its table in docs/appendix.
 
-The default run does the same with a few runs of each (`tests/test_estimates.py`).
+`tests/test_estimates.py` does the same with fewer runs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether 
     "tie, tiny counts": ("tie", 2, 4, False),
     "far": ("far", 8, 5, True),
     "far, tiny counts": ("far", 2, 4, False),
-    "tie, drift": ("tie", 20, 5, True),  # means that drift have no single truth: differences alone
+    "tie, drift": ("tie", 20, 5, True),  # drifting means have no single true value, so only differences are checked
 }
 PAGE, KNOWN = APPENDIX / "estimates.md", DOCS / "estimates.json"
 
 
 def coverage(runs: int, only: str | None = None) -> bool:
-    """Every reward model in every cell; and how wide they are at the end of the paper's instance."""
+    """Check every reward model in every cell, and measure interval widths at the end of the paper's instance."""
     good = only == "widths" or _held(runs)
     if only != "held":
         shown = [[name, f"{alone:.2f}", f"{jointly:.2f}"] for name, (alone, jointly) in measure().items()]
@@ -37,7 +37,7 @@ def coverage(runs: int, only: str | None = None) -> bool:
 
 
 def _held(runs: int) -> bool:
-    """Cell by cell; what these sources gave at this size is not run again."""
+    """Check coverage cell by cell; results for the same sources and size are not run again."""
     version = fingerprint(("rewards",), ("estimates.py", "problem.py", "totals.py"))
     known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     for model in MODELS:

@@ -1,8 +1,8 @@
 """Errors when means move between phases: `python -m tools.correctness drift` (make drift), into docs/appendix/drift.md.
 
-What every policy makes of the paper's instance, where a guarantee that assumes means that stay is seen to break. And
-ties, where errors of evidence racing are likeliest, for every reward model: counted, and tilted where they are rare. It
-goes on where it stopped.
+The first table runs every policy on the paper's instance, and shows that guarantees which assume constant means break.
+The second has ties, where evidence racing errs most, for every reward model: errors are counted, or estimated by
+tilting if they are rare. An interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from parley.simulation import simulate
 from parley.study import parse_study
 
 PAGE = APPENDIX / "drift.md"
-DRIFTS = (0.0, 0.5, 2.0)  # standard deviations of a reward that a site moves by before every phase, at random
+DRIFTS = (0.0, 0.5, 2.0)  # random step of a site before every phase, in standard deviations of a reward
 DELTA = 0.1
 COMPARED = [name for name, policy in POLICIES.items() if not issubclass(policy, Playing) and name != "oracle"]
-RUNS = 200  # of every policy on the paper's instance
-MOST = 300_000  # samples of a run there: pooled means lead astray whoever chooses by them
+RUNS = 200  # per policy on the paper's instance
+MOST = 300_000  # limit on samples of a run there: policies that rely on pooled means may never end
 RESULTS = DOCS / "drift.json"
 WORLDS = {
     "gaussian, known scale": "gaussian",
@@ -36,18 +36,18 @@ WORLDS = {
     "bounded, by the range": "bounded",
     "binary, normal inference": "normal 0.5",
 }
-# The cheap ones first; `rows_of` fills in rewards, delta and drift.
+# Cheap ties first; `rows_of` fills in rewards, delta and drift.
 SHAPES = {
     "1 agent, 5 arms that all tie": Tie(noise="", arms=5, agents=1, top=1, all_tied=True),
     "3 agents, 3 arms": Tie(noise="", arms=3, agents=3, top=1),
     "3 agents together, 2 arms": Tie(noise="", arms=2, agents=3, top=1, together=True),
     "3 agents, the best 2 of 5 arms": Tie(noise="", arms=5, agents=3, top=2),
 }
-RARE = 1e-5  # the delta that is measured by tilting; normal inference is an approximation, and counted only
+RARE = 1e-5  # the delta for tilted runs; normal inference is an approximation, so its errors are only counted
 
 
 def on_paper(task: tuple[str, float]) -> tuple[float, float, float]:
-    """Of the paper's instance with drift: the shares of wrong and of open studies, and mean samples."""
+    """On the paper's instance with drift: the shares of wrong and of unfinished studies, and mean samples."""
     name, drift = task
     study = parse_study(
         {
@@ -65,7 +65,7 @@ def on_paper(task: tuple[str, float]) -> tuple[float, float, float]:
 
 
 def rows_of(world: str, shape: str, *, tilted: bool) -> list[Row]:
-    """A line of a table, one row for every drift."""
+    """The rows of one line of the table, one per drift."""
     tie = replace(SHAPES[shape], noise=WORLDS[world], delta=RARE if tilted else DELTA)
     return [Row(tie=replace(tie, drift=drift), tilted=tilted) for drift in DRIFTS]
 
@@ -80,7 +80,7 @@ def every_row() -> list[Row]:
 
 
 def drift(runs: int, workers: int, only: str | None) -> bool:
-    """Both tables into the page; whether evidence racing stays below delta, and W-CPE does not."""
+    """Rewrite both tables; returns whether evidence racing stays below delta and W-CPE does not."""
     return (only == "policies" or _ties(runs, workers)) and (only == "ties" or _policies(workers))
 
 
@@ -99,7 +99,7 @@ def _shown(found: tuple[float, float, float]) -> tuple[str, str, str]:
 
 
 def _ties(runs: int, workers: int) -> bool:
-    """Every row that is missing or of another version, each kept as it comes."""
+    """Run every row that is missing or outdated, and store each result at once."""
     rows = every_row()
     known = still_true(read(RESULTS), rows, runs)
     wanted = [row for row in rows if row not in known]
@@ -112,7 +112,7 @@ def _ties(runs: int, workers: int) -> bool:
 
 
 def _keep(known: dict[Row, Result]) -> None:
-    """Write what there is so far."""
+    """Write the results so far."""
     write(known, every_row(), RESULTS)
     for name, tilted in (("counted", False), ("tilted", True)):
         fill(PAGE, name, _table(known, tilted=tilted))

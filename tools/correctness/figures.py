@@ -1,4 +1,4 @@
-"""Evidence racing on the paper's instance: what it costs by alpha, delta and noise, and what `rounds` trades."""
+"""Evidence racing on the paper's instance: costs by alpha, delta and noise, and the effect of `rounds`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from parley.policies import make_policy
 from parley.simulation import Outcome, simulate
 
 MOST_ROUNDS = 5.3
-SEED = 77  # of replications that were not looked at while the defaults were chosen
+SEED = 77  # not used while the defaults were chosen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to run the paper's instance; `most` samples were promised, or a share of what others need, or nothing."""
+    """One way to run the paper's instance, with the promised samples, if any."""
 
     alpha: float = 0.5
     delta: float = 0.1
@@ -34,7 +34,7 @@ class Setting:
 
     @property
     def lower_bound(self) -> float:
-        """Samples that no policy can do without, for Gaussian noise."""
+        """The least expected samples of any policy, for Gaussian noise."""
         return expected_samples(bai(paper_study(self.alpha).require_truth(), accuracy=1e-6), self.delta)
 
 
@@ -52,7 +52,7 @@ SETTINGS = [
 
 
 def paper_row(setting: Setting, replications: int) -> tuple[list[str], bool]:
-    """A row of the table by alpha, delta and noise, and whether it is as promised."""
+    """A row of the table by alpha, delta and noise, and whether it keeps its promise."""
     ours = setting.run(replications)
     others = [setting.run(replications, policy).costs.mean() for policy in ("wcpe", "pf-ucb-bai")]
     mean, rounds = ours.costs.mean(), ours.rounds.mean()
@@ -68,7 +68,7 @@ def paper_row(setting: Setting, replications: int) -> tuple[list[str], bool]:
 
 
 def rounds_row(rounds: int, replications: int) -> list[str]:
-    """A row of the table of what `rounds` trades."""
+    """A row of the table of samples and rounds by the option `rounds`."""
     row = [f"{rounds}"]
     for delta in (0.1, 1e-5):
         outcome = Setting(rounds=rounds, delta=delta).run(replications)

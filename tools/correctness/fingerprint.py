@@ -1,6 +1,6 @@
-"""What a stored row was measured by: a digest of the sources that an error rate depends on.
+"""A digest of the sources that an error rate depends on, to recognise stored results of another version.
 
-Comments and docstrings do not count; neither do rooms that no race enters (the coordinator, pages, commands).
+Comments and docstrings are ignored, as are packages that no simulation uses (the coordinator, pages, commands).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILES = ("problem.py", "totals.py", "costs.py")
 
 @cache
 def fingerprint(rooms: Sequence[str] = ROOMS, files: Sequence[str] = FILES) -> str:
-    """Twelve hex digits.
+    """The digest of these packages and files: twelve hex digits.
 
     >>> len(fingerprint())
     12
@@ -28,7 +28,7 @@ def fingerprint(rooms: Sequence[str] = ROOMS, files: Sequence[str] = FILES) -> s
 
 
 def digest(sources: Iterable[tuple[str, str]]) -> str:
-    """Of named sources, by what they do.
+    """The digest of named sources, without comments and docstrings.
 
     >>> digest([("a.py", "x = 1  # one")]) == digest([("a.py", "x = 1")]) != digest([("a.py", "x = 2")])
     True

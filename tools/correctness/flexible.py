@@ -1,4 +1,4 @@
-"""Other counts than planned at near-ties: sites that deliver what they can, and some that choose by the rewards.
+"""Error rates at near-ties if counts differ from the plan, by chance or because a site chooses by the rewards.
 
 `python -m tools.correctness flexible` runs every cell and rewrites the table in docs/appendix/site.md.
 """
@@ -20,32 +20,32 @@ from parley.simulation.simulate import Environment
 from parley.totals import Totals
 
 PHASES = 12
-LOOKS = 20  # of a site that peeks: how often it looks within a phase
-HIDDEN = 20  # of so many outcomes of the first arm, the best is marked as missing
-SINGLES = 2**22  # rewards that are drawn one by one at once
+LOOKS = 20  # how often a peeking site looks at its data within a phase
+HIDDEN = 20  # of this many outcomes of the first arm, the best one is marked as missing
+SINGLES = 2**22  # single rewards in memory at once
 HONEST = ("as planned", "50 to 150 %", "missing, cut")
 Site = Callable[[np.random.Generator, Environment, IntArray], Totals]
 
 
 def as_planned(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """Exactly the plan."""
+    """Honest sites: exactly the plan."""
     return draw(generator, quotas)
 
 
 def half_to_more(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """Every cell has 50 to 150 % of its plan, at random."""
+    """Honest sites: every cell has 50 to 150 % of its plan, at random."""
     return draw(generator, np.rint(quotas * generator.uniform(0.5, 1.5, quotas.shape)).astype(np.int64))
 
 
 def some_missing(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """Three in a hundred outcomes never come, and in every fifth phase an agent is not waited for."""
+    """Honest sites: 3 % of outcomes never come, and one phase in five is closed without an agent's report."""
     counts = generator.binomial(quotas, 0.97)
     present = generator.random((*quotas.shape[:-2], 1, quotas.shape[-1])) < 0.8
     return draw(generator, counts * present)
 
 
 def stops_at_a_lead(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """The mutant: looks twenty times at up to 150 % of its plan, and stops when the second arm leads by 1.5 errors."""
+    """A mutant: looks at its data twenty times, up to 150 % of the plan, and stops if arm 2 leads by 1.5 errors."""
     part = -(-3 * quotas // (2 * LOOKS))
     counts, sums, squares = np.zeros_like(quotas), np.zeros(quotas.shape), np.zeros(quotas.shape)
     going = np.ones(quotas.shape[:-2], dtype=bool)
@@ -60,7 +60,7 @@ def stops_at_a_lead(generator: np.random.Generator, draw: Environment, quotas: I
 
 
 def drops_phases(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """The mutant: an agent reports nothing of a phase, "for reasons of its own", unless the second arm leads."""
+    """A mutant: an agent reports a phase only if the second arm leads in it."""
     found = draw(generator, quotas)
     means = found.sums / np.maximum(found.counts, 1)
     kept = (means[..., 1, :] > means[..., 0, :])[..., None, :]
@@ -68,7 +68,7 @@ def drops_phases(generator: np.random.Generator, draw: Environment, quotas: IntA
 
 
 def hides_the_best(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
-    """The mutant: of the first arm the best twentieth of every phase's outcomes is marked as missing."""
+    """A mutant: in every phase, the best twentieth of the first arm's outcomes is marked as missing."""
     found, longest = draw(generator, quotas), max(int(quotas[:, 0].max()), 1)
     counts, sums, squares = found.counts.copy(), found.sums.copy(), found.require_squares().copy()
     at_once = max(1, SINGLES // (longest * quotas[0].size))
@@ -95,7 +95,7 @@ SITES: dict[str, tuple[Site, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Of one policy, near-tie and way to deliver."""
+    """The result for one policy, near-tie and way of delivering counts."""
 
     error_rate: float
     samples: float
@@ -105,7 +105,7 @@ class Found:
 
 
 def deliver(cell: Cell, how: str, *, policy: str = "evidence", replications: int, seed: int) -> Found:
-    """Run a policy on a near-tie for some phases with sites that deliver in a way; how often a true top arm went."""
+    """Run a policy on a near-tie for some phases with counts delivered as `how`; how often a true top arm was lost."""
     instance = cell.instance
     made, draw = make_policy(policy, instance.problem), make_environment(instance)
     state, generator = made.start((replications,)), np.random.default_rng([seed, len(how)])
@@ -122,12 +122,12 @@ CELLS = (
     ("evidence", Cell(arms=2, agents=3, noise="binary 0.1", mixed=True), 2_000),
     ("wcpe", Cell(arms=2, agents=1), 20_000),
 )
-MOST_SINGLE = 200  # replications of whoever looks at single outcomes
+MOST_SINGLE = 200  # replications, if single outcomes are drawn
 PAGE = APPENDIX / "site.md"
 
 
 def flexible(share: float = 1.0) -> bool:
-    """Every cell, into the page; whether honest sites stay below delta and the mutants are found out."""
+    """Run every cell and rewrite the page; returns whether honest sites stay below delta and mutants do not."""
     lines, good, caught = [], True, False
     for policy, cell, full in CELLS:
         replications = max(200, round(full * share))

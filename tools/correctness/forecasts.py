@@ -1,7 +1,7 @@
 """How often a forecast holds: `make forecasts` rewrites part of docs/dashboard.md.
 
-Random studies with known truths run to their end. After each of their first phases the rest is forecast as the service
-does it, and the end is compared with the range that 8 of 10 should be in.
+Random studies with known truths run to their end. After each of the first phases the rest is forecast as the service
+does it, and the actual end is compared with the range that should contain 8 of 10 ends.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from parley.simulation import phases
 from parley.weights import personalized
 
 AFTER = (1, 2, 3)  # phases; later forecasts are easier
-ASKED = 0.8  # of the ends are in the range of 8 of 10
+ASKED = 0.8  # required share of ends within the range
 PHASES = 60
-# Kind, phase, what; whether the end was below the range, whether above, whether the range is open above.
+# Kind, phase, quantity; whether the end was below the range, above it, and whether the range has no upper end.
 Row = tuple[str, int, str, bool, bool, bool]
 KINDS = ("effects of arms", "each agent its own", "zeros and ones", "a round takes 31 days")
 
 
 def instance_of(kind: str, seed: int) -> Instance:
-    """A random study: 3 to 6 arms, 1 to 5 agents, means within a tenth of the largest stated gap to all of it."""
+    """A random study: 3 to 6 arms, 1 to 5 agents, means spread over a tenth to all of the largest stated gap."""
     generator = np.random.default_rng([SEED, KINDS.index(kind), seed])
     arms, agents = int(generator.integers(3, 7)), int(generator.integers(1, 6))
     alpha = float(generator.uniform(0.2, 0.9))
@@ -56,7 +56,7 @@ def measured(task: tuple[str, int]) -> list[Row]:
         if after >= len(run):
             break
         forecast = forecast_document(policy, run[after - 1].after, (), over=False)
-        unknown = 10 * forecast["unfinished"] > forecast["continuations"]  # the upper end: the page says "or more"
+        unknown = 10 * forecast["unfinished"] > forecast["continuations"]  # no upper end: the page says "or more"
         for what, truth, ends in (
             ("samples", end.counts.sum(), forecast["total"]),
             ("rounds", end.phase, forecast["rounds"]),
@@ -78,7 +78,7 @@ def _rows(found: list[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def forecasts(studies: int, workers: int) -> bool:
-    """Print and keep the table; whether the ranges hold as often as they should, over all studies."""
+    """Print and store the table; returns whether the ranges hold often enough over all studies."""
     tasks = [(kind, seed) for kind in KINDS for seed in range(studies)]
     found = [row for _, rows in in_parallel(measured, tasks, workers) for row in rows]
     columns = [f"{what}: {where}" for what in ("samples", "rounds") for where in ("in the range", "below", "above")]

@@ -10,7 +10,7 @@ from tools.correctness.savings import DELTA, LEAST_GAP, POPULATION, PROMISED, TO
 from tools.pages import table, write
 
 INSTANCES, PAPER_REPLICATIONS, SEED = 200, 2000, 20261115
-POPULATIONS, LEAST_CUT = 60, 0.25  # instances with population weights, and what was asked to be saved on them
+POPULATIONS, LEAST_CUT = 60, 0.25  # instances with population weights, and the least saving required on them
 
 
 def savings(replications: int, workers: int) -> bool:
@@ -54,7 +54,7 @@ geometric mean of at least the target (*asked*), and median rounds no more than 
 
 
 def with_population_weights(replications: int, workers: int) -> tuple[str, bool]:
-    """Ten agents that ask one question: what they save because they pay for one."""
+    """The saving of ten agents that all ask the same question, because only one question is paid for."""
     cases = [Case(number=n, seed=SEED, replications=replications, population=True) for n in range(POPULATIONS)]
     found = [saving for _, saving in in_parallel(Case.run, cases, workers)]
     rows = []

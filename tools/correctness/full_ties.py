@@ -1,7 +1,7 @@
-"""`make correctness`: every tie counted and tilted, row by row, each kept as it comes; then the page.
+"""`make correctness`: measure every tie, counted and tilted, storing each row at once; then write the page.
 
-A row that another version measured is recognised by a few runs that come out the same to the last count, and run anew
-otherwise. So the command goes on where it stopped, and when it ends all rows are this version's.
+A row measured by another version is kept if a few runs of this version agree with it exactly, and measured again
+otherwise. So an interrupted command is resumed, and in the end all rows are valid for this version.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tools.correctness.tie_rows import Result, Row, confirmed, every_row, read, 
 from tools.correctness.ties import Measured
 
 PAGE = APPENDIX / "delta-correctness.md"
-FARTHEST = 3.0  # standard errors between counted and tilted
+FARTHEST = 3.0  # largest difference between counted and tilted results, in standard errors
 
 
 def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) -> bool:
-    """Run what is missing or stale (with `anew` everything) and say whether all is as promised."""
+    """Run missing or outdated rows (with `anew` all rows); returns whether all promises are kept."""
     known = {} if anew else still_true(read(), every_row(), runs)
     wanted = [row for row in every_row() if row not in known and chosen(row)]
     print(f"version {fingerprint()}: {len(known)} rows stand, {len(wanted)} to run", flush=True)
@@ -34,7 +34,7 @@ def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) 
     apart = [row for row in known if row.tilted and not known[row].again and _apart(row, known) > FARTHEST]
     for row, result in in_parallel(partial(_again, known=known), apart, workers):
         known[row] = result
-    whole = len(known) == len(every_row())  # flaws are tried at the end, when the rest stands
+    whole = len(known) == len(every_row())  # mutants are tried last, when all rows are complete
     broken = dict(in_parallel(_mutant, range(len(MUTANTS)), workers)) if whole else {}
     faults = _keep(known, broken)
     print(pages.read(PAGE))
@@ -42,7 +42,7 @@ def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) 
 
 
 def _keep(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]]) -> list[str]:
-    """Write what there is so far; what is not as promised."""
+    """Write the results so far; returns the broken promises."""
     faults = [*_faults(known), *_survivors(broken)]
     write(known, every_row())
     pages.write(PAGE, page(known, broken, faults))
@@ -58,26 +58,26 @@ def _again(row: Row, known: dict[Row, Result]) -> Result:
 
 
 def still_true(known: dict[Row, Result], rows: Iterable[Row], runs: int) -> dict[Row, Result]:
-    """Of these rows, the results that this version gives too."""
+    """The known results of these rows that this version reproduces."""
     asked = {row: confirmed(row, known[row], runs) for row in rows if row in known}
     return {row: result for row, result in asked.items() if result is not None}
 
 
 def _apart(row: Row, known: dict[Row, Result]) -> float:
-    """Standard errors between a tilted row and the counted one, if there is one."""
+    """The difference between a tilted row and its counted row, in standard errors; 0 without a counted row."""
     other = known.get(replace(row, tilted=False))
     return 0.0 if other is None else other.apart(known[row])
 
 
 def _mutant(place: int) -> tuple[Measured, Measured]:
-    """Counted at delta 0.1, tilted at 1e-5."""
+    """The error rates of a mutant, counted at delta 0.1 and tilted at 1e-5."""
     mutant = MUTANTS[place]
     tie = replace(mutant.tie, delta=1e-5)
     return mutant.tie.counted(20_000, SEED, mutant.make), tie.tilted(32_000, SEED, mutant.make)
 
 
 def _faults(known: dict[Row, Result]) -> list[str]:
-    """What is not as promised, in words."""
+    """The broken promises, as sentences."""
     told = []
     for row, result in known.items():
         tie, found = row.tie, result.measured

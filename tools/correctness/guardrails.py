@@ -1,7 +1,7 @@
 """Guardrails: false alarms at the margin, counted and tilted, and how soon harm is found (make guardrails).
 
-Rewrites two tables of docs/outcomes.md. What was run at this size or more before is not run again (docs/guardrails.json
-has the numbers and how many runs they are of).
+Rewrites two tables of docs/outcomes.md. Results of at least this size are not run again; docs/guardrails.json has them
+with their number of runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 DRIFTS = {"steady": (0.0,) * 5, "drift": (0.0, 0.2, -0.1, 0.3, -0.15)}
 PHASES, BASE, MARGIN, DELTA, RARE, CHUNK = (40, 50, 80, 120, 200), 0.3, 0.1, 0.1, 1e-5, 4000
-# Four sites, 6 % harm of the control, a margin of 2 %; a primary question of gap 0.05 around 30 %, tolerance 0.02.
+# Four sites; the control harms 6 %, the margin is 2 %; the primary outcome has a gap of 0.05 around 30 %, tolerance
+# 0.02.
 WEIGHTS = {"one mix of all sites": {"kind": "population", "shares": [1, 1, 1, 1]},
            "half of the own site": {"kind": "personalized", "alpha": 0.5},
            "the own site alone": {"kind": "identity"}}  # fmt: skip
@@ -57,7 +58,7 @@ def guardrail(name: str, delta: float) -> Guardrail:
 
 
 def at_margin(guard: Guardrail, shift: float) -> np.ndarray:
-    """Both arms harm by exactly the margin."""
+    """True means at which both arms harm by exactly the margin."""
     means = np.array([[BASE], [BASE + MARGIN], [BASE + MARGIN]]) + shift
     return np.broadcast_to(means, guard.problem.shape).copy()
 
@@ -68,7 +69,7 @@ def chunks(runs: int) -> Iterator[tuple[int, int]]:
 
 
 def counted(name: str, moves: str, runs: int) -> dict[str, float]:
-    """The share of studies with any alarm, where none is right."""
+    """The share of studies with an alarm, all of which are false."""
     guard, wrong = guardrail(name, DELTA), 0
     for number, size in chunks(runs):
         state = guard.start((size,))
@@ -82,11 +83,11 @@ def counted(name: str, moves: str, runs: int) -> dict[str, float]:
 
 
 def tilted(name: str, moves: str, runs: int) -> dict[str, float]:
-    """The chance of a false alarm on one arm, at a delta that cannot be counted; over its share of that delta.
+    """The probability of a false alarm on one arm at a tiny delta, relative to its share of that delta.
 
-    The draws of arm a and of the control are tilted towards harm in one of the mixes, or in the mean of all, that the
-    phases up to one of them just prove: each way in as many studies. They are weighed back by the mean of the densities
-    when the alarm comes, so that none weighs much.
+    The draws of the arm and of the control are tilted towards harm in one mix, or in the mean of all, just enough to
+    prove it by a certain phase; every combination is used in equally many studies. At the alarm, a study is weighted by
+    the mean of all tilted densities, so that no weight is large.
     """
     guard, found = guardrail(name, RARE), np.zeros(0)
     laws = [guard.problem.noise.tilted_law(at_margin(guard, move)) for move in DRIFTS[moves]]
@@ -108,7 +109,7 @@ def tilted(name: str, moves: str, runs: int) -> dict[str, float]:
 
 
 def _tilts(guard: Guardrail, moves: str) -> np.ndarray:
-    """`(phase, way, arm, agent)`."""
+    """The tilts, `(phase, way, arm, agent)`."""
     cells = [guard.problem.noise.true_variances(at_margin(guard, move)) for move in DRIFTS[moves]]
     made = []
     for mix in guard.mixes.T:
@@ -123,7 +124,7 @@ def _tilts(guard: Guardrail, moves: str) -> np.ndarray:
 
 
 def found_in(weights: str, inference: str, harm: str, runs: int) -> dict[str, float]:
-    """Two arms, four sites: how often, and after how many people with it, the harmful arm is stopped."""
+    """How often, and after how many people on it, a harmful arm is stopped; two arms, four sites."""
     outcome = {"name": "harm", "kind": "binary", "inference": inference, "role": "guardrail"}
     study = parse_study(
         {
@@ -148,7 +149,7 @@ def found_in(weights: str, inference: str, harm: str, runs: int) -> dict[str, fl
     }
 
 
-WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # and of how many runs it does one
+WORK: dict[str, tuple[Callable[..., dict[str, float]], int]] = {  # name -> (function, divisor of the number of runs)
     "counted": (counted, 1),
     "tilted": (tilted, 10),
     "found": (found_in, 100),
@@ -175,7 +176,7 @@ def _run(task: Task, runs: int) -> dict[str, float]:
 
 
 def guardrails(runs: int, workers: int) -> bool:
-    """All of it; whether false alarms are as rare as promised, counted and tilted, and large harm is found soon."""
+    """Run all; returns whether false alarms are as rare as promised and large harm is found soon."""
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     missing = [task for task in tasks() if known.get(" | ".join(task), {}).get("runs", 0) < runs_of(task, runs)]
     for task, found in in_parallel(partial(_run, runs=runs), missing, workers):

@@ -1,8 +1,8 @@
-"""Rates and ranges on instances that nobody tuned by: what the planning options of `binary` and `bounded` are worth.
+"""The value of the planning options of `binary` and `bounded`, on instances that were not used for tuning.
 
-An instance: K 3 to 10 arms, M 1 to 5 agents, random column-stochastic weights, rates around a base of 1 to 50 % (drawn
-on a log scale), arms up to 60 % of the base apart, smallest gap at least 4 % of it. `largest_gap` and `rate` are the
-base; `guess` is the scatter that it has.
+An instance has 3 to 10 arms, 1 to 5 agents, random column-stochastic weights, rates around a base of 1 to 50 % (drawn
+on a log scale), arms up to 60 % of the base apart, and a smallest gap of at least 4 % of it. `largest_gap` and `rate`
+are the base; `guess` is the standard deviation at the base.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parley.problem import Instance, Problem
 from parley.rewards import Binary, BoundedVariance, RewardModel, make_model
 from parley.simulation import simulate
 
-SEED = 20_261_115  # of these instances; used for nothing else
+SEED = 20_261_115  # for these instances only
 DELTA = 0.1
 COLUMNS = (
     "rewards", "samples, over planning as if boosted", "rounds", "rounds, as if boosted",
@@ -28,14 +28,14 @@ COLUMNS = (
 
 
 class PlainBinary(Binary):
-    """Planned as boosted Gaussian rewards are."""
+    """0/1 rewards, planned like boosted Gaussian rewards."""
 
     optimism: ClassVar[float] = 1.0
     caution: ClassVar[float] = 1.0
 
 
 class PlainSpread(BoundedVariance):
-    """The same."""
+    """Rewards in a range, planned like boosted Gaussian rewards."""
 
     optimism: ClassVar[float] = 1.0
     caution: ClassVar[float] = 1.0
@@ -89,7 +89,7 @@ class Case:
 
 
 def row(name: str, instances: int, replications: int) -> list[str]:
-    """What a model costs, over what it would cost otherwise, in geometric mean over the instances."""
+    """The cost of a model relative to its plain version, as a geometric mean over the instances."""
     cases = [Case(number=number, replications=replications) for number in range(instances)]
     tuned, plain, wide = ([case.run(model) for case in cases] for model in (*MODELS[name], half))
 

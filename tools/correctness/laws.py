@@ -1,9 +1,9 @@
 """Rewards that are not Gaussian where the model says so: `python -m tools.correctness laws` (make laws).
 
-Two arms of one mean at one agent: whichever is taken for the best, to rule it out is an error. Every law against
-itself, its mirror, and a Gaussian of the same mean and scatter; with a guess of the scale that is about right, and with
-one that is far too small. Rewards are drawn and added up one by one. Rewrites a table of docs/appendix; what was run
-at this size before is not run again.
+One agent has two arms with the same mean, so ruling out either one is an error. Every distribution is compared with
+itself, its mirror image, and a Gaussian of the same mean and variance, with a guess of the scale that is about right
+and with one that is far too small. Rewards are drawn one by one. Rewrites a table of docs/appendix; results of this
+size are not run again.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
 DELTA, MOST, CHUNK = 0.05, 16_000, 500
-SCALE = 12.0  # of every law: a guess of 1 is far too small
+SCALE = 12.0  # standard deviation of every law, so that a guess of 1 is far too small
 PAGE, KNOWN = APPENDIX / "rewards.md", DOCS / "laws.json"
 Draw = Callable[[np.random.Generator, int], FloatArray]
 
 
 def _revenue(generator: np.random.Generator, count: int) -> FloatArray:
-    """One visitor in twenty buys, for a lognormal amount."""
+    """Revenue per visitor: one in twenty buys, for a lognormal amount."""
     return np.asarray((generator.random(count) < 0.05) * generator.lognormal(0.0, 1.0, count))
 
 
 def _contaminated(generator: np.random.Generator, count: int) -> FloatArray:
-    """One reward in twenty scatters ten times as much."""
+    """Gaussian rewards, one in twenty with ten times the standard deviation."""
     return np.asarray(generator.standard_normal(count) * np.where(generator.random(count) < 0.05, 10.0, 1.0))
 
 
@@ -45,7 +45,7 @@ def _standard(draw: Draw, mean: float, variance: float) -> Draw:
 
 
 _BUY = (0.05 * math.exp(0.5), 0.05 * math.exp(2.0) - (0.05 * math.exp(0.5)) ** 2)
-LAWS: dict[str, Draw] = {  # all of mean 0 and variance 1
+LAWS: dict[str, Draw] = {  # all scaled to mean 0 and variance 1
     "Gaussian": lambda generator, count: generator.standard_normal(count),
     "exponential": _standard(lambda generator, count: generator.exponential(size=count), 1.0, 1.0),
     "Student's t, 3 degrees": _standard(lambda generator, count: generator.standard_t(3, count), 0.0, 3.0),
@@ -58,7 +58,7 @@ GUESSES = (SCALE, 1.0)
 
 
 def totals(laws: tuple[Draw, Draw], generator: np.random.Generator, counts: IntArray) -> Totals:
-    """`(run, arm, 1)`: drawn one by one."""
+    """`(run, arm, 1)`: totals of rewards drawn one by one."""
     sums, squares = np.zeros(counts.shape), np.zeros(counts.shape)
     for arm, law in enumerate(laws):
         some = np.flatnonzero(counts[:, arm, 0])
@@ -71,7 +71,7 @@ def totals(laws: tuple[Draw, Draw], generator: np.random.Generator, counts: IntA
 
 
 def measured(law: str, against: str, guess: float, runs: int) -> dict[str, float]:
-    """How many of so many studies rule out an arm, the likelier of the two; and how many raise a warning of skew."""
+    """How many of `runs` studies rule out the arm that is ruled out more often, and how many warn about skew."""
     own = LAWS[law]
     others = {"itself": own, "its mirror": lambda *drawn: -own(*drawn), "a Gaussian": LAWS["Gaussian"]}
     pair = own, others[against]
@@ -101,7 +101,7 @@ def measured(law: str, against: str, guess: float, runs: int) -> dict[str, float
 
 
 def laws(runs: int, workers: int) -> bool:
-    """Every law, cell by cell; whether Gaussian rewards err no more often than delta, and hardly ever warn."""
+    """Run every law; returns whether Gaussian rewards err at most as often as delta and hardly ever warn."""
     known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     tasks = [(law, against, guess) for law in LAWS for against in AGAINST for guess in GUESSES]
     names = {task: f"{task[0]}, against {task[1]}, guess {task[2]:g}" for task in tasks}

@@ -1,4 +1,4 @@
-"""A site is lost at a random phase of a near-tie, and the others are re-weighed: errors of the new question.
+"""Error rates of the new question after a site is lost in a random phase of a near-tie and the others are re-weighed.
 
 `python -m tools.correctness lost-sites` runs every cell and rewrites the table in docs/appendix/lost-sites.md.
 """
@@ -22,17 +22,17 @@ from parley.simulation import make_environment
 from parley.totals import Totals
 
 PHASES = 12
-LATEST = 6  # the site is lost during one of the first so many phases
+LATEST = 6  # the site is lost in one of this many first phases
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Two arms that all but tie in the new question, and the site that goes."""
+    """Two arms that almost tie in the new question, and the site that is lost."""
 
     weights: Sequence[Sequence[float]]
     lost: int
     given: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    against: float = 0.0  # by how much the lost site likes the second arm better
+    against: float = 0.0  # lead of the second arm at the lost site
     noise: str = "gaussian"
     policy: str = "evidence"
     delta: float = 0.1
@@ -54,7 +54,7 @@ class Loss:
 
 
 def lost_policy(study: StudyMessage, weights: Weights, lost: Sequence[str], *, all_of_delta: bool = False) -> Policy:
-    """As a re-weighed trial has it; with `all_of_delta` for each question, which is a flaw."""
+    """The policy of a re-weighed trial; `all_of_delta` gives every question the whole delta, which is a flaw."""
     left = left_by(study, weights, lost)
     share = 1.0 if all_of_delta else share_of_delta(study, weights, lost)
     policy = ask_anew(study, weights, study.problem.delta * share).make_policy()
@@ -65,13 +65,13 @@ def lost_policy(study: StudyMessage, weights: Weights, lost: Sequence[str], *, a
 
 
 def wrong(policy: Policy, state: State) -> BoolArray:
-    """`(replication,)`: whether an agent that asks has lost its best arm, the first."""
+    """`(replication,)`: whether an agent that asks has ruled out its best arm, which is the first."""
     asked = [m for m in range(policy.problem.agent_count) if m not in policy.unasked]
     return np.asarray((~state.active[:, 0, asked]).any(axis=-1))
 
 
 def lose(loss: Loss, how: str, *, replications: int, seed: int) -> float:
-    """How often an agent of the question in force at the end has lost its best arm."""
+    """How often an agent has ruled out its best arm in the question that is in force at the end."""
     study, generator = loss.study, np.random.default_rng([seed, len(how)])
     draw = make_environment(loss.instance(study))
     if how in HOWS[2:]:
@@ -94,7 +94,7 @@ def lose(loss: Loss, how: str, *, replications: int, seed: int) -> float:
 
 
 def _any_question(loss: Loss, replications: int, generator: np.random.Generator, *, all_of_delta: bool) -> float:
-    """Somebody looks at all rewards and tries every set of sites to leave out: how often one is answered wrongly."""
+    """How often a question is answered wrongly if somebody sees all rewards and tries to leave out any set of sites."""
     study = loss.study
     draw, policy = make_environment(loss.instance(study)), study.make_policy()
     sets = [lost for size in range(1, len(study.agents)) for lost in combinations(study.agents, size)]
@@ -109,7 +109,7 @@ def _any_question(loss: Loss, replications: int, generator: np.random.Generator,
     return float(found.mean())
 
 
-ONE = [[0.6, 0.6], [0.4, 0.4]]  # both ask the same; without the second, both about the first
+ONE = [[0.6, 0.6], [0.4, 0.4]]  # both ask the same; without the second site, both ask about the first
 ALL = {"agent 1": (1.0, 0.0), "agent 2": (1.0, 0.0)}
 HOWS = ("re-weighed", "from the old state", "the worst of all", "the worst of all, delta for each")
 CELLS: dict[str, tuple[Loss, int]] = {
@@ -125,13 +125,13 @@ PAGE = APPENDIX / "lost-sites.md"
 
 
 def lost_sites(share: float = 1.0) -> bool:
-    """Every cell, into the page; whether the rule stays below delta and both flaws are found out."""
+    """Run every cell and rewrite the page; returns whether the rule stays below delta and both flaws do not."""
     lines, good, caught = [], True, {HOWS[1]: False, HOWS[3]: False}
     for name, (loss, full) in CELLS.items():
         replications = max(600, round(full * share))
         row = [name, loss.policy, f"{replications:,}"]
         for how in HOWS:
-            if how in HOWS[2:] and loss.against:  # what is wrong depends on the sites that are kept
+            if how in HOWS[2:] and loss.against:  # the right answer depends on which sites are kept
                 row.append("")
                 continue
             rate = lose(loss, how, replications=replications, seed=SEED)

@@ -1,4 +1,4 @@
-"""Evidence racing broken on purpose: if the tests of its error rate could not tell, they would prove nothing."""
+"""Evidence racing with deliberate flaws; tests of its error rate must detect them, or they prove nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parley.totals import Totals
 
 
 class OpponentsAfterTheData(EvidenceRacing):
-    """Every arm meets whoever the phase's own draws make look best; estimates still come from before."""
+    """Opponents are chosen by the phase's own draws; estimates still come from earlier phases."""
 
     def weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
         seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
@@ -30,7 +30,7 @@ class OpponentsAfterTheData(EvidenceRacing):
 
 
 class ThresholdWithoutAgents(EvidenceRacing):
-    """The line is log(N / delta): right for one agent only."""
+    """The line is log(N / delta), which is right for one agent only."""
 
     @property
     def line(self) -> float:
@@ -38,21 +38,21 @@ class ThresholdWithoutAgents(EvidenceRacing):
 
 
 class VarianceUnderstated(EvidenceRacing):
-    """A third of the variance is overlooked."""
+    """Variances are a third too small."""
 
     def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
         return super().variances(counts, past, releases) * 2 / 3
 
 
 class TwiceTheMultiplier(Gaussian):
-    """A bet is multiplied by twice what the cap wins back."""
+    """A bet is multiplied by twice the factor that the cap allows."""
 
     def payoff(self, bets: Bets) -> FloatArray:
         return super().payoff(bets) + math.log(2)
 
 
 class RatesAfterTheData(Binary):
-    """Reference and stakes are made of estimates that hold the phase's own draws."""
+    """References and stakes use estimates that include the phase's own draws."""
 
     def payoff(self, bets: Bets) -> FloatArray:
         seen = bets.past + bets.fresh
@@ -62,14 +62,14 @@ class RatesAfterTheData(Binary):
 
 
 class PooledOverUnequalCells(UnknownScale):
-    """Every cell has a scale of its own, and one is estimated for all, with all degrees of freedom."""
+    """Cells have different scales, but one scale is estimated for all, with all degrees of freedom."""
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
         return UnknownScale(scale="unknown, shared").fresh_variances(fresh)
 
 
 class FloorLeftOut(UnknownScale):
-    """Below 0 the bet pays what it pays at 0, but its multiplier is that of a bet that goes on falling."""
+    """Below 0 the payoff is constant, but its multiplier is that of a payoff that keeps decreasing."""
 
     def payoff(self, bets: Bets) -> FloatArray:
         stakes = boosted_stakes(bets)
@@ -78,7 +78,7 @@ class FloorLeftOut(UnknownScale):
 
 
 class VarianceAtTheEstimates(BinaryNormal):
-    """The variance of the normal approximation at the estimated rates alone, and plans with cells of any size."""
+    """The normal approximation uses the variance at the estimated rates alone, and plans allow cells of any size."""
 
     bet_draws = 1
 
@@ -91,7 +91,7 @@ class VarianceAtTheEstimates(BinaryNormal):
 
 
 class VarianceOfThePast(BinaryNormal):
-    """The variance of the normal approximation by all rates so far, as if they never moved."""
+    """The normal approximation uses the variance from all rates so far, as if they never moved."""
 
     def scores(self, bets: Bets) -> FloatArray:
         pooled = bets.past + bets.fresh
@@ -101,7 +101,7 @@ class VarianceOfThePast(BinaryNormal):
 
 
 class StakesBeyondTheLimit(BoundedVariance):
-    """Stakes as if there were no limit, and a toll that goes no further than the limit."""
+    """Stakes are not limited, but what is subtracted for them stops growing at the limit."""
 
     def payoff(self, bets: Bets) -> FloatArray:
         with patch("parley.rewards.bounded_variance.spread_stakes", _without_limit):
@@ -114,7 +114,7 @@ def _without_limit(_shares: FloatArray, _reference: FloatArray, gaps: FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A flaw, and a tie at which it must show."""
+    """A flaw, and a tie at which it must raise the error rate above delta."""
 
     words: str
     make: Maker
@@ -122,7 +122,7 @@ class Mutant:
 
 
 def _model(broken: RewardModel) -> Maker:
-    """Raced in the steps of eight rounds, as many as it takes: a flaw shows where phases are many and small."""
+    """Evidence racing with `rounds = 8` and a broken model: flaws show best if phases are many and small."""
     precision, growth, optimism, caution = EvidenceRacing.tempers[8]
     return lambda problem: EvidenceRacing(
         problem=problem.with_(noise=broken),

@@ -1,7 +1,8 @@
-"""Evidence racing where errors are likeliest: gaps so small that a run rarely ends before its cap of samples.
+"""Evidence racing where errors are likeliest: gaps so small that a run rarely ends before its limit on samples.
 
-Every pair of arms is then all but a true null, and the policy is given hundreds of times its first phase to go wrong.
-The tests run a few of these; `make correctness` measures exact ties of the same worlds (`tools.correctness.ties`).
+Every pair of arms is then almost a true null, and the policy gets hundreds of times its first phase's samples to go
+wrong. The tests run a few of these; `make correctness` measures exact ties of the same worlds
+(`tools.correctness.ties`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from parley.rewards import Binary, BinaryNormal, Count, Noise, RewardModel, make
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
-CAP = 400  # times the first phase
+CAP = 400  # limit on samples, in first phases
 CHUNK = 4096  # replications at a time: arrays that fit a cache
 MIX = [[0.7, 0.1, 0.3], [0.2, 0.6, 0.0], [0.1, 0.3, 0.7]]  # asymmetric, with a zero
 
@@ -28,9 +29,9 @@ class World:
     """A reward model, and where its near-ties lie."""
 
     model: RewardModel
-    level: float = 0.5  # mean of the arms that are not the best
+    level: float = 0.5  # mean of all arms but the best
     gap: float = GAP
-    scale: tuple[float, ...] = ()  # true ones, the first of each agent's
+    scale: tuple[float, ...] = ()  # true scale of each agent
 
 
 NOISES: dict[str, World] = {
@@ -49,7 +50,7 @@ NOISES: dict[str, World] = {
     "binary 0.01": World(model=Binary(rate=0.01), level=0.01, gap=2e-6),
 }
 
-# The normal approximation, whose errors are measured and not proven: rows of their own (`tools.correctness.normal`).
+# The normal approximation, whose error rates are measured, not proven: see `tools.correctness.normal`.
 NORMAL: dict[str, World] = {
     "normal 0.5": World(model=BinaryNormal()),
     "normal 0.25": World(model=BinaryNormal(rate=0.25), level=0.25),
@@ -69,7 +70,7 @@ WORLDS = NOISES | NORMAL | COUNTS
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One near-tie: N arms are better than the others by next to nothing, for everybody."""
+    """One near-tie: N arms are minimally better than the others, for all agents."""
 
     arms: int
     agents: int
@@ -89,7 +90,7 @@ class Cell:
     def run(
         self, replications: int, *, seed: int, make: Callable[[Problem], Policy] | None = None, cap: int = CAP
     ) -> Outcome:
-        """`make` builds the policy, evidence racing unless told."""
+        """Run replications of the policy that `make` builds; evidence racing by default."""
         policy = make(self.instance.problem) if make else make_policy("evidence", self.instance.problem)
         first = int(policy.plan(policy.start()).sum())
         return simulate(
@@ -98,5 +99,5 @@ class Cell:
 
 
 def allowance(delta: float, replications: int, deviations: float = 3.0) -> float:
-    """delta plus its binomial error: what an error rate may reach by chance when the true one is delta."""
+    """delta plus some binomial standard errors: what an error rate may reach by chance if the true one is delta."""
     return delta + deviations * math.sqrt(delta * (1 - delta) / replications)

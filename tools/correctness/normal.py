@@ -1,6 +1,6 @@
-"""How wrong `inference = "normal"` is: single bets by adding up all outcomes, whole studies counted and tilted.
+"""Error rates of `inference = "normal"`: of single bets by enumerating outcomes, of studies by counting and tilting.
 
-`python -m tools.correctness normal` rewrites one section of docs/appendix, in some minutes of one core.
+`python -m tools.correctness normal` rewrites one section of docs/appendix in a few minutes on one core.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from parley.weights import personalized
 PAGE = APPENDIX / "delta-correctness.md"
 NAME = "normal"
 SHAPES = ((2, 1, False), (5, 1, True), (2, 3, False))  # arms, agents, whether all tie
-POOLED = ("normal 0.5", "normal 0.25, no rate", "normal 0.1, no rate")  # also where several sites share small cells
+POOLED = ("normal 0.5", "normal 0.25, no rate", "normal 0.1, no rate")  # also with sites that share small cells
 COUNTED, TILTED = (0.1, 0.01), (0.1, 0.01, 1e-5)  # deltas
 PASTS = 20  # random pasts of a single bet
 LEVELS = (0.1, 0.01, 0.001)
-IMPOSSIBLE = 1e-16  # chance below which an outcome is left out
-WORST = 1.25  # error over delta that no row may exceed by more than chance: the page would have to say more
+IMPOSSIBLE = 1e-16  # outcomes with a smaller probability are left out
+WORST = 1.25  # limit on error rate / delta, up to chance; beyond it, the page would need a stronger warning
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleBet:
-    """Two arms of one agent that tie, up to a tolerance: the fresh draws of the opponent and of the arm."""
+    """A bet on two arms of one agent that tie, up to a tolerance, with the numbers of fresh draws of both."""
 
     rate: float
     opponent: int
     arm: int
-    past: int  # draws of either before the phase
+    past: int  # draws of each before the phase
     tolerance: float = 0.0
 
     def expected(self, level: float, *, final: bool, seed: int = SEED) -> float:
-        """E of the capped payoff where `level` is one over what is missing, averaged over pasts: exact is at most 1.
+        """The expected capped payoff, averaged over pasts; a fair bet has at most 1. `level` is 1 / the missing wealth.
 
-        The stake is that of a phase planned to cross.
+        The stake is that of a phase planned to reach the line.
         """
         generator, missing = np.random.default_rng(seed), -math.log(level)
         sides = [likely(self.opponent, self.rate), likely(self.arm, self.rate + self.tolerance)]
@@ -59,7 +59,7 @@ class SingleBet:
         return float(np.mean(found))
 
     def bets(self, before: IntArray, missing: float, opponent: IntArray, arm: IntArray) -> Bets:
-        """A bet for every outcome: the ones of the opponent and of the arm."""
+        """A bet for every outcome, given the successes of the opponent and of the arm."""
         ones = np.meshgrid(opponent, arm, indexing="ij")
         sums = np.stack([side.ravel() for side in ones], axis=-1)[..., None].astype(np.float64)
         outcomes = len(sums)
@@ -91,13 +91,13 @@ class SingleBet:
 
 
 def likely(draws: int, rate: float) -> tuple[IntArray, FloatArray]:
-    """Numbers of ones with their chances, without those that never come."""
+    """Numbers of successes with their probabilities, without impossible ones."""
     ones = np.arange(draws + 1)
     chances = binom.pmf(ones, draws, rate)
     return ones[chances > IMPOSSIBLE], chances[chances > IMPOSSIBLE]
 
 
-# Cells from the smallest that are planned on, even and uneven; a past as large as the larger one.
+# Cells from the smallest planned size on, equal and unequal; the past is as large as the larger cell.
 SINGLE = [
     SingleBet(rate=rate, opponent=small * more, arm=small * less, past=small * max(more, less), tolerance=tolerance)
     for rate, small in ((0.5, 10), (0.5, 30), (0.25, 10), (0.25, 30), (0.1, 10), (0.1, 60), (0.03, 200), (0.01, 600))
@@ -106,7 +106,7 @@ SINGLE = [
 
 
 def normal(runs: int, workers: int) -> bool:
-    """Measure, rewrite the section, and say whether no error is above delta by more than WORST allows."""
+    """Measure and rewrite the section; returns whether no error rate exceeds WORST times delta."""
     single = [
         [f"{bet.rate:g}", f"{bet.opponent}", f"{bet.arm}", f"{bet.tolerance:g}"]
         + [f"{bet.expected(level, final=final):.2f}" for final in (False, True) for level in LEVELS]
@@ -139,15 +139,15 @@ def normal(runs: int, workers: int) -> bool:
 
 
 def kept() -> str:
-    """The section as it stands, for whoever rewrites the rest of the page."""
+    """The current section, for the tool that rewrites the rest of the page."""
     return part(PAGE, NAME).rstrip("\n")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledTie(Tie):
-    """Agents that weigh everybody: half of the weight, or all of it, evenly."""
+    """A tie of agents that give half or all of their weight equally to everybody."""
 
-    own: float  # weight that is an agent's alone
+    own: float  # extra weight of an agent's own reward
 
     @property
     def instance(self) -> Instance:
@@ -180,7 +180,7 @@ def _tasks() -> Iterator[tuple[Tie, bool]]:
 def _measured(task: tuple[Tie, bool, int]) -> tuple[float, float]:
     tie, tilted, runs = task
     found = tie.tilted(max(runs // 10, 100), SEED) if tilted else tie.counted(runs, SEED)
-    asked = tie.agents if isinstance(tie, PooledTie) and not tie.own else 1  # they all ask the same, and err together
+    asked = tie.agents if isinstance(tie, PooledTie) and not tie.own else 1  # they ask the same and err together
     return found.agents_wrong / asked, found.error / asked
 
 

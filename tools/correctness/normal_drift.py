@@ -1,7 +1,7 @@
-"""Normal inference where rates move between phases: `python -m tools.correctness normal-drift`, into docs/appendix.
+"""Normal inference if rates move between phases: `python -m tools.correctness normal-drift`, into docs/appendix.
 
-A single look by adding up all outcomes, and whole studies counted. The rates of both arms move alike, so the pair
-stays just beyond its null: ruling out the better arm is an error in every phase.
+Errors of a single look are computed by enumerating outcomes, those of whole studies are counted. The rates of both arms
+move alike, so the pair stays at the edge of its null: ruling out the better arm is an error in every phase.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from parley.weights import personalized
 
 PAGE = APPENDIX / "drift.md"
 DELTA = 0.1
-MOST_PHASES, MOST_TIMES = 20, 60  # phases, and samples over those of the first: a tie without a tolerance never ends
-HIGHEST = 0.95  # rates stop there, all arms alike
+MOST_PHASES, MOST_TIMES = 20, 60  # limits on phases, and on samples in first phases, since a tie never ends
+HIGHEST = 0.95  # rates stop rising here, all arms alike
 PASTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """A last look at two arms of one agent, whose rates were others before."""
+    """A last look at two arms of one agent, whose rates were different before."""
 
     before: float
     now: float
@@ -40,7 +40,7 @@ class Look:
     tolerance: float = 0.0
 
     def rejected(self, model: BinaryNormal) -> float:
-        """The chance that a true null is rejected at the level DELTA, over random pasts."""
+        """The probability that a true null is rejected at level DELTA, over random pasts."""
         generator, missing = np.random.default_rng(SEED), -math.log(DELTA)
         bet = SingleBet(rate=self.now, opponent=self.draws, arm=self.draws, past=self.past, tolerance=self.tolerance)
         sides = [likely(self.draws, self.now), likely(self.draws, self.now + self.tolerance)]
@@ -63,15 +63,15 @@ WORLDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Moving:
-    """Studies whose rates move; the first arm is the best, by just the tolerance."""
+    """Studies whose rates move; the first arm is the best, by exactly the tolerance."""
 
     rates: tuple[float, ...]
-    move: Callable[[int, float], float]  # by the phase and the largest rate of the first: what is added to all
+    move: Callable[[int, float], float]  # (phase, largest rate in the first phase) -> shift of all rates
     tolerance: float = 0.0
     agents: int = 1
 
     def errors(self, runs: int, seed: int = SEED) -> float:
-        """The share of studies in which somebody rules the first arm out."""
+        """The share of studies in which an agent rules out the first arm."""
         weights = personalized(self.agents, 0.5) if self.agents > 1 else [[1.0]]
         noise, arms = BinaryNormal(), len(self.rates)
         problem = Problem(arms=arms, weights=weights, noise=noise, delta=DELTA, tolerance=self.tolerance)
@@ -131,7 +131,7 @@ MOVING: Mapping[str, Moving] = {
 
 
 def normal_drift(runs: int, workers: int) -> bool:
-    """Both tables into the page; whether no row is above delta by three standard errors."""
+    """Rewrite both tables; returns whether no row is above delta by more than three standard errors."""
     looks = [
         [name, f"{look.before:g}", f"{look.now:g}", f"{look.tolerance:g}"]
         + [f"{look.rejected(model):.3f}" for model in (VarianceOfThePast(), BinaryNormal())]

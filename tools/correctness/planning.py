@@ -1,7 +1,7 @@
-"""The tables of docs/appendix/planning.md, by the commands that the page names.
+"""The tables of docs/appendix/planning.md, made with the commands that the page names.
 
-`python -m tools.correctness planning` rewrites them in some minutes of one core. `... powers` judges powers that were
-promised by other studies, of six kinds.
+`python -m tools.correctness planning` rewrites them in a few minutes on one core. `... powers` checks promised powers
+on fresh studies, for six kinds of studies.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from parley.rewards import make_model
 
 PAGE = APPENDIX / "planning.md"
 STUDY = DOCS.parent / "examples" / "protocol.toml"
-SHOWN = ("all arms tie", "gap 0.125", "gap 0.25", "prior, spread 1")  # of the truths of `--operating`
+SHOWN = ("all arms tie", "gap 0.125", "gap 0.25", "prior, spread 1")  # truths of `--operating` that the page shows
 
 
 def planning() -> bool:
-    """Rewrite the tables; whether every truth that the page shows was there."""
+    """Rewrite the tables; returns whether the output had every truth that the page shows."""
     found = _plan("--power", "0.9", "--gap", "0.25", "--gap", "0.2")["power"]["truths"]
     rows = [
         [
@@ -62,7 +62,7 @@ def planning() -> bool:
 
 
 TWO_AGENTS = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.1)
-# What is planned for, and the gap.
+# Study to plan -> its gap.
 POWERED = {
     "two arms": (Problem(arms=2, weights=[[1.0]], delta=0.05), 0.5),
     "three arms, two agents": (TWO_AGENTS, 0.4),
@@ -74,11 +74,11 @@ POWERED = {
     ),
     "unknown scale": (Problem(arms=2, weights=[[1.0]], noise=make_model(kind="gaussian", scale="unknown")), 0.5),
 }
-WANTED, CHOSEN = 0.9, 1000  # the power promised; studies that a budget is chosen by, as `parley plan --power` does
+WANTED, CHOSEN = 0.9, 1000  # the promised power; studies used to choose a budget, as in `parley plan --power`
 
 
 def powers(replications: int) -> bool:
-    """Rewrite the table of powers that were promised; whether other studies have each."""
+    """Rewrite the table of promised powers; returns whether fresh studies reach each of them."""
     rows, kept = [], True
     for name, (problem, gap) in POWERED.items():
         truth, chooser = gap_scenario(problem, gap), Planner(policy="evidence", options={}, replications=CHOSEN, seed=0)

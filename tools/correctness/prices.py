@@ -1,8 +1,8 @@
-"""What planning by time and money saves: `make prices` rewrites part of docs/appendix/prices.md.
+"""Savings from planning by time and money: `make prices` rewrites part of docs/appendix/prices.md.
 
-The paper's instance with rates 1 : 3 : 10 and with prices 1 : 10 : 100, and random instances: K 3 to 15 arms, M 2 to 8
-agents, rates uniform in 1 to 10 draws a day. Each is run twice with the same seed: as the study with the fewest draws,
-and by time or money.
+The instances are the paper's, with rates 1 : 3 : 10 and with prices 1 : 10 : 100, and random ones with 3 to 15 arms, 2
+to 8 agents and rates uniform in 1 to 10 draws a day. Each runs twice with the same seed: planned for the fewest draws,
+and for time or money.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def run(instance: Instance, replications: int, seed: int) -> Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Trade:
-    """One instance both ways: what was to be saved, and the rounds, before and after; and what the bounds say of it."""
+    """One instance, planned both ways: its cost and rounds before and after, and the ratio of the lower bounds."""
 
     before: float
     after: float
     rounds_before: float
     rounds_after: float
     wrong: float
-    bound: float  # the bound's ratio: the best allocation over that of the fewest draws
+    bound: float  # ratio of the costs of the cheapest allocation and of that with the fewest draws
 
     @property
     def ratio(self) -> float:

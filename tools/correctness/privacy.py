@@ -1,6 +1,6 @@
-"""The tables of docs/appendix/privacy.md: what noise costs, and errors at the hardest ties with it.
+"""The tables of docs/appendix/privacy.md: the cost of privacy noise, and error rates at the hardest ties with noise.
 
-`python -m tools.correctness privacy` rewrites them in some minutes of one core.
+`python -m tools.correctness privacy` rewrites them in a few minutes on one core.
 """
 
 import math
@@ -27,14 +27,14 @@ MODELS = {
     "gaussian, clipped": {"scale": 0.2, "clip": [0.0, 1.0]},
 }
 LEVEL, RARE_LEVEL = 0.05, 1e-5
-LONGEST = 60  # times the first phase: a tie that is open then is left open
-NEXT_TO_NOTHING = 1e-9  # by which the best arm of a tie is better: so there is one that must not be lost
-COUNTED = 5  # times the studies of a row of costs
+LONGEST = 60  # limit on samples of a tie, in first phases
+NEXT_TO_NOTHING = 1e-9  # lead of the first arm at a tie, so that there is one right answer
+COUNTED = 5  # factor on the number of studies, for counted errors
 SEED = 28
 
 
 def privacy(replications: int = 4000, runs: int = 4000) -> bool:
-    """Rewrite both tables; whether no error rate is above delta, but for chance."""
+    """Rewrite both tables; returns whether no error rate is above delta by more than chance."""
     rows = [row for name, file in STUDIES.items() for row in costs(name, file, replications)]
     head = ["study", "rho", "epsilon", "samples, mean", "more than exact", "rounds", "wrong, %"]
     fill(PAGE, "costs", table(head, rows))
@@ -45,7 +45,7 @@ def privacy(replications: int = 4000, runs: int = 4000) -> bool:
 
 
 def costs(name: str, file: str, replications: int) -> list[list[str]]:
-    """A study's samples with more and more noise, and without."""
+    """A study's samples without noise and with more and more noise."""
     study, rows, exact = load_study(DOCS.parent / "examples" / file), [], 0.0
     for rho in (None, *RHOS):
         problem = study.problem.with_(rho=rho)
@@ -62,7 +62,7 @@ def costs(name: str, file: str, replications: int) -> list[list[str]]:
 
 
 def errors(name: str, rho: float, replications: int, runs: int) -> tuple[list[str], bool]:
-    """Two arms that tie, one agent: errors counted, and at a tiny delta by tilted runs."""
+    """Error rates for two tied arms of one agent: counted, and at a tiny delta by tilted runs."""
     model = make_model(**MODELS[name])
     problem = Problem(arms=2, weights=[[1.0]], noise=model, rho=rho, delta=LEVEL)
     tie = Instance(problem=problem, means=[[0.25 + NEXT_TO_NOTHING], [0.25]])
@@ -78,5 +78,5 @@ def errors(name: str, rho: float, replications: int, runs: int) -> tuple[list[st
     share, spread = tilted.probability / RARE_LEVEL, tilted.standard_error / RARE_LEVEL
     row = [name, f"{rho:g}", f"{lost:.4f} ± {error:.4f}", f"{share:.3f} ± {spread:.3f}"]
     print(row, flush=True)
-    allowed = bool(model.guarantee_note)  # an approximation may err a little more, and says so
+    allowed = bool(model.guarantee_note)  # an approximation may err a little more often, and its note says so
     return row, allowed or (lost <= LEVEL + 3 * error and share <= 1 + 3 * spread)

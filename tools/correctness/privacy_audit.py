@@ -1,12 +1,12 @@
-"""`python -m tools.correctness.privacy_audit`: how much do reports really tell of one person? A lower bound on epsilon.
+"""`python -m tools.correctness.privacy_audit`: how much do reports reveal about one person? A lower bound on epsilon.
 
-The same cell is reported again and again, and so is its neighbour, in which one person has another outcome. Whatever
-event E one looks at, (epsilon, delta) means P(E | neighbour) <= exp(epsilon) P(E | cell) + delta, either way round. So
-counts of E in many reports bound epsilon from below: by Clopper and Pearson's limits for both shares, at a level that
-is split over all events tried. The events are "the sum is at least t" and "at most t".
+The same cell is reported again and again, and so is a neighbour in which one person has another outcome. For every
+event E, (epsilon, delta)-privacy means P(E | neighbour) <= exp(epsilon) P(E | cell) + delta, and the same with the two
+swapped. So counts of E in many reports bound epsilon from below, by Clopper-Pearson limits for both probabilities at a
+level that is split over all events. The events are "the sum is at least t" and "the sum is at most t".
 
-The reports are made by what a site runs (`Disclosure`), but for the file that remembers the noise: it would give every
-report of the same sums the same noise. Each report here has a thousand cells, all alike.
+The reports are made by the code of a site (`Disclosure`), but without the file that remembers noise, which would give
+the same sums the same noise each time. Each report here has a thousand identical cells.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CELLS, PEOPLE, LEVEL = 1000, 10, 0.01
 
 
 class Forgetful:
-    """In place of an outbox: fresh noise for every report."""
+    """Replaces the outbox, so that every report has fresh noise."""
 
     def noisy(self, phase, exact, draw):
         return draw(1), 1
 
 
 def reported(disclosure: Disclosure, ones: int, cells: int) -> np.ndarray:
-    """The sums of so many cells, in each of which `ones` of the people have an outcome of 1."""
+    """The reported sums of `cells` cells, each with `ones` people whose outcome is 1."""
     drawn = Totals.of([[1.0] * ones + [0.0] * (PEOPLE - ones)] * CELLS)
     plan = AgentPlan(
         study="s", agent="a", stage="running", reason="", phase=1, plan="0" * 64, reported=False, frozen=False,
@@ -44,7 +44,7 @@ def reported(disclosure: Disclosure, ones: int, cells: int) -> np.ndarray:
 
 
 def lower_bound(one: np.ndarray, other: np.ndarray) -> float:
-    """What epsilon is at least, with confidence 1 - LEVEL."""
+    """A lower bound on epsilon with confidence 1 - LEVEL."""
     thresholds = np.unique(np.concatenate([one, other]))
     each = LEVEL / (8 * len(thresholds))  # two kinds of events, two directions, two limits
     found = 0.0
@@ -61,7 +61,7 @@ def lower_bound(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def audited(rho: float, cells: int, *, shrunk: float = 1.0) -> float:
-    """The lower bound for a study of this rho, where the noise has `shrunk` times the standard deviation it must."""
+    """The lower bound for a study with this rho, if the noise has only `shrunk` times its proper standard deviation."""
     study, noise = RulesSeen(rho=rho), ReportNoise(sensitivity=1, rho=rho / shrunk**2)
     disclosure = Disclosure(study, noise=noise)
     return lower_bound(reported(disclosure, PEOPLE // 2, cells), reported(disclosure, PEOPLE // 2 + 1, cells))

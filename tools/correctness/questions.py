@@ -1,7 +1,8 @@
 """Questions beside the sites' own: `python -m tools.correctness questions` (make questions), into docs/weights.md.
 
-Errors where one question alone ties; maps of weights in doubt, right at every alpha of a grid; what a further question
-costs, with its picture. It goes on where it stopped: rows of docs/questions.json with as many studies stand.
+Measures error rates if only one question ties, whether maps of weights in doubt are right at every alpha of a grid, and
+the cost of a further question, with a chart. An interrupted run is resumed: rows of docs/questions.json with enough
+studies are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from parley.weights import personalized
 
 PAGE, FIGURES, PICTURE = DOCS / "weights.md", DOCS / "questions.json", DOCS / "images" / "question-cost.png"
 DELTA, GRID, LOW, HIGH = 0.1, 101, 0.3, 0.7
-REFINE, FEWER = (0, 2), 40  # finer steps take longer: fewer studies of them
+REFINE, FEWER = (0, 2), 40  # halvings tried; finer steps take longer, so they get fewer studies
 SITES = ["Paris", "Lille", "Lyon"]
 COUNTRY = {"name": "country", "weights": {"Paris": 0.3, "Lille": 0.4, "Lyon": 0.3}}
 SCALES: dict[str, dict[str, Any]] = {
@@ -34,7 +35,7 @@ SCALES: dict[str, dict[str, Any]] = {
     "gaussian, unknown scale": {"kind": "gaussian", "scale": "unknown"},
 }
 ARMS = ["placebo", "A", "B", "C"]
-# What Paris finds best, from alpha 0.3 to 0.7; in README's study nobody's best arm changes.
+# The best arm of Paris from alpha 0.3 to 0.7; in README's study no best arm changes.
 TRUTHS = {
     "README's, it changes nowhere": [[0.1, 0.0, 0.2], [0.5, 0.6, 0.4], [0.3, 0.9, 0.2], [0.2, 0.1, 0.1]],
     "it changes once": [[0.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.9, -0.3, -0.3], [0.1, 0.1, 0.1]],
@@ -43,7 +44,7 @@ TRUTHS = {
 
 
 def tied(noise: str, runs: int) -> dict[str, Any]:
-    """The share of studies that are wrong where two arms differ by a hair for the country, and clearly for sites."""
+    """The share of wrong studies if two arms almost tie for the country and differ clearly for the sites."""
     means = np.array([[0.7, 0.1, 0.1], [0.2, 0.6, 0.4], [0.0, 0.0, 0.0]])
     shares = np.array(list(COUNTRY["weights"].values()))  # type: ignore[attr-defined]
     means[1] += (means[0] - means[1]) @ shares - 1e-7
@@ -63,10 +64,10 @@ def in_doubt(truth: str, refine: int = 0) -> Study:
 
 
 def claims_right(problem: Problem, means: FloatArray, chosen: IntArray) -> BoolArray:
-    """`(study,)`: whether what the maps claim is right at every alpha of the grid; `chosen (study, agent)`, -1: none.
+    """`(study,)`: whether the maps are right at every alpha of the grid; `chosen (study, agent)` is -1 if open.
 
-    Written anew from the text: it knows nothing of `parley.weight_map` but where the questions stand. Finer steps are
-    steps here: those that follow from their neighbours claim what these do.
+    An independent implementation from the docs: it shares only the order of questions with `parley.weight_map`. Finer
+    steps count as steps; those that follow from their neighbours have the same answer.
     """
     columns = step_columns(problem)
     sites, steps = columns.shape
@@ -89,7 +90,7 @@ def studies_of(refine: int, runs: int) -> int:
 
 
 def mapped(row: tuple[str, int], runs: int) -> dict[str, Any]:
-    """How often every claim of a map is right, and what it costs beside alpha = 0.5 alone; the truth, and `refine`."""
+    """How often all claims of a map are right, and its cost relative to alpha = 0.5 alone; `row` is (truth, refine)."""
     truth, refine = row
     runs = studies_of(refine, runs)
     study = in_doubt(truth, refine)
@@ -118,7 +119,7 @@ def further(points: int = 21) -> list[dict[str, float]]:
     document |= {"noise": SCALES["gaussian, known scale"], "truth": {"generate": "paper"}}
     first = parse_study(document)
     assert first.instance is not None
-    document["truth"] = {"means": first.instance.means.tolist()}  # the recipe would draw again until all gaps are wide
+    document["truth"] = {"means": first.instance.means.tolist()}  # else the recipe draws until all gaps are wide
     own, end = first.problem.weights[:, 0], np.array([0.0, 1.0, 0.0])
     least, made = bai(first.instance).value, []
     for share in np.linspace(0.0, 1.0, points):
@@ -145,7 +146,7 @@ def picture(points: list[dict[str, float]]) -> Figure:
 
 
 def questions(runs: int, workers: int, *, anew: bool = False) -> bool:
-    """All figures and the picture; whether no error rate is above delta."""
+    """Make all tables and the chart; returns whether no error rate is above delta."""
     points = further()
     picture(points).savefig(PICTURE, dpi=110)
     known: dict[str, Any] = {} if anew or not FIGURES.exists() else json.loads(FIGURES.read_text("utf-8"))
@@ -167,7 +168,7 @@ def questions(runs: int, workers: int, *, anew: bool = False) -> bool:
 
 
 def write(ties: dict[str, Any], maps: dict[tuple[str, int], Any], points: list[dict[str, float]]) -> None:
-    """The tables and all figures, as far as they are known."""
+    """Write the tables and the chart, as far as results are known."""
     rows = [maps[truth, refine] for refine in REFINE for truth in TRUTHS if (truth, refine) in maps]
     known = {"ties": [*ties.values()], "maps": rows, "further": points}
     FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")

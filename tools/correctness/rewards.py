@@ -1,4 +1,4 @@
-"""What reward models that need no scale cost: the figures of docs/appendix/reward-figures.md, short and long."""
+"""The cost of reward models that need no scale: the figures of docs/appendix/reward-figures.md, short and long."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ UNEVEN = (0.5, 1.0, 1.5)
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One study, one model: what it costs, and what was asked for."""
+    """One study with one model: its cost, and the required limit."""
 
     study: str
     model: Mapping[str, Any]
     delta: float = 0.1
     scale: tuple[float, ...] | None = None
-    most: float | None = None  # samples on average, asked for
+    most: float | None = None  # required limit on mean samples
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -103,7 +103,7 @@ COLUMNS = ("study", "model", "true scale", "delta", "samples", "±", "asked: at 
 
 
 def page(replications: int, workers: int) -> bool:
-    """Run every figure, write the page, and say whether all is as asked."""
+    """Run every figure and write the page; returns whether all limits are met."""
     done = dict(in_parallel(partial(_row, replications=replications), range(len(FIGURES)), workers))
     rows = [done[i] for i in range(len(FIGURES))]
     fresh = dict(

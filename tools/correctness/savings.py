@@ -1,8 +1,8 @@
 """Evidence racing against W-CPE on random instances: `make savings` runs 200, the tests a dozen.
 
-An instance: K 3 to 20 arms, M 2 to 10 agents, random column-stochastic weights (from nearly everything on one agent to
-nearly even, half of them with extra weight on the agent itself), means uniform in [0, 1], smallest gap at least 0.02.
-With population weights: ten agents with the same column, also with columns that differ in the ninth decimal place.
+An instance has 3 to 20 arms, 2 to 10 agents, random column-stochastic weights (from almost everything on one agent to
+almost equal, half of them with extra weight on the agent itself), means uniform in [0, 1], and a smallest gap of at
+least 0.02. With population weights, ten agents have the same column, or columns that differ in the ninth decimal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PROMISED = {1: 15.0, 2: 8.0, 3: 8.0}  # geometric-mean saving by N
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
-    """What came of one instance."""
+    """The result for one instance."""
 
     top: int
     samples: float
-    apart_samples: float  # population weights: were all questions distinct; `samples` otherwise
+    apart_samples: float  # population weights: samples if all questions were distinct; else `samples`
     wcpe_samples: float
     rounds: float
     wcpe_rounds: float
@@ -40,7 +40,7 @@ class Saving:
 
     @property
     def left(self) -> float:
-        """The samples over those that distinct questions would take."""
+        """The samples relative to those with distinct questions."""
         return self.samples / self.apart_samples
 
 
@@ -90,18 +90,18 @@ class Case:
 
 
 def told_apart(instance: Instance) -> Instance:
-    """The same question, asked with weights so little different that only the line takes notice."""
+    """The same questions with weights that differ so little that only the number of questions changes."""
     nudged = instance.problem.weights + 1e-9 * np.eye(instance.problem.agent_count)
     return Instance(problem=instance.problem.with_(weights=nudged / nudged.sum(axis=0)), means=instance.means)
 
 
 def geometric_mean(savings: list[Saving], of: str = "factor") -> float:
-    """Of the factors saved."""
+    """The geometric mean of the factors saved."""
     return float(np.exp(np.mean([np.log(getattr(saving, of)) for saving in savings])))
 
 
 def kept(savings: list[Saving], top: int) -> bool:
-    """Whether what is promised for N = top holds: always cheaper, by enough on average, in no more rounds."""
+    """Whether the promise for N = top holds: always cheaper, by enough on average, in no more rounds."""
     some = [saving for saving in savings if saving.top == top]
     rounds, wcpe_rounds = np.median([(saving.rounds, saving.wcpe_rounds) for saving in some], axis=0)
     return min(saving.factor for saving in some) > 1 and geometric_mean(some) >= PROMISED[top] and rounds <= wcpe_rounds

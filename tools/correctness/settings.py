@@ -1,7 +1,7 @@
-"""Settings of evidence racing that were tried and not taken: `python -m tools.correctness settings`.
+"""Variants of evidence racing that were tried and rejected: `python -m tools.correctness settings`.
 
-Each is compared with the usual one for N = 1 on the paper's instance and on random instances that nothing was chosen
-by, both with the seeds of the usual one.
+Each is compared with the standard policy for N = 1, with the same seeds, on the paper's instance and on random
+instances that were not used for tuning.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ RANDOM = "random"
 
 @dataclass(frozen=True, kw_only=True)
 class FirstPhaseBets(EvidenceRacing):
-    """The first phase is evidence too: a share of the wealth bets evenly on all opponents, at gaps fixed in advance.
+    """A variant whose first phase is evidence: part of the wealth bets equally on all opponents, at fixed gaps.
 
-    Fair: under the null of an arm every opponent's payoff is, so their mean is, and so is what is left aside.
+    This is fair: under the null of an arm every opponent's payoff is fair, so their mean is, with or without the rest.
     """
 
     share: float = 0.1
-    sizes: tuple[float, ...] = (0.15, 0.3, 0.6)  # of the largest gap
+    sizes: tuple[float, ...] = (0.15, 0.3, 0.6)  # fixed gaps, relative to the largest gap
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         after = super().weigh(state, fresh, contrasts)
@@ -63,7 +63,7 @@ class FirstPhaseBets(EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How a policy is made, and what is changed meanwhile."""
+    """A variant: how its policy is made, and which constants are changed while it runs."""
 
     words: str
     make: Callable[..., EvidenceRacing] = EvidenceRacing
@@ -95,7 +95,7 @@ def _quiet() -> Iterator[None]:
 
 
 def cases(replications: int) -> Iterator[tuple[str, Instance, int, int]]:
-    """A column, an instance, replications and seed."""
+    """Column of the table, instance, replications and seed of every case."""
     for words, delta in PAPER.items():
         yield words, paper_study(0.5, delta=delta).instance, replications, PAPER_SEED
     for number in range(0, INSTANCES * len(TOPS), len(TOPS)):  # those with N = 1
@@ -103,7 +103,7 @@ def cases(replications: int) -> Iterator[tuple[str, Instance, int, int]]:
 
 
 def measured(make: Callable[..., EvidenceRacing], replications: int) -> dict[str, np.ndarray[Any, Any]]:
-    """By column: mean log samples and rounds of every instance."""
+    """Mean log samples and rounds of every instance, by column of the table."""
 
     def one(problem: Problem, instance: Instance, runs: int, seed: int) -> tuple[float, float]:
         with _quiet():

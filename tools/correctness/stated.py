@@ -1,7 +1,7 @@
-"""What stating a true key costs: `python -m tools.correctness stated`, into docs/appendix/evidence-racing.md.
+"""The cost of stating a true key: `python -m tools.correctness stated`, into docs/appendix/evidence-racing.md.
 
-Every case runs twice with the same seed, without the key and with it, in identification and in play. A key that is true
-never costs more than 5 %.
+Every case runs twice with the same seed, without the key and with it, in identification and in play. Stating a true
+value must never cost more than 5 %.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from parley.simulation import simulate
 from parley.weights import personalized
 
 PAGE = APPENDIX / "evidence-racing.md"
-MOST = 1.05  # times the mean without the key
+MOST = 1.05  # largest ratio of the mean cost with the key to that without
 RATES = (0.5, 0.25, 0.1, 0.02, 0.005, 0.001, 0.0005)
-LIFT = 0.6  # of the best arm over the rate; the third has half of it
+LIFT = 0.6  # lift of the best arm over the base rate; the third arm has half of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A truth, what is stated of it anyway, and the true keys that are added: of the study, or of its [noise]."""
+    """A truth, the keys that are always stated, and the true keys that are added to the study or its [noise]."""
 
     truth: str
     means: tuple[float, ...]
@@ -61,20 +61,20 @@ class Case:
         return max(self.means) - min(self.means)
 
     def ratio(self, runs: int) -> tuple[float, float]:
-        """Mean with the key over the mean without, and its standard error; studies that are the same give just 1."""
+        """Mean cost with the key over that without, and its standard error; exactly 1 if the studies are the same."""
         (before, error), (after, other) = (self.cost(stated=on, runs=runs) for on in (False, True))
         return after / before, after / before * math.hypot(error / before, other / after)
 
 
 def cases() -> Iterator[Case]:
-    """The grid."""
+    """All cases."""
     yield from _rates()
     yield from _scales()
     yield from _played()
 
 
 def _rates() -> Iterator[Case]:
-    """Three arms around a rate, exact and normal."""
+    """Cases with three arms around a rate, with exact and normal inference."""
     for rate, agents, inference in itertools.product(RATES, (1, 4), ("exact", "normal")):
         means = (min(rate * (1 + LIFT), 0.65), rate, rate / 2)
         own: Mapping[str, Any] = {"noise": {"rate": rate}}
@@ -87,7 +87,7 @@ def _rates() -> Iterator[Case]:
 
 
 def _scales() -> Iterator[Case]:
-    """Gaussian rewards whose scale is known, guessed or not; rewards in a range; a budget."""
+    """Cases with Gaussian rewards of known, guessed or unknown scale, with rewards in a range, and with a budget."""
     for scale, kind in itertools.product((0.1, 1.0), ("unknown", "unknown, shared")):
         means = (0.5 * scale, 0.2 * scale, 0.0)
         given: Mapping[str, Mapping[str, Any]] = {
@@ -125,7 +125,7 @@ def _played() -> Iterator[Case]:
 
 
 def stated(runs: int, workers: int) -> bool:
-    """Measure, rewrite the table, and say whether no key costs more than 5 %, three standard errors apart."""
+    """Measure and rewrite the table; returns whether no key costs over 5 % by more than three standard errors."""
     grid = list(cases())
     found = dict(in_parallel(_ratio, [(case, runs) for case in grid], workers))
     rows, good = [], True

@@ -1,7 +1,8 @@
 """Balance and concealment in the strata of a site, measured on journals as `parley site` writes them.
 
 `python -m tools.correctness strata` prints the table of docs/strata.md. Two strata are filled in a random order, phase
-by phase, each with an equal plan of two arms. Observers saw every arm before; each guesses the next by what it knows.
+by phase, each with an equal plan for two arms. Observers have seen all earlier arms and guess the next one; they differ
+in what else they know.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LISTS = {"kits numbered at random": True, "kits numbered arm by arm": False}
 
 
 def filled(phases: int, *, shuffled: bool, seed: int = SEED) -> tuple[list[tuple[int, int, str, int]], int]:
-    """Everybody in order: phase, stratum, kit, arm; and the largest distance of a full block from its plan."""
+    """All people in order, as (phase, stratum, kit, arm); and the largest deviation of a full block from its plan."""
     generator = np.random.default_rng(seed)
     people: list[tuple[int, int, str, int]] = []
     count, worst = 2 * EACH * len(NAMES) * phases, 0
@@ -51,7 +52,7 @@ def filled(phases: int, *, shuffled: bool, seed: int = SEED) -> tuple[list[tuple
 
 
 def guesses(people: list[tuple[int, int, str, int]]) -> dict[str, float]:
-    """The share of arms that each observer guesses; where nothing tells arms apart, the first."""
+    """The share of arms that each observer guesses right; without information, it guesses the first arm."""
     right: Counter[str] = Counter()
     own: Counter[tuple[int, int, int]] = Counter()
     site: Counter[tuple[int, int]] = Counter()
@@ -72,7 +73,7 @@ def guesses(people: list[tuple[int, int, str, int]]) -> dict[str, float]:
 
 
 def strata(phases: int = 60) -> bool:
-    """The table; whether every block is its plan, and a kit's number tells nothing where numbers are random."""
+    """Print the table; returns whether every block matches its plan and random kit numbers reveal nothing."""
     found = {name: filled(phases, shuffled=shuffled) for name, shuffled in LISTS.items()}
     shares = {name: guesses(people) for name, (people, _) in found.items()}
     lines = [

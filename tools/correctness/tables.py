@@ -1,11 +1,12 @@
 """Tables of people: `python -m tools.correctness skewed` and `... analyses` (make tables).
 
-`skewed`: two arms at two agents draw the rows of one table again, as `[truth] data` does: skewed money, and counts with
-many zeros. At a tie, whichever arm is called the best, to rule it out is an error. Then the arms have tables of one
-mean and another shape: half as many buyers, who spend twice as much. Last, an effect, and how many samples it takes
-against Gaussian rewards of the same means and scatter. Rewrites part of docs/appendix/rewards.md.
+`skewed`: two arms at two agents resample the rows of a table, as `[truth] data` does: skewed amounts of money, or
+counts with many zeros. At a tie, ruling out either arm is an error. The tie has arms with the same table, or with
+tables of the same mean and another shape: half as many buyers, who spend twice as much. Finally there is an effect,
+with the samples that it takes compared with Gaussian rewards of the same means and variances. Rewrites part of
+docs/appendix/rewards.md.
 
-`analyses`: how often the intervals of `parley analyze` hold together. Rewrites part of docs/analysis.md.
+`analyses`: how often the intervals of `parley analyze` all hold. Rewrites part of docs/analysis.md.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from parley.validation.checks import FloatArray, IntArray
 from parley.validation.tables import Draws
 from parley.weights import personalized
 
-DELTA, ROWS = 0.05, 1000  # rows of a table a site
+DELTA, ROWS = 0.05, 1000  # rows per site of a table
 MOST = {"tie": 16_000, "shapes": 16_000, "effect": 2_000_000}  # samples at which a study is stopped
 WEIGHTS = personalized(2, 0.5)
 COLUMNS = {"arm": "arm", "agent": "site", "outcome": "y", "covariate": "x"}
 
 
 def rows_of(name: str, seed: int = SEED) -> FloatArray:
-    """`(agent, row)`: outcomes as people have them."""
+    """`(agent, row)`: realistic outcomes."""
     generator = np.random.default_rng(seed)
     size = (2, ROWS)
     some = generator.random(size)
@@ -64,18 +65,18 @@ MODELS = {
 
 
 def _ceiling(rows: FloatArray) -> float:
-    return 2 * math.ceil(float(rows.max()))  # the other shape is twice as large
+    return 2 * math.ceil(float(rows.max()))  # twice the largest row, for the other shape
 
 
 def fits(name: str, model: str) -> bool:
-    """Whether outcomes can be read so."""
+    """Whether a reward model fits the outcomes of a table."""
     if name == "blood pressure":
         return "gaussian" in model
     return "count" not in model or name == "counts"
 
 
 def studied(name: str, model: str, kind: str, runs: int) -> dict[str, float]:
-    """Studies at a tie of one shape (`tie`) or of two (`shapes`), or with an effect (`effect`)."""
+    """Run studies at a tie of one shape (`tie`) or of two (`shapes`), or with an effect (`effect`)."""
     rows = rows_of(name)
     noise: RewardModel = MODELS[model](rows)
     own = (rows > 0).astype(np.float64) if noise.values else rows
@@ -93,7 +94,7 @@ def studied(name: str, model: str, kind: str, runs: int) -> dict[str, float]:
     policy = make_policy("evidence", problem)
     out = np.zeros(
         (runs, 2), dtype=np.bool_
-    )  # whether an arm was ruled out for some agent, also in a study that went on
+    )  # whether an arm was ruled out for some agent, even if the study did not finish
 
     def watch(members: IntArray, _phase: int, _fresh: Totals, state: State) -> None:
         out[members] |= (~state.active).any(axis=-1)
@@ -112,7 +113,7 @@ def studied(name: str, model: str, kind: str, runs: int) -> dict[str, float]:
 
 
 def _draws(arms: list[FloatArray]) -> Draws:
-    """The rows of a table with a column of arms, from `(agent, row)` each."""
+    """The rows of a table with a column of arms, from `(agent, row)` per arm."""
     agents, rows = arms[0].shape
     arm = np.repeat(np.arange(len(arms)), agents * rows)
     agent = np.tile(np.repeat(np.arange(agents), rows), len(arms))
@@ -130,7 +131,7 @@ def _draws(arms: list[FloatArray]) -> Draws:
 
 
 def skewed(runs: int, workers: int) -> bool:
-    """Every table and model; whether what is exact errs no more often than delta."""
+    """Run every table and model; returns whether exact models err at most as often as delta."""
     cases = [(name, model) for name in TABLES for model in MODELS if fits(name, model)]
     tasks = [(*case, kind) for case in cases for kind in ("tie", "shapes", "effect") if _asked(*case, kind)]
     found = dict(in_parallel(partial(_studied, runs=runs), tasks, workers))
@@ -163,7 +164,7 @@ def skewed(runs: int, workers: int) -> bool:
 
 
 def _asked(name: str, model: str, kind: str) -> bool:
-    """Another shape of 0 and 1 is another mean, and blood pressure has one shape."""
+    """Whether a case makes sense: other shapes of 0/1 outcomes have other means, and blood pressure has one shape."""
     return kind != "shapes" or not ("binary" in model or name == "blood pressure")
 
 
@@ -194,7 +195,7 @@ ARMS, AGENTS, LEVEL = 4, 3, 0.05
 
 
 def held(law: str, size: int, tables: int, seed: int = SEED) -> int:
-    """In how many of so many tables all means and differences of all agents lie within their intervals."""
+    """The number of `tables` in which all means and differences of all agents lie within their intervals."""
     generator = np.random.default_rng([seed, size, len(law)])
     arm, agent = np.repeat(np.arange(ARMS), AGENTS * size), np.tile(np.repeat(np.arange(AGENTS), size), ARMS)
     names = {"arms": tuple(f"arm {k}" for k in range(ARMS)), "agents": tuple(f"agent {m}" for m in range(AGENTS))}
@@ -206,7 +207,7 @@ def held(law: str, size: int, tables: int, seed: int = SEED) -> int:
         centre = np.zeros(AGENTS)
         if covariate is not None:
             outcome = outcome + 2 * covariate
-            # Means are told at the mean of the covariate in the table.
+            # Means are reported at the mean of the covariate in the table.
             centre = 2 * np.bincount(agent, covariate) / np.bincount(agent)
         outcome = outcome + shift[agent]
         draws = Draws(
@@ -226,14 +227,14 @@ def held(law: str, size: int, tables: int, seed: int = SEED) -> int:
         true = (mean + shift + centre) @ problem.weights
         assert found.control is not None
         inside = (found.mean.low <= true) & (true <= found.mean.high)
-        # All pairs: differences to every arm, not only to the two that are shown.
+        # All pairs: differences to every arm, not only to the leader and the control.
         pairs = [found.differences(np.full(AGENTS, k)) for k in range(ARMS)]
         right += bool(inside.all() and all(((one.low <= 0) & (one.high >= 0)).all() for one in pairs))
     return right
 
 
 def analyses(tables: int, workers: int) -> bool:
-    """Every law and size; whether intervals hold together as often as they say, but for strong skew with few rows."""
+    """Run every law and size; returns whether intervals hold as often as promised (`promised`)."""
     tasks = [(law, size) for law in LAWS for size in SIZES]
     found = dict(in_parallel(partial(_held, tables=tables), tasks, workers))
     rows = [[law, *(_share(found[law, size], tables) for size in SIZES)] for law in LAWS]
@@ -243,7 +244,7 @@ def analyses(tables: int, workers: int) -> bool:
 
 
 def promised(law: str, size: int) -> bool:
-    """Where the intervals are to hold: for strong skew from 100 rows of every arm at every agent on."""
+    """Whether intervals are promised to hold: for strong skew, only from 100 rows per arm and agent on."""
     return size >= 100 or law.startswith(("Gaussian", "0 or 1"))
 
 

@@ -1,4 +1,4 @@
-"""How near evidence racing comes to the lower bound as delta goes to 0: `make theorem`, docs/appendix."""
+"""How close evidence racing comes to the lower bound as delta goes to 0: `make theorem`, into docs/appendix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parley.problem import Instance
 from parley.simulation import simulate
 
 DELTAS = (0.1, 1e-2, 1e-5, 1e-10, 1e-20, 1e-50, 1e-100, 1e-200, 1e-300)
-SEED, INSTANCES, SHARE = 20261121, 20, 0.1  # random instances, and how many of the replications each of them gets
+SEED, INSTANCES, SHARE = 20261121, 20, 0.1  # random instances, and the share of the replications that each of them gets
 PROMISED = {1e-20: 1.40, 1e-100: 1.16, 1e-300: 1.10}  # on the paper's instance
 MOST_ROUNDS = 6.0
 
@@ -46,7 +46,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Task:
-    """One instance at one delta: that of the paper, or a random one by number."""
+    """One instance at one delta: the paper's, or a random one by number."""
 
     delta: float
     replications: int

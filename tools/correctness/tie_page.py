@@ -1,4 +1,4 @@
-"""docs/appendix/delta-correctness.md, from what was measured."""
+"""Builds docs/appendix/delta-correctness.md from the stored results."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def page(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]],
 
 
 def _place(tie: Tie) -> tuple[int, ...]:
-    """All shapes of a world together, in the order of the worlds."""
+    """The sort key of a tie: worlds in their order, with all shapes of a world together."""
     worlds = list(dict.fromkeys(each.noise for each in every_tie()))
     return worlds.index(tie.noise), tie.top, tie.arms, tie.agents, tie.together
 
 
 def _pairs(known: dict[Row, Result]) -> list[tuple[Row, Result]]:
-    """Tilted rows, each with its counted result."""
+    """Tilted rows, each with the result of its counted row."""
     both = [(row, replace(row, tilted=False)) for row in known if row.tilted]
     return [(row, known[other]) for row, other in both if other in known]
 
@@ -61,7 +61,7 @@ def _row(tie: Tie, known: dict[Row, Result]) -> list[str]:
 
 
 def _share(found: Measured, delta: float) -> str:
-    """Over delta, with as many decimals as it deserves."""
+    """The error rate over delta, with as many decimals as its precision warrants."""
     digits = 4 if found.error < 5e-4 * delta else 3
     return f"{found.agents_wrong / delta:.{digits}f} ± {found.error / delta:.{digits}f}"
 

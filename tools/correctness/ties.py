@@ -1,9 +1,9 @@
-"""The ties at which evidence racing errs most, counted and tilted: the same event, so that both must agree.
+"""The ties at which evidence racing errs most, counted and tilted: both estimate the same quantity and must agree.
 
-The top N arms are 0 to N - 1. Either N - 1 arms are clearly better, two tie at the boundary and the rest is clearly
-worse (*two tie*), or all arms from the boundary on tie (*all tie*), for every agent that answers by itself. Where all
-answer together a tie of one agent keeps all open, so arms tie for the first agent only: the others are clear. What is
-measured is the expected number of agents for whom a top arm is ruled out. It bounds the error of the whole answer, and
+The top N arms are 0 to N - 1. If agents answer separately, then for every agent either N - 1 arms are clearly better,
+two tie at the boundary and the rest are clearly worse (*two tie*), or all arms from the boundary on tie (*all tie*). If
+all answer together, a tie of one agent keeps all open, so arms tie for the first agent only. What is measured is the
+expected number of agents for whom a top arm is ruled out. It is at least the error probability of the whole answer, and
 delta bounds it.
 """
 
@@ -30,14 +30,14 @@ Maker = Callable[[Problem], EvidenceRacing]
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """How many agents lose a top arm, on average."""
+    """The mean number of agents that rule out a top arm, and how it was measured."""
 
-    replications: int  # tilted: of every agent
+    replications: int  # per agent if tilted
     agents_wrong: float
     error: float  # its standard error
-    studies_wrong: float | None = None  # counted: the share of runs in which any agent lost one
+    studies_wrong: float | None = None  # counted only: the share of runs in which any agent ruled out a top arm
     rounds: float | None = None
-    trace: int = 0  # of all counts and decisions: what two versions share that do the same
+    trace: int = 0  # checksum of all counts and decisions, the same for versions that behave the same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class Tie:
     agents: int
     top: int
     all_tied: bool = False
-    mixed: bool = True  # everybody for everybody, as far as there are three
+    mixed: bool = True  # agents weigh each other, if there are three
     together: bool = False  # all answer together, and arms tie for the first agent only
     delta: float = 0.1
-    drift: float = 0.0  # standard deviations of a reward that every site moves by before every phase, at random
+    drift: float = 0.0  # random step of every site before every phase, in standard deviations of a reward
 
     @property
     def instance(self) -> Instance:
@@ -76,7 +76,7 @@ class Tie:
         return replace(still, drift=Drift(step=self.drift * deviation)) if self.drift else still
 
     def counted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
-        """Plain runs, given up after as many samples as tilted ones are."""
+        """Measure by plain runs, stopped after as many samples as tilted ones."""
         instance, wrong, rounds, trace = self.instance, np.zeros(self.agents + 1), 0, 0
         policy, squares = (make or _racing)(instance.problem), 0.0
         for first in range(0, replications, CHUNK):
@@ -108,7 +108,7 @@ class Tie:
         )
 
     def tilted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
-        """Each agent's error by runs of its own, and their sum."""
+        """Measure by tilted runs, separately for each agent; the result is the sum."""
         instance = self.instance
         policy = (make or _racing)(instance.problem)
         found = [
@@ -131,7 +131,7 @@ def _racing(problem: Problem) -> EvidenceRacing:
 
 
 def _traced(trace: int, *values: IntArray | FloatArray) -> int:
-    """A number that two runs share if they did the same, to the last count."""
+    """The checksum `trace`, extended by these arrays."""
     for value in values:
         trace = zlib.crc32(np.ascontiguousarray(value).tobytes(), trace)
     return trace

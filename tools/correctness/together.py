@@ -1,7 +1,7 @@
-"""What one joint answer saves against agents that answer each: `python -m tools.correctness together`.
+"""Savings of a joint answer compared with separate answers of all agents: `python -m tools.correctness together`.
 
-The paper's instance, and 100 random ones of each seed with 3, 10 and 20 agents: 3 to 12 arms, weights as in `savings`,
-the smallest gap at least 0.02 (0.01 with 20 agents), delta 0.05. Both rules see the same seeds.
+The instances are the paper's, and for each seed 100 random ones with 3, 10 and 20 agents: 3 to 12 arms, weights as in
+`savings`, a smallest gap of at least 0.02 (0.01 with 20 agents), delta 0.05. Both rules use the same seeds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import simulate
 
-SEEDS, DELTA = (20261118, 20261217), 0.05  # each was new when it was first run, and nothing was chosen by either
-RANDOM = {3: (34, 0.02), 10: (33, 0.02), 20: (33, 0.01)}  # by agents: instances, the smallest gap
-PROMISED = {3: 0.88, 10: 0.95, 20: 1.0}  # samples over those of agents that answer each, in geometric mean
+SEEDS, DELTA = (20261118, 20261217), 0.05  # neither was used for tuning
+RANDOM = {3: (34, 0.02), 10: (33, 0.02), 20: (33, 0.01)}  # agents -> number of instances, smallest gap
+PROMISED = {3: 0.88, 10: 0.95, 20: 1.0}  # agents -> geometric mean of samples relative to separate answers
 HEADS = ("instances", "samples, each", "rounds", "samples, together", "rounds", "ratio", "least", "most", "wrong")
 
 
@@ -35,7 +35,7 @@ def random_instance(seed: int, agents: int, number: int) -> Instance:
 
 
 def both(instance: Instance, replications: int, seed: int) -> list[float]:
-    """Samples and rounds of agents that answer each, then of those that answer together; and wrong answers of these."""
+    """Samples and rounds for separate answers, then for joint answers; and the share of wrong joint answers."""
     found = []
     for answers in ("each", "together"):
         policy = make_policy("evidence", instance.problem.with_(answers=answers))
@@ -61,7 +61,7 @@ def row(words: str, found: np.ndarray) -> list[str]:
 
 
 def together(replications: int) -> bool:
-    """Fill the table of docs/appendix/evidence-racing.md; whether it saves what was promised."""
+    """Fill the table of docs/appendix/evidence-racing.md; returns whether savings are as promised."""
     rows, kept = [], True
     for delta in (0.1, 1e-5):
         instance = paper_study(0.5, delta=delta).instance

@@ -1,7 +1,7 @@
-"""Tolerance at size: what it saves, and how often an answer is bad where that is likeliest.
+"""Tolerance at full size: what it saves, and how often an answer is bad where that is likeliest.
 
-`python -m tools.correctness tolerance` (make tolerance) goes on block by block where it stopped, keeps what it counted
-in docs/tolerance.json and rewrites the tables in docs/appendix; a cell that has not all its replications says so.
+`python -m tools.correctness tolerance` (make tolerance) runs block by block and can be resumed. It keeps its counts in
+docs/tolerance.json and rewrites the tables in docs/appendix, which mark cells with missing replications.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from parley.weights import personalized
 
 KNOWN, PAGE = DOCS / "tolerance.json", APPENDIX / "tolerance.md"
 BLOCK = 5000
-PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # samples: the goal, at most
+PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # tolerance -> required limit on mean samples
 TIED = {0.05: 4800, 0.1: 1550, 0.2: 740}
-GOALS = {"normal": (8500, 6400, 3800, 1700), "exact": (13_700, 9950, 6050, 3000)}  # people, gap by gap
+GOALS = {"normal": (8500, 6400, 3800, 1700), "exact": (13_700, 9950, 6050, 3000)}  # limits on people, gap by gap
 MIX = [[0.8, 0.3], [0.2, 0.7]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Means of the arms, the same for all agents."""
+    """A study in which all agents have the same means of arms."""
 
     means: Sequence[float]
     tolerance: float = 0.05
@@ -93,7 +93,7 @@ SAVINGS: list[tuple[str, Cell, int | None]] = [
 
 
 def figures(replications: int = 1000) -> list[list[str]]:
-    """The paper's instance and a tie, tolerance by tolerance."""
+    """Rows for the paper's instance and a tie, by tolerance."""
     plain = paper_study(delta=0.1).require_truth()
     cases: list[tuple[str, Instance, int | None]] = [
         ("the paper's", Instance(problem=plain.problem.with_(tolerance=near), means=plain.means), most)
@@ -111,7 +111,7 @@ def figures(replications: int = 1000) -> list[list[str]]:
 
 
 def hospitals(gaps: Sequence[float], inference: str, budget: int | None = None) -> Instance:
-    """Four hospitals, three arms, yes or no; the arms are better than 25 % by these gaps."""
+    """Four hospitals, three arms, 0/1 outcomes with rates of 25 % plus these gaps."""
     problem = Problem(
         arms=3, weights=personalized(4, 0.5), tolerance=0.05, delta=0.05, max_samples=budget,
         noise=make_model(kind="binary", inference=inference),
@@ -120,7 +120,7 @@ def hospitals(gaps: Sequence[float], inference: str, budget: int | None = None) 
 
 
 def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
-    """What the trial takes without a budget, gap by gap; and its power with one, where rates are 22, 26 and 34 %."""
+    """People that the trial takes without a budget, by gap; and its power with one, at rates of 22, 26 and 34 %."""
     found: dict[str, list[list[str]]] = {"trial": [], "power": []}
     for inference, aims in GOALS.items():
         for gap, most in zip((0.0, 0.025, 0.05, 0.1), aims, strict=True):
@@ -144,7 +144,7 @@ def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
 
 
 def block(cell: Cell, place: int, size: int = BLOCK) -> dict[str, float]:
-    """Some replications of a cell."""
+    """Run one block of replications of a cell."""
     begun, instance = time.process_time(), cell.instance
     found = simulate(
         make_policy(cell.policy, instance.problem), instance, replications=size, seed=SEED + place, chunk=size
@@ -160,7 +160,7 @@ def block(cell: Cell, place: int, size: int = BLOCK) -> dict[str, float]:
 
 
 def mutants(size: int = 4000) -> dict[str, float]:
-    """Bad answers in the cell where they are likeliest, were the rule another one."""
+    """The rates of bad answers of broken rules, in the cell where bad answers are likeliest."""
     plain = evidence_tolerance.no_pairs
 
     def too_much(*arguments: Any) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def mutants(size: int = 4000) -> dict[str, float]:
 
 
 def tolerance(replications: int, seconds: float, *, first: bool, top: int | None = None) -> bool:
-    """Go on for so many seconds; with `first` the figures and mutants too; of cells that ask for `top` arms alone."""
+    """Run for `seconds`; with `first` also figures and mutants; with `top` only cells that look for so many arms."""
     begun = time.monotonic()
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     if first or "figures" not in known:
@@ -196,7 +196,7 @@ def tolerance(replications: int, seconds: float, *, first: bool, top: int | None
 
 
 def _next(known: dict[str, Any], replications: int, top: int | None) -> str | None:
-    """The cell that has the fewest so far; None when all are done."""
+    """The cell with the fewest replications so far; None when all are complete."""
     done = {name: known.get("cells", {}).get(name, {}).get("replications", 0) for name in CELLS}
     left = {name: size for name, size in done.items() if size < replications and top in (None, CELLS[name].top)}
     return min(left, key=left.__getitem__, default=None)

@@ -1,7 +1,9 @@
-"""How wide the joint anytime intervals are at the end of the paper's instance: part of `make estimates`.
+"""The width of the joint anytime intervals at the end of the paper's instance: part of `make estimates`.
 
-Against the usual interval at the same level, each by itself, and against the usual one that holds jointly (Bonferroni,
-for the same means and differences): both for a number of draws fixed in advance, which nobody has here.
+It is compared with the usual interval at the same level for a single number, and with the usual joint interval
+(Bonferroni, for the same means and differences). Both hold only for a number of draws fixed in advance, which is not
+the
+case here.
 """
 
 from __future__ import annotations
@@ -37,21 +39,21 @@ def run(problem: Problem, means: np.ndarray, rng: np.random.Generator) -> list[T
 
 
 def ratios(found: Estimates) -> np.ndarray:
-    """Half-widths of differences over the fixed-time ones, each by itself: those of arms that are not the leader."""
+    """Half-widths of differences to the leader, over those of the usual single interval."""
     widths, usual = found.lead.high - found.lead.low, pooled_errors(found)
     told = usual > 0
     return (widths[told] / 2) / (fixed_quantile(found.problem.delta) * usual[told])
 
 
 def pooled_errors(found: Estimates) -> np.ndarray:
-    """Usual standard errors of the differences to the leader, by all draws of either arm; 0 for the leader."""
+    """Usual standard errors of differences to the leader, from all draws of both arms; 0 for the leader."""
     variances = np.square(found.mean.error)
     others = np.take_along_axis(variances, found.leader[..., None, :], axis=-2)
     return np.where(found.lead.error > 0, np.sqrt(variances + others), 0.0)
 
 
 def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]]:
-    """Model -> mean ratio to the usual interval, and to the usual one that holds jointly."""
+    """Model -> mean ratio to the usual single interval, and to the usual joint interval."""
     instance = paper_study(delta=delta).require_truth()
     table = {}
     for name, noise in MODELS.items():
@@ -65,8 +67,10 @@ def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]
 
 
 def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
-    """What a known scale's ratio to the usual interval is made of: all numbers at once, looks at any time, and phases
-    in which an arm and the leader were not both drawn.
+    """The three factors of the ratio to the usual interval, for a known scale.
+
+    They are due to covering all numbers at once, to looking at any time, and to phases in which an arm and the leader
+    were not both drawn.
     """
     instance = paper_study(delta=delta).require_truth()
     problem, rng = instance.problem.with_(noise=make_model(**MODELS["gaussian, known scale"])), np.random.default_rng(1)

@@ -8,7 +8,7 @@ from tools.mutants.table import MUTANTS
 
 
 def main() -> None:
-    """Say what was missed, and exit with 1 if anything was."""
+    """Print the flaws that no test noticed; exit with 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a room or a flaw (default: all of them)")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")

@@ -1,4 +1,4 @@
-"""docs/appendix/mutants.md, from the table of flaws."""
+"""Builds docs/appendix/mutants.md from the table of flaws."""
 
 from tools.mutants.table import MUTANTS
 from tools.pages import table

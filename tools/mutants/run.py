@@ -1,4 +1,4 @@
-"""Run a test against the package with one flaw in it, in a process of its own."""
+"""Run a test in a separate process, against the package with one flaw in it."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "parley"
 
 
 def patched(mutant: Mutant) -> str:
-    """The text of the mutant's file with the flaw in it."""
+    """The text of the mutant's file, with the flaw."""
     text = (SOURCE / mutant.file).read_text(encoding="utf-8")
     found = text.count(mutant.old)
     if found != 1:
@@ -22,11 +22,11 @@ def patched(mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-PLAIN = ("-o", "addopts=--doctest-modules --import-mode=importlib --strict-markers")  # without what orders the tests
+PLAIN = ("-o", "addopts=--doctest-modules --import-mode=importlib --strict-markers")  # without ordering tests
 
 
 def passes(test: str, mutant: Mutant | None = None) -> tuple[bool, str]:
-    """Whether the test passes, with the flaw if there is one; and the end of what it said."""
+    """Whether the test passes, with the flaw if one is given; and the end of its output."""
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "parley"
         shutil.copytree(SOURCE, where, ignore=shutil.ignore_patterns("__pycache__"))

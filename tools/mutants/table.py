@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`old` stands once in `file` (below src/parley) and becomes `new`; then `test` must fail."""
+    """A flaw: `old`, which occurs once in `file` (below src/parley), becomes `new`; then `test` must fail."""
 
     room: str
     flaw: str

@@ -1,4 +1,4 @@
-"""`make sbom`: what a user of a release installs, as a CycloneDX document beside wheel and sdist in `dist`."""
+"""`make sbom`: the packages that a user of a release installs, as a CycloneDX document in `dist`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.packaging.installs import Environment
 
 from parley import __version__
 
-USERS = "server,agent,site,sql,privacy,experiments"  # as in the images, and what sites and sweeps add
+USERS = "server,agent,site,sql,privacy,experiments"  # those of the images, plus those for sites and sweeps
 
 
 def main() -> None:

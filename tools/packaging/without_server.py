@@ -1,7 +1,8 @@
 """Tests on a machine without a server's packages: `python -m tools.packaging.without_server` (or `make bare`).
 
-Numeric rooms know NumPy and SciPy; the protocol does no I/O. So their tests run where nothing of the extras `server`
-and `agent` is installed. As a plugin of pytest (`-p tools.packaging.without_server`) this refuses to import any of it.
+Numeric packages need only NumPy and SciPy, and the protocol does no I/O. So their tests must run without the packages
+of the extras `server` and `agent`. As a pytest plugin (`-p tools.packaging.without_server`) this module blocks their
+import.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MODULES += ("__main__.py", "__init__.py", "text")
 
 
 def server_packages() -> set[str]:
-    """The names that the extras `server` and `agent` make importable, and what stands below them."""
+    """The importable names of the packages in the extras `server` and `agent`, and Starlette below them."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     wanted = {_same(re.split(r"[^A-Za-z0-9_.-]", line)[0]) for line in (*extras["server"], *extras["agent"])}
     importable = importlib.metadata.packages_distributions()
@@ -31,12 +32,12 @@ def server_packages() -> set[str]:
 
 
 def _same(name: str) -> str:
-    """How two spellings of a distribution's name are one."""
+    """The normalised spelling of a distribution's name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 class Refuse(MetaPathFinder):
-    """Nothing of these is installed."""
+    """An import hook that treats these packages as not installed."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
@@ -47,7 +48,7 @@ class Refuse(MetaPathFinder):
 
 
 def pytest_load_initial_conftests() -> None:
-    """Before any test module is imported."""
+    """Install the import hook before any test module is imported."""
     refused = server_packages()
     assert not refused & sys.modules.keys(), "somebody was quicker"
     sys.meta_path.insert(0, Refuse(refused))
@@ -63,7 +64,7 @@ def places() -> list[str]:
 
 
 def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Pytest with these arguments on such a machine; of its plugins only the one that the tests need."""
+    """Run pytest with these arguments and blocked imports, with only the plugin that the tests need."""
     plugins = [
         "-p",
         "_hypothesis_pytestplugin",

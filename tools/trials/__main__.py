@@ -1,4 +1,4 @@
-"""`python -m tools.trials`: the trial of `person_level.py` as a story, on SQLite; `... six-sites`: a table."""
+"""`python -m tools.trials` tells the trial of `person_level.py` as a story; `... six-sites` makes a table."""
 
 import sys
 import tempfile

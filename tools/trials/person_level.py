@@ -1,7 +1,7 @@
-"""A trial as it is: people arrive one by one, outcomes follow weeks later, some never; sites are slow, or stop.
+"""A realistic trial: people arrive one by one, outcomes follow weeks later or never, and sites are slow or stop.
 
-Everything goes through the real services: a coordinator, three site services, HTTP between them. Only the calendar is
-simulated: a queue of days, so that a study of months takes seconds. `python -m tools.trials` tells it as a story.
+Everything goes through the real services: a coordinator, three site services, and HTTP between them. Only the calendar
+is simulated, as a queue of days, so that a study of months takes seconds. `python -m tools.trials` tells it as a story.
 """
 
 import heapq
@@ -28,13 +28,13 @@ from parley.site.app import create_app
 from parley.totals import Totals
 
 ARMS, SITES = ("placebo", "low dose", "high dose"), ("Paris", "Lille", "Lyon")
-RATES = np.array([[0.2, 0.1, 0.15], [0.3, 0.25, 0.4], [0.85, 0.8, 0.9]])  # of success: arm, site
+RATES = np.array([[0.2, 0.1, 0.15], [0.3, 0.25, 0.4], [0.85, 0.8, 0.9]])  # (arm, site): rates of success
 WEIGHTS = ((0.6, 0.2, 0.3), (0.2, 0.6, 0.1), (0.2, 0.2, 0.6))
-ARRIVALS = (9.0, 3.0, 7.0)  # people a day: Lille is slow
+ARRIVALS = (9.0, 3.0, 7.0)  # people per day; Lille is slow
 DELAY = (7.0, 21.0)  # days until an outcome
 MISSING = 0.03
-STOPS = (2, 3.0, 60.0)  # Lyon, from this day for so many: nobody comes, nothing is entered
-PATIENCE = 14.0  # days that the administrator waits for one site when all others have reported
+STOPS = (2, 3.0, 60.0)  # site (Lyon), first day, number of days: nobody arrives and nothing is entered
+PATIENCE = 14.0  # days that the administrator waits for one site after all others have reported
 
 
 EASY = np.array([[0.1, 0.05, 0.05], [0.1, 0.1, 0.15], [0.95, 0.95, 0.95]])  # a short trial, for the default run
@@ -48,11 +48,11 @@ def study(policy="evidence"):
 
 
 class SiteHouse:
-    """A site's service in a thread of this process, on a real socket."""
+    """A site's service in a thread of this process, listening on a real socket."""
 
     def __init__(self, house, folder, study_id, name, message=None):
         client = Client(house.url, house.tokens[study_id, name])
-        # A key that is known makes the story the same every time it is told.
+        # A fixed key makes the story the same every time.
         rules = rules_of(message or study())
         self.site = Site(folder, study=study_id, agent=name, rules=rules, key=name.encode() * 8)
         self.client = client
@@ -85,7 +85,7 @@ class SiteHouse:
 
 @dataclass
 class Trial:
-    """The calendar, the people and what became of them."""
+    """The calendar, the people and their outcomes."""
 
     house: House
     sites: list
@@ -99,7 +99,7 @@ class Trial:
     cuts: list = field(default_factory=list)
     waited_since: float = 0.0
     known: tuple = ()
-    needed: list = field(default_factory=list)  # per site: people to assign, as of this morning
+    needed: list = field(default_factory=list)  # per site: people still to assign this morning
     over: bool = False
     ticket: object = field(default_factory=itertools.count)
 
@@ -121,7 +121,7 @@ class Trial:
     def _arrival(self, place):
         self.at(self.day + self.chance.exponential(1 / ARRIVALS[place]), "arrival", place)
         if self._away(place) or not self.needed[place]:
-            return  # nobody is enrolled when nobody is needed
+            return  # nobody is needed
         self.needed[place] -= 1
         self.people["assigned"] += 1
         key = f"{SITES[place]}-{self.people['assigned']:04}"
@@ -141,7 +141,7 @@ class Trial:
         self.people["too late" if answer.status_code == 409 else "missing" if reward is None else "observed"] += 1
 
     def _morning(self):
-        """Every other day: what is complete was reported; the administrator looks whether one site holds all up."""
+        """Every other day: wait for reports of complete phases, and let the administrator check for a late site."""
         status = self._settled()
         self.over = status["stage"] != "running"
         missing = tuple(entry["agent"] for entry in status["missing"])
@@ -152,7 +152,7 @@ class Trial:
             self._settled()
 
     def _settled(self):
-        """The services report by themselves; wait until what is complete is in, and every site has its plan."""
+        """Wait until the services have reported all complete phases and every site has its plan."""
         until = time.monotonic() + 60
         while True:
             status = self.house.admin.status(self.study_id)
@@ -162,7 +162,7 @@ class Trial:
             behind = any(
                 name in asked and _behind(found, status["phase"]) for name, found in zip(SITES, standing, strict=True)
             )
-            # While a phase is closing its step is computed: what comes next is known in a moment.
+            # While a phase is closing, its step is being computed; the next plan follows in a moment.
             if status["stage"] != "closing" and not (status["stage"] == "running" and behind):
                 return status
             assert time.monotonic() < until, standing
@@ -178,12 +178,12 @@ class Trial:
 
 
 def _behind(standing, phase):
-    """Whether a site whose report is awaited has not seen the plan yet, or has all that its report needs."""
+    """Whether a site with an open report has not seen the plan yet, or is about to report."""
     return standing["phase"] < phase or not standing["to_assign"] + standing["pending"]
 
 
 def run(storage, folder, *, seed=1, rates=RATES, say=lambda _: None, study_id="doses"):
-    """The whole trial; returns it with the certificate and the states of a replay on the reported totals."""
+    """Run the whole trial; returns it with the certificate and the states of a replay on the reported totals."""
     house, message = House(storage), study()
     house.create(message, study_id)
     sites = [SiteHouse(house, folder, study_id, name) for name in SITES]
@@ -202,7 +202,7 @@ def run(storage, folder, *, seed=1, rates=RATES, say=lambda _: None, study_id="d
 
 
 def replayed(records, message):
-    """The policy alone, on the totals that the log holds, phase by phase."""
+    """The states of the policy alone, phase by phase, on the totals in the log."""
     policy = make_policy(message.policy, message.problem, message.options)
     state, reports = policy.start(), {}
     for record in records:

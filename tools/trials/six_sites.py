@@ -1,6 +1,6 @@
-"""Six sites, one closes in mid-study: what becomes of it, by whatever the office decides.
+"""Six sites, one of which closes in mid-study: how the study ends, depending on what the administrators decide.
 
-`python -m tools.trials six-sites` plays every way many times, without a server, and rewrites its table in
+`python -m tools.trials six-sites` simulates every decision many times, without a server, and rewrites its table in
 docs/appendix/lost-sites.md.
 """
 
@@ -36,7 +36,7 @@ class Sites(Course):
 
 
 def play(way, seed=0, **study):
-    """A study that loses its sixth site after the first phase, to its end; the samples, phases and ends it came to."""
+    """Run a study that loses its sixth site after the first phase; returns its samples, phases and ends."""
     course = Sites(seed, **study)
     course.phase()
     if way != WAYS[0] and course.trial.stage is Stage.RUNNING:
@@ -52,7 +52,7 @@ def play(way, seed=0, **study):
 
 
 def told(course):
-    """Samples, rounds, answers and how the study ended."""
+    """The samples, rounds and answers of a study, and how it ended."""
     ends, past = course.trial.ends, course.trial.past
     answers = sum(end.answered for end in ends.values())
     return sum(int(totals.counts.sum()) for totals in past), len(past), answers, str(overall(ends.values()))
