@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from _pages import commands, http_api, python_api
+from _pages import commands, http_api, python_api, tables
 
-__all__ = ["write_generated"]
+__all__ = ["tables", "write_generated"]
 
 
 def write_generated(source: Path) -> None:

@@ -4,8 +4,10 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from tools.pages import write
 
 from parley.cli.main import COMMANDS
 from parley.coordinator.problems import PROBLEMS
@@ -63,3 +65,16 @@ def test_no_two_classes_of_the_reference_have_one_name(pages):
                     shown.setdefault(public, set()).add(thing)
     assert len(shown) > 50
     assert {name: found for name, found in shown.items() if len(found) > 1} == {}
+
+
+def test_a_table_that_is_a_file_is_shown_on_its_page(pages, tmp_path):
+    page = tmp_path / "appendix" / "peers.md"
+    page.parent.mkdir()
+    write(page, "# Peers\n\n| rule | samples |\n|---|---|\n| KN | 498 ± 3 |\n")
+    watched = []
+    app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda _: str(page), note_dependency=watched.append))
+    source = [page.read_text()]
+    pages.tables.show_tables(app, "appendix/peers", source)
+    shown = "# Peers\n\n| rule | samples |\n|---|---|\n| KN | 498\xa0±\xa03 |\n\n"
+    assert source == [shown + "[This table as CSV](../tables/peers/peers.csv)\n"]
+    assert watched == [str(tmp_path / "tables" / "peers" / "peers.csv")]
