@@ -1,1 +1,1 @@
-"""Speed, as ratios in one run. `python -m benchmarks [NAME ...]` rewrites docs/appendix/benchmarks.md."""
+"""Benchmarks: speed ratios within one run. `python -m benchmarks [NAME ...]` rewrites docs/appendix/benchmarks.md."""

@@ -1,4 +1,4 @@
-"""`parley analyze` on tables of people: the whole command, by rows, against the start of Python and its packages."""
+"""`parley analyze` on tables of people: time of the whole command by rows, compared with starting Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = (4_000, 40_000, 400_000)
 
 
 def write_table(path: Path, rows: int) -> None:
-    """Four arms, three sites, a covariate; skewed outcomes of which a third are 0."""
+    """Write a table with four arms, three sites, a covariate, and skewed outcomes of which a third are 0."""
     rng = np.random.default_rng(0)
     arm, site, x = rng.integers(4, size=rows), rng.integers(3, size=rows), rng.lognormal(3.0, 0.5, rows)
     y = (rng.random(rows) < 0.67) * (x * rng.lognormal(0.0, 0.3, rows) + 3.0 * arm)
@@ -25,7 +25,7 @@ def write_table(path: Path, rows: int) -> None:
 
 
 def seconds(*arguments: str) -> float:
-    """Of processors, for one command: other work on the machine does not count."""
+    """CPU seconds of one command, which other work on the machine does not affect."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "parley", *arguments], check=True, capture_output=True, cwd=ROOT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -33,7 +33,7 @@ def seconds(*arguments: str) -> float:
 
 
 def least(*arguments: str) -> float:
-    """Of three runs: the one least disturbed."""
+    """CPU seconds of the fastest of three runs."""
     return min(seconds(*arguments) for _ in range(3))
 
 

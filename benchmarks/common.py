@@ -1,4 +1,4 @@
-"""Timing, memory and Markdown for every benchmark."""
+"""Shared by all benchmarks: timing, memory and Markdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Section:
 
 
 def best_of(call: Callable[[], object], repeats: int = 3) -> float:
-    """Seconds of the fastest of a few runs: the one least disturbed."""
+    """Seconds of the fastest of a few runs, which other work disturbed least."""
     times = []
     for _ in range(repeats):
         begun = perf_counter()
@@ -39,7 +39,7 @@ def best_of(call: Callable[[], object], repeats: int = 3) -> float:
 
 
 def in_process(module: str, *arguments: str) -> dict[str, float]:
-    """Run `python -m module arguments` on its own; its JSON answer with the peak memory in MiB added."""
+    """Run `python -m module arguments`; returns its JSON output with the peak memory in MiB added."""
     program = (
         "import json, resource, runpy, sys;"
         f"sys.argv = {[module, *arguments]!r};"
@@ -54,7 +54,7 @@ def in_process(module: str, *arguments: str) -> dict[str, float]:
 
 
 def rewrite(page: Path, sections: Mapping[str, Callable[[], Section]]) -> None:
-    """Measure the sections that the command line names, or all, and put each where the page has its mark."""
+    """Measure the sections named on the command line, or all, and put each between its marks on the page."""
     for name in sys.argv[1:] or sections:
         made = sections[name]().markdown()
         print(made, flush=True)

@@ -1,4 +1,4 @@
-"""The coordinator under load: a `parley serve` process and a process of agents, together on this machine.
+"""The coordinator under load: a `parley serve` process and a process with agents, both on this machine.
 
 `python -m benchmarks.coordinator --reports 5000` prints the tables of a short run without touching the docs.
 """
@@ -28,15 +28,15 @@ from parley.coordinator.access.tokens import prepare
 DATABASES = ("SQLite", "PostgreSQL")
 RATES = {"SQLite": 350, "PostgreSQL": 170}
 REPORTS, FIRST_MARK, AT_ONCE = 20_000, 5_000, 16
-MEMBERS, ARMS = 50, 5  # of the studies whose reports are counted
+MEMBERS, ARMS = 50, 5  # agents and arms of the studies whose reports are counted
 LARGE = (1000, 20)
 MEBIBYTE = 2**20
 
 
 @contextmanager
 def database(kind: str) -> Iterator[str]:
-    """The address of an empty database of its own."""
-    folder = tempfile.mkdtemp(prefix="pb")  # short: the path of a socket has little room
+    """The address of a new, empty database."""
+    folder = tempfile.mkdtemp(prefix="pb")  # short, since the path of a socket is limited
     try:
         if kind == "SQLite":
             yield str(Path(folder) / "parley.db")
@@ -55,7 +55,7 @@ def database(kind: str) -> Iterator[str]:
 
 
 class Server:
-    """A `parley serve` process whose memory is watched."""
+    """A `parley serve` process whose memory and CPU time are measured."""
 
     def __init__(self, db: str) -> None:
         _, _, self.token = prepare(db)
@@ -77,11 +77,11 @@ class Server:
         self._watcher.start()
 
     def memory(self) -> float:
-        """Resident MiB now."""
+        """Current resident memory in MiB."""
         return float(self._watched.memory_info().rss) / MEBIBYTE
 
     def computed(self) -> float:
-        """Seconds of CPU time so far: other programs on the machine disturb them less than they do a rate."""
+        """CPU seconds so far, which other programs on the machine disturb less than a rate."""
         return float(sum(self._watched.cpu_times()[:2]))
 
     def _watch(self) -> None:
@@ -98,7 +98,7 @@ class Server:
 
 
 def measured(server: Server, **order: Any) -> tuple[dict[str, float], dict[int, float]]:
-    """What a process of agents measured, and the server's memory at its marks."""
+    """The measurements of the process with agents, and the server's memory at its marks."""
     words = {"url": server.url, "token": server.token, "at_once": AT_ONCE, **order}
     clients = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.coordinator_clients"],
@@ -126,7 +126,7 @@ def measured(server: Server, **order: Any) -> tuple[dict[str, float], dict[int, 
 
 
 def load(kind: str, reports: int) -> tuple[list[str], list[str]]:
-    """A row of the table of speed and a row of the table of memory."""
+    """A row for the table of speeds and a row for the table of memory."""
     marks = sorted({min(FIRST_MARK, reports // 2), reports})
     with database(kind) as address:
         server = Server(address)

@@ -1,7 +1,7 @@
-"""The agents of the coordinator's benchmark, in a process of their own: `python -m benchmarks.coordinator_clients`.
+"""The agents of the coordinator's benchmark, as a separate process: `python -m benchmarks.coordinator_clients`.
 
 Reads one JSON object (url, token, work and its sizes) and prints JSON lines: {"mark": reports so far} when the server's
-memory is to be read, and at last what was measured.
+memory should be read, and finally the measurements.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from parley.protocol import Report, StudyMessage
 from parley.totals import Totals
 
 T = TypeVar("T")
-PHASES = 20  # of a study before the next one: nothing can be told apart, so that draws grow fourfold a phase
+PHASES = 20  # phases of a study before the next begins: arms tie, so draws grow fourfold per phase
 
 
 def mixed(agents: int, arms: int, policy: str) -> StudyMessage:
-    """A study in which every agent matters to every other."""
+    """A study in which every agent has weight in every mix."""
     weights = np.full((agents, agents), 0.5 / agents) + 0.5 * np.eye(agents)
     return StudyMessage(
         name="benchmark",
@@ -38,13 +38,13 @@ def mixed(agents: int, arms: int, policy: str) -> StudyMessage:
 
 
 def answer(plan: AgentPlan, means: Sequence[float]) -> Report:
-    """A report whose every reward is its arm's mean."""
+    """A report in which every reward equals its arm's mean."""
     counts, mean = np.array(plan.draws or (), dtype=np.int64), np.array(means)
     return plan.report(Totals(counts=counts, sums=counts * mean, squares=counts * np.square(mean)))
 
 
 class Agents:
-    """Every agent of a study behind one pool of connections, each with its own token, so many at work at once."""
+    """The agents of a study on one pool of connections, each with its own token; only some work at the same time."""
 
     def __init__(self, url: str, token: str, at_once: int) -> None:
         limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
@@ -63,7 +63,7 @@ class Agents:
         return response.json()
 
     async def together(self, work: Callable[[str], Awaitable[T]], names: Iterable[str]) -> list[T]:
-        """Do it for every agent, `at_once` of them at any moment."""
+        """Do the work for every agent, for `at_once` of them at a time."""
         left, done = iter(names), []
 
         async def one() -> None:
@@ -74,7 +74,7 @@ class Agents:
         return done
 
     async def create(self, study: str, message: StudyMessage) -> float:
-        """A study and its tokens; returns the seconds that the study alone took."""
+        """Create a study and its tokens; returns the seconds for the study alone."""
         body, begun = json.dumps({"id": study, "study": message.to_json()}), perf_counter()
         await self.request("POST", "studies", content=body)
         seconds = perf_counter() - begun
@@ -108,11 +108,11 @@ class Agents:
 
 def mark(reports: int) -> None:
     print(json.dumps({"mark": reports}), flush=True)
-    sys.stdin.readline()  # go on when the memory was read
+    sys.stdin.readline()  # wait until the memory has been read
 
 
 async def load(agents: Agents, *, members: int, arms: int, reports: int, marks: Sequence[int]) -> dict[str, float]:
-    """Study after study until there were enough reports; nothing ever stands out, so that no study ends early."""
+    """Run one study after another until there were enough reports; arms tie, so that no study ends early."""
     message, study, sending, begun = mixed(members, arms, "uniform"), 0, 0.0, perf_counter()
     waiting, creating = sorted(marks), 0.0
     while len(agents.latencies) < reports:
@@ -141,7 +141,7 @@ async def load(agents: Agents, *, members: int, arms: int, reports: int, marks: 
 
 
 async def phase(agents: Agents, *, members: int, arms: int, policy: str) -> dict[str, float]:
-    """One phase of a large study: how long its last report waits, and how long everybody waits for the next plan."""
+    """One phase of a large study: the response time of its last report, and the time until all have the next plan."""
     message, study = mixed(members, arms, policy), f"large-{policy}"
     creation = await agents.create(study, message)
     means = np.linspace(0.9, 0.0, arms).tolist()

@@ -1,4 +1,4 @@
-"""How long a reader waits for the pages of a small study and of one with 1,000 agents and 50 arms."""
+"""Response times of the pages of a small study and of one with 1,000 agents and 50 arms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAGES = {
 
 
 def grow(storage: Storage, name: str, agents: int, arms: int) -> None:
-    """A study with some phases decided and half of the next one's reports in."""
+    """Create a study with some decided phases and half of the reports of the next one."""
     document = {"name": name, "arms": arms, "agents": agents, "weights": {"kind": "personalized", "alpha": 0.5}}
     trial = prepare_study(name, StudyMessage.of(parse_study(document)))
     storage.change(lambda connection: create_study(connection, trial, actor="benchmark", at=utc_now()))
@@ -118,7 +118,7 @@ def sections() -> list[Section]:
         for agents, arms in SIZES:
             grow(storage, f"study-{agents}", agents, arms)
         storage.close()
-        storage = open_storage(database)  # which knows nothing, as in a server that has just been started
+        storage = open_storage(database)  # with empty caches, as in a server that has just started
         with served(storage) as address, httpx2.Client(base_url=address, follow_redirects=True, timeout=60) as browser:
             sign_in(browser, token)
             seen = {}

@@ -1,4 +1,4 @@
-"""Sweeps on one process and on two, and what an engine costs to start."""
+"""Sweeps in one process and in two, and the start-up time of engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sweep(replications: int) -> Sweep:
 
 
 def seconds(made: Sweep, engine: Engine) -> tuple[float, float]:
-    """Of the clock, and of processors (this one's and those of workers that have ended)."""
+    """Wall-clock seconds, and CPU seconds of this process and of finished workers."""
     with tempfile.TemporaryDirectory() as folder:
         begun, used = perf_counter(), _processor_seconds()
         run_sweep(made, Folder(path=Path(folder) / "results"), engine)
@@ -49,7 +49,7 @@ def sections() -> list[Section]:
         "dask, 2 workers": Engine(name="dask", workers=2),
         "ray, 2 workers": Engine(name="ray", workers=2),
     }
-    # Turn by turn, so that a busy moment of the machine hits all alike; the fastest of each counts.
+    # In turns, so that a busy moment of the machine affects all engines alike; the fastest run of each counts.
     turns = [
         {name: (*seconds(long, one), seconds(short, one)[0]) for name, one in engines.items()} for _ in range(REPEATS)
     ]

@@ -1,4 +1,4 @@
-"""Evidence racing: replications per second against W-CPE, and what one phase costs as K and M grow."""
+"""Evidence racing: replications per second compared with W-CPE, and the time of one phase as K and M grow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = [(6, 3), (20, 10), (50, 10), (100, 10), (20, 50), (20, 200), (20, 1000),
 
 
 def measured(kind: str, *arguments: str) -> dict[str, float]:
-    """One measurement in a process of its own: `replications POLICY COUNT` or `phase K M`."""
+    """One measurement, in a separate process: `replications POLICY COUNT` or `phase K M`."""
     if kind == "replications":
         policy, count = arguments
         return simulated(policy, "paper", "3", count)

@@ -1,4 +1,4 @@
-"""Every reward model: studies a second on the paper's instance, and one phase of a thousand agents."""
+"""Every reward model: studies per second on the paper's instance, and one phase with a thousand agents."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "bounded, variance": {"kind": "bounded", "low": -1.0, "high": 1.0, "method": "variance"},
     "binary": {"kind": "binary"},
 }
-ASKED = 1000  # studies a second
+ASKED = 1000  # required studies per second
 ARMS, AGENTS = 20, 1000
 
 
 def measured(kind: str, name: str, count: str = "0") -> dict[str, float]:
-    """One measurement in a process of its own: `studies MODEL COUNT` or `phase MODEL`."""
+    """One measurement, in a separate process: `studies MODEL COUNT` or `phase MODEL`."""
     return _studies(name, int(count)) if kind == "studies" else _phase(name)
 
 

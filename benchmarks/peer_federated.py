@@ -1,4 +1,4 @@
-"""Federated best-arm identification by others: written here from the papers, for Gaussian rewards of scale 1."""
+"""Published algorithms for federated best-arm identification, implemented from the papers for Gaussian rewards."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from scipy.special import gammaincc
 
 from benchmarks.peer_rules import Floats, Peer
 
-SHORTEST = 1e-3  # of estimated gaps: a tie of estimates would leave nothing to the other arms
+SHORTEST = 1e-3  # least estimated gap: tied estimates would leave no draws for the other arms
 
 
 @dataclass(frozen=True)
 class Federated(Peer):
-    """What a rule did, per replication; also what it cost to talk, and to wait for the busiest client."""
+    """The results of an algorithm per replication, with its communication and the draws of the busiest client."""
 
     numbers: Floats  # sent by clients to the server
-    time: Floats  # draws of the client that drew most
+    time: Floats  # draws of the client with the most draws
 
 
 def fed_elim(means: Floats, delta: float, runs: int, seed: int, *, sparsely: bool = True) -> Federated:
     """FedElim (Reddy, Karthik and Tan 2023): the best arm of each client, and the arm that is best on average.
 
-    `means (arm, client)`. In step n a client draws its own candidates and the server's, once each. Clients eliminate
-    after every step, arms that are behind by twice sqrt(2 log(8 K M n^2 / delta) / n); the server only when n is a
-    power of 2, or always unless `sparsely`, by twice sqrt(2 log(8 K n^2 / delta) / (M n)). For that the clients send
-    the means of the server's candidates, one number each.
+    `means` are `(arm, client)`. In step n a client draws its own candidates and the server's, once each. After every
+    step clients eliminate arms that are behind by twice sqrt(2 log(8 K M n^2 / delta) / n). The server eliminates by
+    twice sqrt(2 log(8 K n^2 / delta) / (M n)), only when n is a power of 2 or, unless `sparsely`, after every step. For
+    that, clients send the means of the server's candidates, one number each.
     """
     generator, (arms, clients) = np.random.default_rng(seed), means.shape
     sums, rounds, numbers = np.zeros((runs, arms, clients)), np.zeros(runs), np.zeros(runs)
@@ -42,7 +42,7 @@ def fed_elim(means: Floats, delta: float, runs: int, seed: int, *, sparsely: boo
         drawn = (own & (own.sum(axis=1, keepdims=True) > 1)) | (common & (common.sum(axis=1, keepdims=True) > 1))
         draws[racing] += drawn
         sums[racing] += means + generator.standard_normal((len(racing), arms, clients))
-        averages = sums[racing] / step  # of what is drawn; who stopped has been drawn less, and is not looked at
+        averages = sums[racing] / step  # only of arms still drawn; eliminated arms have fewer draws and are not used
         own &= _not_behind(averages, own, 2 * math.sqrt(2 * math.log(8 * arms * clients * step**2 / delta) / step))
         open_ = common.sum(axis=(1, 2)) > 1
         if not sparsely or step & (step - 1) == 0:
@@ -69,18 +69,19 @@ def _best(means: Floats) -> NDArray[np.bool_]:
 
 
 def het_ts(means: Floats, access: NDArray[np.bool_], delta: float, step: float, runs: int, seed: int) -> Federated:
-    """Track-and-Stop of Chen, Karthik, Chee and Tan (arXiv 2210.07780): clients have some of the arms, `access (arm,
-    client)`, and an arm is worth its mean over those who have it; each client looks for the best of its own arms.
+    """Track-and-Stop of Chen, Karthik, Chee and Tan (arXiv 2210.07780), in which clients have only some of the arms.
 
-    All clients draw one arm at every moment and talk at the times (1 + step)^r, rounded up. The server stops when the
-    likelihood ratio of the nearest other answer exceeds K' log(t^2 + t) + x, where K' counts the pairs of client and
-    arm and x is the delta-quantile of a Gamma variable of shape K'. In between a client tracks the shares that the
-    server sent it, and first draws what it has drawn fewer than sqrt(t / its arms) times.
+    `access (arm, client)` says who has an arm. The value of an arm is its mean over the clients that have it, and each
+    client looks for the best of its own arms. All clients draw one arm per time step and communicate at the times (1 +
+    step)^r, rounded up. The server stops when the likelihood ratio of the nearest other answer exceeds K' log(t^2 + t)
+    + x, where K' is the number of pairs of client and arm, and x is the delta-quantile of a Gamma variable of shape K'.
+    In between, a client tracks the shares that the server sent, but first draws arms that it has drawn fewer than
+    sqrt(t / its arms) times.
     """
     generator, (arms, clients) = np.random.default_rng(seed), means.shape
     pairs = int(access.sum())
     quantile = float(brentq(lambda x: gammaincc(pairs, x) - delta, 1e-9, 100 * (pairs - math.log(delta))))
-    sharing = np.where(access, 1 / access.sum(axis=1, keepdims=True), 0.0)  # (arm, client): a client's part of an arm
+    sharing = np.where(access, 1 / access.sum(axis=1, keepdims=True), 0.0)  # (arm, client): weight of a client
     truth = _best(np.where(access, (sharing * means).sum(axis=1, keepdims=True), -np.inf))
     counts, sums = np.zeros((runs, arms, clients)), np.zeros((runs, arms, clients))
     shares = np.broadcast_to(access / access.sum(axis=0), counts.shape).copy()
@@ -100,7 +101,7 @@ def het_ts(means: Floats, access: NDArray[np.bool_], delta: float, step: float, 
         sums += fresh * means + np.sqrt(fresh) * generator.standard_normal(counts.shape)
         if until == moment or (counts[:, access] == 0).any():
             moment = until
-            continue  # nothing new, or an arm that somebody has not drawn yet
+            continue  # no communication now, or some client has not drawn an arm yet
         moment = until
         worth = (sharing * sums / np.maximum(counts, 1)).sum(axis=2)
         spread = (np.square(sharing) / np.maximum(counts, 1)).sum(axis=2)
@@ -125,11 +126,11 @@ def het_ts(means: Floats, access: NDArray[np.bool_], delta: float, step: float, 
 
 
 def balanced_shares(gaps: Floats, access: NDArray[np.bool_], turns: int = 60) -> Floats:
-    """`(run, arm, client)`: the shares that make the smallest gap_i^2 / (variance of arm i's estimate) largest.
+    """`(run, arm, client)`: the shares that maximise the smallest gap_i^2 / (variance of arm i's estimate).
 
-    `gaps (run, arm)` are to the nearest rival at any client. A client draws its arms in proportion to one vector g for
-    all clients, which is the largest eigenvector of (clients who have both arms) / (gap_i^2 clients_i^2) in every group
-    of arms that clients connect. Squaring a power keeps groups apart.
+    `gaps (run, arm)` are to the nearest rival at any client. All clients draw their arms in proportion to the same
+    vector g. Within every group of arms connected by clients, g is the top eigenvector of the matrix (clients that have
+    both arms) / (gap_i^2 clients_i^2). Repeated squaring finds it and keeps groups apart.
 
     >>> shares = balanced_shares(np.array([[1.0, 1.0, 2.0]]), np.ones((3, 4), dtype=bool))
     >>> shares[0, :, 0].round(6).tolist()  # everybody has every arm: in proportion to 1 / gap^2
@@ -139,7 +140,7 @@ def balanced_shares(gaps: Floats, access: NDArray[np.bool_], turns: int = 60) ->
     both = shared @ shared.T
     matrix = both / np.square(gaps * shared.sum(axis=1))[:, :, None]
     vector = np.ones_like(gaps)
-    linked = np.linalg.matrix_power(both, len(both)) > 0  # (arm, arm): in one group
+    linked = np.linalg.matrix_power(both, len(both)) > 0  # (arm, arm): whether both are in one group
     for _ in range(turns):
         vector = np.einsum("rij,rj->ri", matrix, vector)
         vector /= np.where(linked, vector[:, None, :], 0.0).max(axis=2)

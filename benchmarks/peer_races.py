@@ -1,4 +1,4 @@
-"""Other rules for one agent: KL-LUCB, successive elimination one by one or in batches, Tri-BBAI and Opt-BBAI."""
+"""More published algorithms for one agent: KL-LUCB, successive elimination (also in batches), Tri-BBAI, Opt-BBAI."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from benchmarks.peer_rules import Family, Floats, Peer, Runs, likelihood_ratios, optimal_shares
 
-POWER, FACTOR = 1.1, 405.5  # alpha and k1 of Kaufmann and Kalyanakrishnan's Theorem 1, the values of their experiments
+POWER, FACTOR = 1.1, 405.5  # alpha and k1 of Kaufmann and Kalyanakrishnan's Theorem 1, as in their experiments
 
 
 def kl_lucb(family: Family, means: Floats, delta: float, runs: int, seed: int) -> Peer:
-    """Kaufmann and Kalyanakrishnan 2013 (Theorem 1): the leader and its likeliest rival are drawn in every round.
+    """KL-LUCB (Kaufmann and Kalyanakrishnan 2013, Theorem 1): draws the leader and its likeliest rival in every round.
 
-    Exploration rate log(k1 K t^alpha / delta) + log of the same; alpha 1.1, k1 405.5.
+    With x = log(k1 K t^alpha / delta), the exploration rate is x + log(x); alpha is 1.1 and k1 is 405.5.
     """
     state, arms = Runs(family, means, runs, seed), len(means)
     samples, rounds, wrong = np.zeros(runs), np.zeros(runs), np.zeros(runs)
@@ -46,12 +46,12 @@ def kl_lucb(family: Family, means: Floats, delta: float, runs: int, seed: int) -
 
 
 def every_draw() -> Iterator[int]:
-    """Draws of an arm at which successive elimination looks: all."""
+    """Looks of successive elimination, as draws per arm: after every draw."""
     yield from count(1)
 
 
 def geometric(first: int, growth: float) -> Iterator[int]:
-    """Draws of an arm at the ends of batches.
+    """Looks of successive elimination, as draws per arm: at the ends of geometrically growing batches.
 
     >>> from itertools import islice
     >>> list(islice(geometric(20, 2.5), 3))
@@ -64,10 +64,11 @@ def geometric(first: int, growth: float) -> Iterator[int]:
 
 
 def elimination(family: Family, means: Floats, delta: float, looks: Iterator[int], runs: int, seed: int) -> Peer:
-    """Successive elimination (Even-Dar, Mannor and Mansour 2006), looking after `looks` draws of every arm in the race.
+    """Successive elimination (Even-Dar, Mannor and Mansour 2006), with looks after `looks` draws of every arm.
 
-    At its b-th look an arm goes when another is ahead by the quantile of a difference at delta / ((K - 1) b (b + 1)):
-    these add up to delta over looks and rivals, so the best arm ever goes with probability at most delta.
+    At the b-th look an arm is eliminated if another is ahead by the quantile of a difference at level delta / ((K - 1)
+    b (b + 1)). These levels add up to delta over looks and rivals, so the best arm is ever eliminated with probability
+    at most delta.
     """
     generator, arms = np.random.default_rng(seed), len(means)
     sums, active = np.zeros((runs, arms)), np.ones((runs, arms), dtype=bool)
@@ -90,29 +91,29 @@ def elimination(family: Family, means: Floats, delta: float, looks: Iterator[int
 
 @dataclass(frozen=True)
 class Batches:
-    """The constants of Tri-BBAI and Opt-BBAI (Jin, Yang, Tang, Xiao and Xu 2023); arms are counted by `arms`."""
+    """The constants of Tri-BBAI and Opt-BBAI (Jin, Yang, Tang, Xiao and Xu 2023)."""
 
     first: float  # L1: draws of every arm in the first batch
-    most: float  # L2: the most draws of an arm in the second
-    last: float  # L3: draws of every arm in the batch that decides when the test has failed
-    shift: float  # epsilon: the leader is planned for as worse by this, the others as better
+    most: float  # L2: largest number of draws of an arm in the second batch
+    last: float  # L3: draws of every arm in the last batch, which decides if the test has failed
+    shift: float  # epsilon: for planning, the leader counts as worse by this much and the others as better
     power: float  # alpha: the second batch has alpha T* log(1 / delta) draws
 
     @classmethod
     def as_proven(cls, delta: float, arms: int, power: float = math.e / 2) -> Self:
-        """As in the theorem of Tri-BBAI, which leaves alpha open between 1 and e / 2."""
+        """The constants of the theorem of Tri-BBAI, which allows any alpha between 1 and e / 2."""
         nats = -math.log(delta)
         return cls(math.sqrt(nats), nats * math.log(nats) / arms, nats**2, 1 / math.log(nats), power)
 
     def kinder(self, first: int) -> Self:
-        """A first batch that knows how many draws tell, no shift, and no bound on the second batch: our choice."""
+        """Our more favourable choice: a well-sized first batch, no shift, and no limit on the second batch."""
         return replace(self, first=first, most=math.inf, shift=0.0)
 
 
 def batched(
     family: Family, means: Floats, delta: float, constants: Batches, runs: int, seed: int, *, eliminating: bool
 ) -> Peer:
-    """Tri-BBAI, or Opt-BBAI if `eliminating`: proportions from a short first batch, a test, and a way out.
+    """Tri-BBAI, or Opt-BBAI if `eliminating`: proportions from a short first batch, then a test, then a fallback.
 
     After the second batch the leader is the answer if its likelihood ratio against every other arm reaches
     log(log(2 / delta) t^alpha 2 / delta). Otherwise Tri-BBAI draws every arm up to L3 times and takes the best mean.
@@ -126,7 +127,7 @@ def batched(
     planned, leader = estimates + constants.shift, np.argmax(estimates, axis=1)
     planned[rows, leader] -= 2 * constants.shift
     shares, _ = optimal_shares(family, planned)
-    _, rate = likelihood_ratios(family, shares, shares * planned)  # what one draw in these shares brings: 1 / T*
+    _, rate = likelihood_ratios(family, shares, shares * planned)  # information per draw in these proportions: 1 / T*
     wanted = constants.power * -math.log(delta) / np.maximum(rate.min(axis=1, keepdims=True), 1e-9) * shares
     state.draw_to(np.ceil(np.minimum(np.minimum(wanted, constants.most), 2.0**40)))
     leader, ratio = likelihood_ratios(family, state.counts, state.sums)

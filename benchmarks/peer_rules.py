@@ -1,7 +1,7 @@
-"""Best-arm identification by others, for one agent: written here from the papers, drawing one by one.
+"""Published algorithms for best-arm identification by one agent, implemented from the papers, one draw at a time.
 
-All replications advance together, one draw each at a time, so that nobody is spared the draws that make its rule what
-it is. A rule says how many samples and rounds it took and whether its answer was wrong.
+All replications advance together by one draw each, so that every algorithm makes exactly the draws that its rule asks
+for. An algorithm returns its samples, its rounds, and whether its answer was wrong.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from scipy.special import ndtri, rel_entr, zeta
 from parley.bounds.paper import mixture_constant
 
 Floats = NDArray[np.float64]
-Threshold = Callable[[Floats, Floats, Floats], Floats]  # (total, draws of the leader, draws of the other) -> line
+Threshold = Callable[[Floats, Floats, Floats], Floats]  # (total, draws of the leader, draws of the other) -> threshold
 HALVINGS, NEWTON = 14, 5
 
 
 class Family(ABC):
-    """How rewards scatter: an exponential family with one parameter, its mean."""
+    """The distribution of rewards: a one-parameter exponential family, given by its mean."""
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, means: Floats, count: NDArray[np.int64] | int = 1) -> Floats:
-        """The sum of `count` rewards of every mean."""
+        """Sums of `count` rewards for each mean."""
 
     @abstractmethod
     def divergence(self, first: Floats, second: Floats) -> Floats:
-        """Kullback-Leibler, between means."""
+        """The Kullback-Leibler divergence between two means."""
 
     @abstractmethod
     def quantile(self, level: float) -> float:
-        """c so that a mean of n rewards exceeds its own by c / sqrt(n) with probability at most `level`."""
+        """c such that the mean of n rewards exceeds its expectation by c / sqrt(n) with probability at most `level`."""
 
     @abstractmethod
     def threshold(self, arms: int, delta: float) -> Threshold:
-        """Kaufmann and Koolen 2021: the line of a generalised likelihood ratio of two arms, at all times at once."""
+        """The anytime threshold for the generalised likelihood ratio of two arms (Kaufmann and Koolen 2021)."""
 
     def upper(self, means: Floats, budget: Floats, sign: int = 1) -> Floats:
         """The largest q with d(mean, q) <= budget; with sign -1 the smallest."""
@@ -53,12 +53,12 @@ class Family(ABC):
         return far
 
     def inside(self, means: Floats) -> Floats:
-        """Means, moved off the edge of the range by next to nothing."""
+        """Means, moved minimally away from the ends of the range."""
         return means
 
     @abstractmethod
     def reach(self, means: Floats, budget: Floats, sign: int) -> Floats:
-        """How far such a q can lie away on one side."""
+        """An upper bound on the distance of such a q from the mean, on one side."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Normal(Family):
 
 
 def calibration(x: float) -> float:
-    """T(x) of Kaufmann and Koolen 2021 (Mixture martingales revisited, JMLR 22), for one-parameter families.
+    """The function T(x) of Kaufmann and Koolen 2021 (Mixture martingales revisited, JMLR 22), one-parameter families.
 
     >>> round(calibration(2.25), 2) > 2.25
     True
@@ -127,13 +127,13 @@ def calibration(x: float) -> float:
 def optimal_shares(
     family: Family, means: Floats, start: Floats | None = None, turns: int = 40
 ) -> tuple[Floats, Floats]:
-    """`(run, arm)`: the shares of draws that Garivier and Kaufmann 2016 prove best for these means (their Theorem 5).
+    """`(run, arm)`: the optimal shares of draws for these means (Garivier and Kaufmann 2016, Theorem 5); and s below.
 
-    With x_a the draws of arm a over those of the best arm, g_a(x) = d(best, m) + x d(a, m) must be one y for all a, and
-    F = sum_a d(best, m_a) / d(a, m_a) = 1, m_a the mean of both. g_a is concave with slope d(a, m), so Newton's method
-    from the left finds x_a(y). With s = y / (largest y - y), F is about s^2 (exactly, for two Gaussian arms), so s is
-    divided by sqrt(F) until it stands; who asks again after a draw may start from the s of before. Equal shares where
-    the best arm is not unique.
+    Let x_a be the draws of arm a over those of the best arm. Then g_a(x) = d(best, m) + x d(a, m) must have the same
+    value y for all a, and F = sum_a d(best, m_a) / d(a, m_a) must be 1, where m_a is the weighted mean of both arms.
+    g_a is concave with slope d(a, m), so Newton's method from the left finds x_a(y). With s = y / (largest y - y), F is
+    about s^2 (exactly, for two Gaussian arms), so s is divided by sqrt(F) until it converges. After another draw,
+    `start` may be the previous s. If the best arm is not unique, shares are equal.
 
     >>> optimal_shares(Normal(1.0), np.array([[1.0, 0.0]]))[0].round(9).tolist()
     [[0.5, 0.5]]
@@ -144,7 +144,7 @@ def optimal_shares(
     best, rest = ranked[:, :1], ranked[:, 1:]
     best, rest = family.inside(best), family.inside(rest)
     unique = (rest[:, 0] < best[:, 0] - 1e-9)[:, None]
-    best, rest = np.where(unique, best, 0.6), np.where(unique, rest, 0.4)  # any: they get equal shares below
+    best, rest = np.where(unique, best, 0.6), np.where(unique, rest, 0.4)  # any values: they get equal shares below
     largest, steepest = family.divergence(best[:, 0], rest[:, 0]), family.divergence(rest, best)
     s = np.ones(runs) if start is None else start
     for _ in range(turns):
@@ -155,7 +155,7 @@ def optimal_shares(
             slope = np.maximum(family.divergence(rest, middle), 1e-300)
             short = y - family.divergence(best, middle) - x * slope
             x = x + np.maximum(short, 0.0) / slope
-        total = ((y - x * slope) / slope).sum(axis=1)  # F, as of the last step but one
+        total = ((y - x * slope) / slope).sum(axis=1)  # F, at the step before
         s = np.clip(s / np.sqrt(np.maximum(total, 1e-6)), 1e-6, 1e6)
     shares = np.concatenate([np.ones((runs, 1)), x], axis=1)
     shares = np.where(unique, shares / shares.sum(axis=1, keepdims=True), 1 / arms)
@@ -166,7 +166,7 @@ def optimal_shares(
 
 @dataclass(frozen=True)
 class Peer:
-    """What a rule did, per replication."""
+    """The results of an algorithm, per replication."""
 
     samples: Floats
     rounds: Floats
@@ -187,13 +187,13 @@ class Runs:
         return self.sums / self.counts
 
     def draw(self, arms: NDArray[np.int64]) -> None:
-        """One reward each of the arms `(run,)`."""
+        """Draw one reward of the arm `(run,)` in each replication."""
         rows = np.arange(len(arms))
         self.sums[rows, arms] += self.family.draw(self.generator, self.truth[arms])
         self.counts[rows, arms] += 1
 
     def draw_to(self, wanted: NDArray[np.int64] | Floats) -> None:
-        """Rewards of every arm until it has as many draws as `wanted (run, arm)`; nothing where it has more."""
+        """Draw every arm until it has at least `wanted (run, arm)` draws."""
         missing = np.maximum(wanted - self.counts, 0).astype(np.int64)
         self.sums += self.family.draw(self.generator, np.broadcast_to(self.truth, missing.shape), missing)
         self.counts += missing
@@ -203,7 +203,7 @@ class Runs:
 
 
 def likelihood_ratios(family: Family, counts: Floats, sums: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The leader `(run,)`, and how unlikely it is that another arm `(run, arm)` is better; inf for itself."""
+    """The leader `(run,)`, and its likelihood ratios against all arms `(run, arm)`; inf against itself."""
     means, rows = sums / counts, np.arange(len(counts))
     leader = np.argmax(means, axis=1)
     n, top = counts[rows, leader][:, None], means[rows, leader][:, None]
@@ -217,9 +217,9 @@ def likelihood_ratios(family: Family, counts: Floats, sums: Floats) -> tuple[NDA
 def track_and_stop(
     family: Family, means: Floats, thresholds: Mapping[str, Threshold], runs: int, seed: int
 ) -> dict[str, Peer]:
-    """Garivier and Kaufmann 2016: D-tracking, forced exploration, Chernoff's stopping rule, one Peer per threshold.
+    """Track-and-Stop (Garivier and Kaufmann 2016) with D-tracking and Chernoff's stopping rule; a Peer per threshold.
 
-    What stops a run does not change what it draws before, so one run serves every threshold.
+    The threshold does not affect the draws before a run stops, so one run serves all thresholds.
     """
     state, arms = Runs(family, means, runs, seed), len(means)
     samples = {name: np.zeros(runs) for name in thresholds}
@@ -241,7 +241,7 @@ def track_and_stop(
             break
         total = total[on]
         shares, guess = optimal_shares(family, state.means, guess[on], turns)
-        turns = 2  # a draw moves it little
+        turns = 2  # one draw changes the shares little
         starved = state.counts.min(axis=1) < np.sqrt(total) - arms / 2
         wanted = total[:, None] * shares - state.counts
         state.draw(np.where(starved, np.argmin(state.counts, axis=1), np.argmax(wanted, axis=1)))

@@ -1,7 +1,8 @@
-"""Evidence racing and others on the same instances: `python -m benchmarks.peers [SECTION ...]` rewrites docs/appendix.
+"""Evidence racing and other algorithms on the same instances; `python -m benchmarks.peers` rewrites docs/appendix.
 
-One agent: ten arms, 0.5 against 0.2 to 0.34, yes or no, and its Gaussian twin, also for a delta next to nothing. Three
-agents: the paper's instance. Clients of a server: their own best arms and that of all, or of those who share arms.
+Sections may be named on the command line. The instances are: one agent with ten arms, rates of 0.5 and of 0.2 to 0.34,
+and its Gaussian version, also at a tiny delta; the paper's instance with three agents; and clients of a server that
+look for their own best arms and for the best on average, or share some of the arms.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ MEANS = np.array(TEN)[:, 0]
 TRACKED, SLOW, QUICK = 200, 100, 2_000  # replications
 DELTAS = (0.1, 0.01)
 SELECTIONS, PROVEN = 300, 0.95
-PLANNED = 400  # studies of every truth of a whole plan
-# One hospital, usual care and a treatment, yes or no: the trial of textbooks.
+PLANNED = 400  # studies per truth of a whole plan
+# The textbook trial: one hospital, usual care and a treatment, 0/1 outcomes.
 TWO_ARMS = {
     "arms": ["usual care", "A"],
     "agents": ["Paris"],
@@ -58,7 +59,7 @@ SELECTED = ((0.0,) * 2, (0.0,) * 4, (0.0,) * 8, (0.2, 0.0, 0.0, 0.0), (0.3, 0.0,
 SELECTED_RATES = ((0.25, 0.25, 0.25), (0.3, 0.25, 0.25), (0.35, 0.25, 0.25))
 TINY = (1e-5, 1e-20, 1e-100)
 CLIENTS = np.array([[0.9, 0.3, 0.2], [0.4, 0.8, 0.3], [0.1, 0.2, 0.9], [0.5, 0.6, 0.7]])  # (arm, client)
-# Of arms that three clients share, and of four others that two share: one column a client.
+# Four arms shared by three clients, and four others shared by two: a column per client.
 SHARED = np.array(
     [[0.9, 0.4, 0.8, 0.2, 0.6], [0.4, 0.5, 0.3, 0.9, 0.7], [0.3, 0.2, 0.1, 0.5, 0.5], [0.1, 0.5, 0.0, 0.1, 0.3]]
 )
@@ -88,7 +89,7 @@ def ours(instance: Instance, policy: str, runs: int = QUICK, **options: object) 
 
 
 def thresholds(family: Family, delta: float) -> dict[str, tuple[Threshold, str]]:
-    """Lines of Chernoff's stopping rule, the sharpest that is proven first, and whether it is."""
+    """Thresholds of Chernoff's stopping rule, the sharpest proven one first, each with whether it is proven."""
     arms = len(MEANS)
     lines: dict[str, tuple[Threshold, str]] = {}
     if isinstance(family, Bernoulli):
@@ -99,7 +100,7 @@ def thresholds(family: Family, delta: float) -> dict[str, tuple[Threshold, str]]
 
 
 def alone(family: Family, noise: dict[str, object], title: str) -> Section:
-    """One agent, ten arms."""
+    """The section for one agent with ten arms."""
     lines = {(delta, name): line for delta in DELTAS for name, line in thresholds(family, delta).items()}
     tracked = track_and_stop(family, MEANS, {key: line for key, (line, _) in lines.items()}, TRACKED, SEED)
     rows = []
@@ -145,7 +146,7 @@ def together() -> Section:
 
 
 def by_batches() -> Section:
-    """One agent, ten arms, Gaussian: three batches, for a delta that goes to 0."""
+    """The section for one agent with ten Gaussian arms and three batches, as delta goes to 0."""
     rows, family, arms = [], Normal(0.5), len(MEANS)
     for delta in TINY:
         problem = Problem(arms=arms, weights=np.eye(1), noise=make_model(kind="gaussian", scale=0.5), delta=delta)
@@ -164,7 +165,7 @@ def by_batches() -> Section:
 
 
 def federated(title: str, weights: Floats, means: Floats, rules: Mapping[str, Callable[[float], Federated]]) -> Section:
-    """Clients of a server, Gaussian rewards of scale 1; a column of `means` that nobody weighs is a question alone."""
+    """The section for clients of a server with Gaussian rewards of scale 1; an agent without weight only asks."""
     rows, clients = [], int((weights.sum(axis=1) > 0).sum())
     for delta in DELTAS:
         problem = Problem(arms=len(means), weights=weights, noise=make_model(kind="gaussian", scale=1.0), delta=delta)
@@ -172,7 +173,7 @@ def federated(title: str, weights: Floats, means: Floats, rules: Mapping[str, Ca
         for extra, options in (("", {}), (", `rounds = 4`", {"rounds": 4})):
             outcome = simulate(make_policy("evidence", problem, options), instance, replications=1_000, seed=SEED)
             rounds, wrong = outcome.rounds.astype(np.float64), outcome.mistaken.astype(np.float64)
-            busiest = np.full(1, outcome.draws.sum(axis=0).max())  # of the mean draws
+            busiest = np.full(1, outcome.draws.sum(axis=0).max())  # by mean draws
             peer = Federated(outcome.costs.astype(np.float64), rounds, wrong, rounds * len(means) * clients, busiest)
             rows.append(talked(delta, f"**`evidence`**{extra}", peer, "at most "))
         rows += [talked(delta, name, rule(delta), "") for name, rule in rules.items()]
@@ -185,7 +186,7 @@ def talked(delta: float, label: str, peer: Federated, bound: str) -> list[str]:
 
 
 def own_and_common() -> Section:
-    """FedElim's setting: every client's best arm, and the best on average, which a fourth agent asks for."""
+    """FedElim's setting: every client's best arm, and the best arm on average, for which a fourth agent asks."""
     weights = np.zeros((4, 4))
     weights[:3] = np.hstack([np.eye(3), np.full((3, 1), 1 / 3)])
     rules = {
@@ -197,7 +198,7 @@ def own_and_common() -> Section:
 
 
 def shared_arms() -> Section:
-    """Heterogeneous clients: three share four arms, two share four others, and an arm is worth its mean over them."""
+    """Heterogeneous clients: three share four arms, two share four others; an arm's value is its mean over them."""
     weights, groups = np.zeros((5, 5)), (slice(0, 3), slice(3, 5))
     access, means = np.zeros((8, 5), dtype=np.bool_), np.zeros((8, 5))
     for place, group in enumerate(groups):
@@ -225,7 +226,7 @@ def selected(instance: Instance, found: Selection, label: str) -> list[str]:
 
 
 def as_selection(instance: Instance, runs: int) -> Selection:
-    """Evidence racing, in the terms of these procedures; without an answer it names none."""
+    """The results of evidence racing in the format of selection procedures; -1 without an answer."""
     found = simulate(make_policy("evidence", instance.problem), instance, replications=runs, seed=SEED)
     return Selection(
         samples=found.costs.astype(np.int64), rounds=found.rounds.astype(np.int64), chosen=found.chosen[:, 0]
@@ -233,7 +234,7 @@ def as_selection(instance: Instance, runs: int) -> Selection:
 
 
 def largest_trial(instance: Instance) -> int:
-    """Draws of an arm with which a trial of five looks is proven in 95 % of ties of all arms."""
+    """Draws per arm with which a trial of five looks reaches a proven answer in 95 % of ties of all arms."""
     tie = Instance(problem=instance.problem, means=np.full_like(instance.means, instance.means.max()))
     size, trial = bechhofer_draws([tie], instance.problem.tolerance), DroppingTrial.of(tie, seed=SEED, runs=QUICK)
     while trial.run(size).power(tie).mean() < PROVEN:
@@ -242,7 +243,7 @@ def largest_trial(instance: Instance) -> int:
 
 
 def selection() -> Section:
-    """Ranking and selection: an arm within the tolerance of the best; Gaussian of scale 1, then rates of one site."""
+    """Ranking and selection: find an arm within the tolerance of the best; for Gaussian rewards, then for rates."""
     rows: list[list[str]] = []
     for means in SELECTED:
         largest = max(1.0, float(np.ptp(means)))
@@ -282,7 +283,7 @@ def fixed_and_dropping(truth: Instance) -> dict[str, Selection]:
 
 
 def designs(study: Study, title: str) -> Section:
-    """A whole study beside the designs that `parley plan` compares, under the truths of its operating table."""
+    """A whole study compared with the designs of `parley plan`, under the truths of its operating table."""
     planner = Planner(policy="evidence", options={}, replications=PLANNED, seed=SEED)
     problem = study.problem.with_(max_samples=None)
     truths = list(operating_scenarios(problem, usual_gaps(problem)).values())

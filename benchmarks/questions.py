@@ -1,4 +1,4 @@
-"""Further questions of the same draws: bounds, and the slowest phase of a study."""
+"""Time for further questions about the same draws: lower bounds, and the slowest phase of a study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SITES, ARMS, SEED = 10, 6, 2026
 
 
 def asked(questions: int) -> Instance:
-    """A study of ten sites in which so many questions are asked: those of the sites, and random mixes of them."""
+    """A study of ten sites with `questions` questions: those of the sites, and random mixes."""
     generator = np.random.default_rng(SEED)
     sites = [f"site {place}" for place in range(SITES)]
     means = generator.normal(0, 0.3, (ARMS, SITES)) + np.linspace(0.9, 0.0, ARMS)[:, None]
@@ -32,7 +32,7 @@ def asked(questions: int) -> Instance:
 
 
 def slowest_phase(instance: Instance) -> float:
-    """Seconds of the slowest step of a study: its decision, and the next plan."""
+    """Seconds of the slowest step of a study, which is a decision and the next plan."""
     times, begun = [], perf_counter()
     for _ in phases(make_policy("evidence", instance.problem), instance, seed=SEED):
         times.append(perf_counter() - begun)

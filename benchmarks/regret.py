@@ -1,4 +1,4 @@
-"""The figures of docs/appendix: `python -m benchmarks.regret [SECTION ...]` measures them and rewrites their part."""
+"""Figures of regret for docs/appendix: `python -m benchmarks.regret [SECTION ...]` measures and rewrites them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from parley.totals import Totals
 from parley.weights import personalized
 
 PAGE = ROOT / "docs" / "appendix" / "regret.md"
-SEED = 31_180  # of the rewards, and of the random instances, none of which was looked at before
+SEED = 31_180  # for rewards and random instances; not used for tuning
 HELD_OUT = 100
 WITHOUT = {"worth": 1e12}  # everything is worth exploring
 NASTY = 20
@@ -29,7 +29,7 @@ RARE_RUNS = 2_000
 
 
 def played(instance: Instance, horizon: int, policy: str, runs: int, **options: object) -> Outcome:
-    """One policy on one instance until one horizon."""
+    """Run a policy on an instance until a horizon."""
     problem = instance.problem.with_(horizon=horizon)
     truth = Instance(problem=problem, means=instance.means)
     return simulate(make_policy(policy, problem, options, truth), truth, replications=runs, seed=SEED)
@@ -81,7 +81,7 @@ def paper() -> Section:
 
 
 def growth() -> Section:
-    """Regret from 10^3 to 10^7, and its slope in log T."""
+    """Regret at horizons from 10^3 to 10^7, and its slope in log T."""
     instance, runs = paper_instance(), 6_000
     least = regret(instance, accuracy=1e-6).value
     rows, before, slope = [], None, ""
@@ -111,7 +111,7 @@ def growth() -> Section:
 
 
 def tie() -> Section:
-    """One agent's arms tie, and telling them apart costs the others: with the rule, and without."""
+    """One agent's arms tie, and telling them apart costs the others: with the rule `worth`, and without."""
     only_the_other = Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]])
     ties = {
         "two agents": Instance(problem=only_the_other, means=[[2.0, 0.0], [0.0, 0.0]]),
@@ -149,7 +149,7 @@ def tie() -> Section:
 
 
 def lost() -> Section:
-    """How often the worse arm is played to the end: one agent, two arms, small gaps."""
+    """How often the worse arm is played to the end, for one agent with two arms and small gaps."""
     rows, runs = [], 2_000
     for gap, horizon in ((0.01, 10**6), (0.03, 10**6), (0.1, 10**6), (0.1, 10**5)):
         instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[gap], [0.0]])
@@ -175,7 +175,7 @@ def lost() -> Section:
 
 
 def nasty_instance(rng: np.random.Generator, kind: str) -> Instance:
-    """An instance that is hard on a rule which saves exploration."""
+    """A random instance that is hard for a rule that saves exploration."""
     arms, agents = (20, 4) if kind == "many arms within 0.05" else (int(rng.integers(3, 7)), int(rng.integers(2, 6)))
     weights = rng.dirichlet(np.full(agents, 0.5), size=agents).T
     if kind == "nobody's own rewards count":
@@ -186,7 +186,7 @@ def nasty_instance(rng: np.random.Generator, kind: str) -> Instance:
     spread = 0.05 if kind == "many arms within 0.05" else 1.0
     means = spread * rng.uniform(0, 1, (arms, agents))
     if kind in ("one agent's best arms tie", "near ties of 0.001 to 0.02"):
-        # Moves one arm's means so that its mixed mean is that of another, or just below, for the first agent.
+        # Move one arm's means so that its mixed mean equals that of another, or is just below, for the first agent.
         mixed = means @ weights
         first, second = np.argsort(-mixed[:, 0])[:2]
         below = 0.0 if kind == "one agent's best arms tie" else rng.uniform(0.001, 0.02)
@@ -225,7 +225,7 @@ def nasty() -> Section:
 
 
 def random_instance(rng: np.random.Generator) -> Instance:
-    """3 to 15 arms, 2 to 8 agents, general weights, smallest gap at least 0.02."""
+    """A random instance with 3 to 15 arms, 2 to 8 agents, general weights and a smallest gap of at least 0.02."""
     while True:
         arms, agents = int(rng.integers(3, 16)), int(rng.integers(2, 9))
         weights = rng.dirichlet(np.full(agents, 0.7), size=agents).T
@@ -270,7 +270,7 @@ def held_out() -> Section:
 
 
 def binary() -> Section:
-    """Clicks: six arms, three agents, rates of 2 to 6 %."""
+    """Regret for click rates of 2 to 6 %, six arms and three agents."""
     rng = np.random.default_rng(SEED)
     noise = make_model(kind="binary")
     problem = Problem(arms=6, weights=personalized(3, 0.5), noise=noise, largest_gap=0.04)
@@ -295,7 +295,7 @@ def binary() -> Section:
 
 
 def rare() -> Section:
-    """Rates of a few in a thousand: no success in n draws still leaves a rate of 1 / n."""
+    """Regret for rates of a few in a thousand: after n draws without success, the rate may still be 1 / n."""
     rates, rows = (0.003, 0.001, 0.001), []
     stated: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
         "`evidence-regret`": ("evidence-regret", {}, {}),
@@ -329,7 +329,7 @@ def rare() -> Section:
 
 
 def explored_draws(instance: Instance, horizon: int, runs: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """`(arm, agent)`: mean draws, and those of them that did not lead when they were made; and the mean rounds."""
+    """`(arm, agent)`: mean draws, and mean draws of arms that did not lead at the time; and the mean rounds."""
     truth = Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
     policy = make_policy("evidence-regret", truth.problem)
     rng, state, explored = np.random.default_rng(SEED), policy.start((runs,)), np.zeros(truth.problem.shape)
@@ -343,7 +343,7 @@ def explored_draws(instance: Instance, horizon: int, runs: int) -> tuple[np.ndar
 
 
 def prices() -> Section:
-    """Draws that cost money beside their gaps, more at some sites than at others."""
+    """Regret if draws also cost money, more at some sites than at others."""
     instance, runs, horizon, rows = paper_instance(), 1_000, 10**5, []
     for stated in ([0.05, 0.5, 5.0], [5.0, 0.5, 0.05]):
         priced = Instance(problem=instance.problem.with_(price=stated), means=instance.means)

@@ -1,4 +1,4 @@
-"""Replications per second, how they grow with the problem, and memory."""
+"""Replications per second and memory of simulations, by the size of the problem."""
 
 from __future__ import annotations
 

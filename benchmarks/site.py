@@ -1,4 +1,4 @@
-"""The page of a site with many people: the list, a search, and the preview of a table."""
+"""Response times of a site's page with many people: the list, a search, and the preview of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = (500, 5_000)
 
 
 def workbook(people: int) -> bytes:
-    """A workbook with an outcome of everybody, and two columns that nobody asked for."""
+    """A workbook with an outcome for everybody, and two columns that are not needed."""
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("outcomes")
     sheet.append(["participant", "ward", "outcome", "note"])

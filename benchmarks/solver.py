@@ -1,4 +1,4 @@
-"""The harmonic solver against CVXPY with Clarabel, against its own classical step, and at scale."""
+"""The harmonic solver compared with CVXPY and Clarabel and with the classical step, and its speed at scale."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def programs(agents: int, count: int, seed: int = 0) -> ArmPrograms:
 
 
 def formulated(squared_weights: np.ndarray, inverse: np.ndarray | cp.Parameter) -> cp.Problem:
-    """One program as CVXPY takes it, in y = 1/x: the form it solves fastest and most accurately."""
+    """One program for CVXPY in y = 1/x, the form that it solves fastest and most accurately."""
     y = cp.Variable(len(squared_weights), pos=True)
     rows = cp.multiply(inverse, squared_weights.T @ y)
     return cp.Problem(cp.Minimize(cp.sum(cp.inv_pos(y))), [rows <= 1])
@@ -86,7 +86,7 @@ def against_the_fixed_exponent() -> Section:
 
 
 def priced(arms: int, agents: int, accuracy: float) -> tuple[float, int]:
-    """The proven gap and the steps of a plan in which a day is worth as much as a draw by everybody."""
+    """The proven gap and the number of steps of a plan in which a day costs as much as one draw by every agent."""
     rng = np.random.default_rng(1)
     problem = Problem(arms=arms, weights=random_weights(rng, agents))
     programs = identification(Instance(problem=problem, means=rng.uniform(0, 1, (arms, agents))))
@@ -96,7 +96,7 @@ def priced(arms: int, agents: int, accuracy: float) -> tuple[float, int]:
 
 
 def measured(kind: str, arms: str, agents: str, accuracy: str) -> dict[str, float]:
-    """One large solve in a process of its own."""
+    """One large solve, in a separate process."""
     rng = np.random.default_rng(1)
     k, m = int(arms), int(agents)
     begun = perf_counter()

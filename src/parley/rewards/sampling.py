@@ -52,7 +52,7 @@ def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | fl
 
 
 def poisson(means: FloatArray) -> Sampler:
-    """Poisson counts: one multinomial per cell draws how many draws have each count."""
+    """Poisson counts: one multinomial per cell gives the number of draws with each count."""
     return _whole_numbers(
         means, means, lambda counts, mean: xlogy(counts, np.maximum(mean, LEAST_MEAN)) - mean - gammaln(counts + 1)
     )
