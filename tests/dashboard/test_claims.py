@@ -212,7 +212,7 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
         running = browser.get(f"/studies/{study}").text
         here.call("POST", f"studies/{study}/cancel", json={"reason": "no money"})
         over = browser.get(f"/studies/{study}").text
-    assert "1 of 2 agents are settled: their answers become final when all are." in running
+    assert "1 of 2 agents is settled: its answer becomes final when all are." in running
     assert "settled: the evidence is enough, and final as soon as every agent is settled" in running
     cells = CELL.findall(running)
     assert [arm for arm, cell in cells if "</span> settled" in cell] == ["a", "b", "c"]

@@ -13,6 +13,7 @@ from tests.dashboard.walks import (
     Readers,
     Walk,
     commands,
+    contradictions,
     message,
     oddities,
     out_of_range,
@@ -49,7 +50,7 @@ def rendered(house, walk, roles=ROLES):
     """Every page and operation, for everybody; what a page says is fit to be read."""
     for role, address, answer in house.readers.everything(walk.id, roles=roles):
         if answer.headers["content-type"].startswith("text/html") and answer.status_code == 200:
-            found = oddities(answer.text, (walk.study.name,)) + out_of_range(answer.text)
+            found = oddities(answer.text, (walk.study.name,)) + out_of_range(answer.text) + contradictions(answer.text)
             assert not found, (walk.done, role, address, found)
 
 
@@ -73,6 +74,7 @@ def test_a_study_to_which_much_happened(house):
         shown = house.readers.browsers[role].get(f"/studies/{walk.id}/{page}")
         assert shown.status_code == 200, house.readers.noted
         assert not oddities(shown.text, (walk.study.name,)) + out_of_range(shown.text), (role, page)
+    assert not contradictions(house.readers.browsers["administrator"].get(f"/studies/{walk.id}").text)
 
 
 def guarded(house, study_id):
@@ -101,6 +103,7 @@ def test_a_study_with_guardrails(house):
     assert len(file) == 1 + 3 * len(walk.study.agents) * len(walk.study.arms)
     assert any(line.startswith("bleeding,guardrail,lower,0.1,,0.1,0.9,North,high,stopped,") for line in file)
     overview = browser.get(f"/studies/{walk.id}").text
+    assert not contradictions(overview)
     sign = '<span class="word"><span class="sign" aria-hidden="true">■</span> stopped'
     assert f'<td class="stopped" data-label="high">{sign}' in overview
     report = browser.get(f"/studies/{walk.id}/report.md").text

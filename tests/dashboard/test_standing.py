@@ -150,9 +150,9 @@ def test_settled_sites_are_told_of_as_soon_as_there_is_one():
     with reading("trial"):
         assert summary(study(stage="closing"), told, [])[1:] == [
             "No site has its answer yet.",
-            "1 of 2 sites are settled: their answers become final when all are.",
+            "1 of 2 sites is settled: its answer becomes final when all are.",
         ]
-        assert len(summary(study(stage="closing", agents=40), told, [])) == 2, "of others there is no telling here"
+        assert len(summary(study(stage="closing", agents=40), told, [])) == 2, "other pages have more of them"
 
 
 def test_an_interval_that_says_nothing():
@@ -161,6 +161,7 @@ def test_an_interval_that_says_nothing():
     assert says_nothing(0.0, 0.3, rates=True, largest_gap=0.02)
     assert not says_nothing(0.25, 0.37, rates=True, largest_gap=1.0)
     assert not says_nothing(99.0, 104.0, rates=False, largest_gap=20.0)
+    assert says_nothing(0.0, 1.0, rates=False, largest_gap=1.0), "all that a reward can be"
 
 
 def test_many_names_are_cut():

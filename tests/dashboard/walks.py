@@ -485,6 +485,24 @@ def oddities(page, names=()):
     return [said[max(found.start() - 60, 0) : found.end() + 40] for found in ODD.finditer(said)]
 
 
+CELL = re.compile(r'<td class="([\w-]+)" data-label="[^"]*">(.*?)</td>', re.DOTALL)
+TOO_WIDE = re.compile(r"\((?:−100 to 100|0 to 100|0.00 to 1.00)\)$")
+
+
+def contradictions(page):
+    """Cells of the boards that say two things at once (decided, and too early to say; open, and enough), or nothing."""
+    wrong = []
+    for status, cell in CELL.findall(page):
+        said = " ".join(" ".join(Text(cell).said).split())
+        decided = status in ("chosen", "ruled-out", "set-aside", "closed", "cleared", "stopped")
+        undecided = status in ("open", "not-cleared-yet")
+        if (decided and "too " in said) or (undecided and TOO_WIDE.search(said)):
+            wrong.append((status, said))
+        if re.search(r"● open\b.*enough to rule it out", said):
+            wrong.append((status, said))
+    return wrong
+
+
 def command(house, *words):
     """What a command says, of a server that is there; no traceback."""
     options = {"PARLEY_SERVER": house.url, "PARLEY_TOKEN": house.token}

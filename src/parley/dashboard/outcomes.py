@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from parley.dashboard.standing import WIDEST_SHARE
 from parley.experiments.report_kit.forest import Harm, forest_chart, margin_bar
 from parley.experiments.report_kit.tables import Table
 from parley.text.formatting import DASH, csv_text, estimate_text, number, short, unit_of
@@ -39,6 +40,7 @@ class GuardedCell:
     status: str
     interval: str
     bar: Markup
+    early: bool = False  # not decided, and the interval is still too wide to mean anything
 
     @property
     def words(self) -> str:
@@ -108,7 +110,12 @@ def _board(one: Found) -> dict[str, Any]:
         overall = stands[arm["arm"]]["status"]
         status = overall if overall in ("stopped", "proposed") else arm["status"]
         interval = estimate_text(arm[kind], unit=unit_of(kind, rates=one["rates"]))
-        return GuardedCell(status=status, interval=interval, bar=margin_bar(arm[kind] or {}, harm, ends))
+        return GuardedCell(
+            status=status,
+            interval=interval,
+            bar=margin_bar(arm[kind] or {}, harm, ends),
+            early=status == "not cleared yet" and one["rates"] and _says_nothing(arm[kind], kind),
+        )
 
     return {
         "name": one["name"],
@@ -119,6 +126,14 @@ def _board(one: Found) -> dict[str, Any]:
         "stands": standing,
         "summary": standing_words(standing),
     }
+
+
+def _says_nothing(found: Found | None, kind: str) -> bool:
+    """Whether the interval of a share, or of a difference of two, is still too wide to mean anything."""
+    if found is None or found["low"] is None or found["high"] is None:
+        return False
+    widest = WIDEST_SHARE if kind == "mean" else 2 * WIDEST_SHARE
+    return bool(found["high"] - found["low"] > widest)
 
 
 def _standing(row: Found) -> dict[str, Any]:

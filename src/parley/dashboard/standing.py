@@ -17,6 +17,7 @@ from parley.text.translation import Translatable, gettext, ngettext, translated
 
 A_DAY = 86_400.0
 NAMED = 4  # names listed in a sentence, at most
+WIDEST_SHARE = 0.4  # of an interval that still says something about a share
 OVER = ("finished", "cancelled", "stalled")
 
 
@@ -51,7 +52,7 @@ def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_
     """Whether an interval is still too wide to mean anything.
 
     For shares, if it is wider than 40 points, or four times as wide as two of them can differ; for other outcomes, if
-    it is wider than two of them can differ.
+    it is as wide as two of them can differ.
 
     >>> says_nothing(0.0, 0.91, rates=True, largest_gap=1.0), says_nothing(0.2, 0.4, rates=True, largest_gap=1.0)
     (True, False)
@@ -60,7 +61,9 @@ def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_
     """
     if low is None or high is None:
         return False
-    return high - low > (min(0.4, 4 * largest_gap) if rates else largest_gap)
+    if rates:
+        return high - low > min(WIDEST_SHARE, 4 * largest_gap)
+    return high - low >= largest_gap
 
 
 def site_standings(
@@ -303,19 +306,29 @@ def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) ->
             ]
             said.append(gettext("Late: %(names)s.", names=named(names)))
     asking = status.agents - len(status.settings["draws_only"])
-    numbers = {"decided": number(board.decided_agents), "all": number(asking)}
     if board.decided_agents == asking:
         said.append(gettext("Every agent has its answer."))
     elif board.decided_agents:
-        said.append(gettext("%(decided)s of %(all)s agents have their answer.", **numbers))
+        said.append(
+            ngettext(
+                "%(num)s of %(all)s agents has its answer.",
+                "%(num)s of %(all)s agents have their answer.",
+                board.decided_agents,
+                all=number(asking),
+            )
+        )
     elif status.stage in OVER:
         said.append(gettext("No agent has an answer."))
     else:
         said.append(gettext("No agent has its answer yet."))
     settled = board.ends.count(OutcomeStatus.SETTLED)
     if settled and len(board.agents) == status.agents:  # not of a single page of many agents
-        numbers = {"count": number(settled), "all": number(asking)}
         said.append(
-            gettext("%(count)s of %(all)s agents are settled: their answers become final when all are.", **numbers)
+            ngettext(
+                "%(num)s of %(all)s agents is settled: its answer becomes final when all are.",
+                "%(num)s of %(all)s agents are settled: their answers become final when all are.",
+                settled,
+                all=number(asking),
+            )
         )
     return said

@@ -78,15 +78,16 @@ UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, 
 OF_OUTCOME = "{outcome}: {warning}"
 # What varies or is skewed: templates that audiences word in their own way.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards vary by about", "the rewards of {agent} vary by about"
+CELL_BY_ABOUT = "the rewards of {arm} at {agent} vary by about"
 REWARDS_SCATTER = "the rewards of {agent} vary"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
-WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
+WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, CELL_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
 # Groups of cells examined together: all, one agent's, a single one.
 SCATTERING = (
     (ALL_BY_ABOUT, (0, 1)),
     (REWARDS_BY_ABOUT, (0,)),
-    ("{arm} at {agent} vary by about", ()),
+    (CELL_BY_ABOUT, ()),
 )
 
 
