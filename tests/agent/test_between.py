@@ -129,7 +129,7 @@ def test_a_plan_that_counts_on_others_is_refused(tmp_path):
         filled(site, 9)
         noted(site, range(6))
         told = site(first_phase()).ahead
-        with pytest.raises(WrongPlan, match=r"counts on .* people who were assigned for it, and this site told of"):
+        with pytest.raises(WrongPlan, match=r"counts on .* people who were assigned for it, but this site reported"):
             site(second_phase((told[0] + 1, told[1])))
         site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
 

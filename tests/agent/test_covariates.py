@@ -276,7 +276,7 @@ def test_an_empty_cell_is_not_known_and_a_constant_covariate_is_named(tmp_path):
     source, warned = adjusted(f"csv:{file}", Memory())
     assert source(plan(1, (4, 4))).missing_x == 1
     assert source(plan(2, (4, 4))).theta == 0
-    assert "Age was the same for everybody of an arm so far" in warned[0]
+    assert "Age has been the same for everybody in an arm so far" in warned[0]
 
 
 def test_a_covariate_that_is_changed_after_the_assignment_is_refused(tmp_path):

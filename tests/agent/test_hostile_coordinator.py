@@ -65,7 +65,7 @@ def test_a_gzip_bomb_is_not_unpacked(answering):
     bomb = gzip_bomb()
     answering.headers, answering.answer = {"Content-Encoding": "gzip", "Content-Length": str(len(bomb))}, [bomb]
     before = peak()
-    with pytest.raises(Unreachable, match="packed as 'gzip'"):
+    with pytest.raises(Unreachable, match="compressed as 'gzip'"):
         ask(answering.url)
     assert peak() - before < 200 * 2**20
 

@@ -56,9 +56,9 @@ def test_a_policy_that_is_not_there_is_an_error_before_anything_else(tmp_path):
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (SitePolicy(smallest_cell=10**6), "1000000 people of an arm or more"),
-        (SitePolicy(largest_rho=0.1), "rho up to 0.1 (this study adds no noise)"),
-        (SitePolicy(studies=("0" * 64,)), "studies on its list (this one has the digest"),
+        (SitePolicy(smallest_cell=10**6), "at least 1000000 people per arm"),
+        (SitePolicy(largest_rho=0.1), "rho of at most 0.1 (this study adds no noise)"),
+        (SitePolicy(studies=("0" * 64,)), "a study on its list (this one has the digest"),
     ],
 )
 def test_a_plan_that_breaks_the_policy_is_not_drawn_and_the_coordinator_shows_why(house, tmp_path, policy, words):  # noqa: F811

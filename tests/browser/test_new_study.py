@@ -207,10 +207,10 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     page.goto("/new")
     page.get_by_role("button", name="A trial in four hospitals").click()
     go_on(page, "question")
-    page.get_by_label("The one that is usual now").fill("nobody")
+    page.get_by_label("The one in use today").fill("nobody")
     expect(page.locator("#problem")).to_contain_text("control: found 'nobody'")
     expect(page.locator("#control")).to_have_attribute("aria-invalid", "true")
-    page.get_by_label("The one that is usual now").fill("A")
+    page.get_by_label("The one in use today").fill("A")
     expect(page.locator("#problem")).to_be_empty()
     expect(page.locator("#file")).to_contain_text('control = "A"')
     page.get_by_role("button", name="3. Whose results count").click()
@@ -224,7 +224,7 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     expect(page.locator("#draft-name")).to_have_text("four hospitals")
     page.get_by_role("button", name="Continue your draft").click()
     go_on(page, "question")
-    expect(page.get_by_label("The one that is usual now")).to_have_value("A")
+    expect(page.get_by_label("The one in use today")).to_have_value("A")
 
 
 def test_without_a_script_every_step_is_a_page(visit, server):

@@ -280,7 +280,7 @@ def test_a_second_report_without_a_withdrawn_arm_is_put_aside_as_any_other(sqlit
         counts, sums = totals.counts * kept, (totals.sums + by) * kept
         report = plan.report(Totals(counts=counts, sums=sums, squares=totals.squares * kept))
         if by:
-            with pytest.raises(Conflict, match="it stands"):
+            with pytest.raises(Conflict, match="that one counts"):
                 agents[0].send(report)
         else:
             agents[0].send(report)

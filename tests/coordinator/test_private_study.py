@@ -120,7 +120,7 @@ def test_a_release_that_was_only_kept_apart_is_counted_too(sqlite_house, tmp_pat
             drawn = Delivery(totals=Totals.of(rewards), rewards=rewards)
             report = Disclosure(rules).report(plan, drawn, box)
             if place:
-                with pytest.raises(Conflict, match="it stands"):
+                with pytest.raises(Conflict, match="that one counts"):
                     clients[0].send(report)
             else:
                 clients[0].send(report)

@@ -226,7 +226,7 @@ def test_a_conflicting_report_that_could_never_have_been_taken_is_not_kept(house
     assert house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"] == []
     other = structs.replace(good, sums=tuple(0.0 for _ in good.sums))
     for _ in range(2):  # one that could have been: kept, once
-        with pytest.raises(Conflict, match="it stands"):
+        with pytest.raises(Conflict, match="that one counts"):
             agents[0].send(other)
     aside = house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
     assert [Report.from_json(entry["report"]) for entry in aside] == [other]

@@ -54,7 +54,7 @@ PROMISED = (
         name="looks for no earlier report",
         breaks="promise 1",
         test="promise_01_exactly_once.py::test_the_same_report_again_gives_the_first_receipt_at_any_time[sqlite]",
-        words=("Another report stands",),
+        words=("Another report was already accepted",),
         apply=mutations.look_for_no_earlier_report,
     ),
     Mutant(

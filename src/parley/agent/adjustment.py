@@ -71,7 +71,9 @@ class AdjustedSource:
         for earlier in self._earlier(phase):
             slopes = slopes.added(earlier.column)
         if slopes.added(pairs).constant[0]:
-            self._warn(f"{self._rule.name} was the same for everybody of an arm so far: nothing is adjusted by it")
+            self._warn(
+                f"{self._rule.name} has been the same for everybody in an arm so far: rewards are not adjusted for it"
+            )
 
 
 def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:

@@ -104,7 +104,9 @@ def _require_plain(response: httpx.Response) -> None:
     """Raise if an answer is compressed: a few bytes could become any number. We never request compression."""
     packed = response.headers.get("content-encoding", "identity")
     if packed.lower() != "identity":
-        raise Unreachable(f"the answer is not from a coordinator: packed as {packed!r:.40}, which was not requested")
+        raise Unreachable(
+            f"the answer is not from a coordinator: compressed as {packed!r:.40}, which was not requested"
+        )
 
 
 def _added(body: bytearray, part: bytes) -> None:

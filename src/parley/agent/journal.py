@@ -339,7 +339,7 @@ class Journal:
         if size == self._end:
             return
         if size < self._end:
-            raise DamagedJournal(f"{self._path}: it became shorter than what was read of it before")
+            raise DamagedJournal(f"{self._path}: it is shorter than when it was last read")
         text = read_from(self._file, self._end, size - self._end)
         whole = text.rfind(b"\n") + 1
         for line in text[:whole].split(b"\n")[:-1]:

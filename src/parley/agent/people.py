@@ -234,8 +234,8 @@ class People:
             return None
         if last is None or named != plan.between:
             raise WrongPlan(
-                f"the plan of phase {plan.phase} counts on {list(plan.between)} people who were assigned for it, and "
-                f"this site told of {list(named)}: the coordinator has an old backup, or somebody amended the report. "
+                f"the plan of phase {plan.phase} counts on {list(plan.between)} people who were assigned for it, but "
+                f"this site reported {list(named)}: the coordinator has an old backup, or somebody amended the report. "
                 "Nothing is reported for it; tell the administrator"
             )
         return last.ahead

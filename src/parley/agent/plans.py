@@ -86,7 +86,9 @@ class AgentPlan(Model, forbid_unknown_fields=False):
         """Why nothing is asked until an administrator acts; empty if something may be."""
         if self.frozen:
             return "this agent is frozen: it waits, in case it is thawed"
-        return "what is open is blocked by a lost site: it waits, in case the study goes on" * (self.stage == "stalled")
+        return "open questions are blocked by a lost site: this agent waits, in case the study goes on" * (
+            self.stage == "stalled"
+        )
 
     @property
     def due(self) -> bool:

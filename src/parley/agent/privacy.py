@@ -38,9 +38,9 @@ class SitePolicy:
 
     >>> policy = SitePolicy(smallest_cell=20, largest_rho=0.1)
     >>> policy.objection(RulesSeen(), (30, 30))
-    "this site's policy allows rho up to 0.1 (this study adds no noise)"
+    "this site's policy requires rho of at most 0.1 (this study adds no noise)"
     >>> policy.objection(RulesSeen(rho=0.05), (30, 12))
-    "this site's policy allows 20 people of an arm or more (this plan asks for fewer of one)"
+    "this site's policy requires at least 20 people per arm (this plan asks for fewer in one)"
     """
 
     smallest_cell: int = 1
@@ -83,13 +83,13 @@ class SitePolicy:
         """What the site would allow instead of a plan; empty if it accepts. Names no arm: blinded readers see it."""
         found = []
         if self.studies is not None and study.digest not in self.studies:
-            found.append(f"studies on its list (this one has the digest {study.digest or 'of nothing'})")
+            found.append(f"a study on its list (this one has the digest {study.digest or 'of nothing'})")
         if self.largest_rho is not None and (study.rho is None or study.rho > self.largest_rho):
             has = "adds no noise" if study.rho is None else f"has {study.rho:g}"
-            found.append(f"rho up to {self.largest_rho:g} (this study {has})")
+            found.append(f"rho of at most {self.largest_rho:g} (this study {has})")
         if any(0 < count < self.smallest_cell for count in draws):
-            found.append(f"{self.smallest_cell} people of an arm or more (this plan asks for fewer of one)")
-        return f"this site's policy allows {'; '.join(found)}" if found else ""
+            found.append(f"at least {self.smallest_cell} people per arm (this plan asks for fewer in one)")
+        return f"this site's policy requires {'; '.join(found)}" if found else ""
 
 
 class ReportNoise:
@@ -176,7 +176,7 @@ class Disclosure:
     """Applies a study's rules and the site's own policy between what was drawn and the outbox.
 
     >>> Disclosure(RulesSeen(rho=0.5), SitePolicy(largest_rho=0.1)).objection((30, 30))
-    "this site's policy allows rho up to 0.1 (this study has 0.5)"
+    "this site's policy requires rho of at most 0.1 (this study has 0.5)"
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Disclosure:
         totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1
         least = self._policy.smallest_cell
         if any(0 < count < least for count in totals.counts.tolist()):
-            raise Withheld(f"this site's policy allows {least} people of an arm or more")
+            raise Withheld(f"this site's policy requires at least {least} people per arm")
         names, found = ([one.name for one in outcomes] for outcomes in (self._study.outcomes, delivery.outcomes))
         if names != found:
             raise InvalidInput("outcomes", found=", ".join(found) or "none", allowed=", ".join(names) or "none")
@@ -318,7 +318,10 @@ class Disclosure:
 
         def drawn(number: int) -> list[int]:
             if number > MOST_RELEASES:
-                raise Withheld(f"sums of phase {phase} were released {MOST_RELEASES:,} times: no more is taken")
+                raise Withheld(
+                    f"sums of phase {phase} were released {MOST_RELEASES:,} times already: another release is not "
+                    f"allowed"
+                )
             rho, most = self._study.rho or 0.0, self._policy.largest_rho
             if most is not None and number * rho > most * (1 + 1e-12):
                 raise Withheld(

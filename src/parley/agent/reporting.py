@@ -154,7 +154,7 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
                 warn(words)
 
 
-SAME = Translatable("this is what is noted: there is nothing to correct")
+SAME = Translatable("this is what is already noted: there is nothing to correct")
 CONFLICT = "urn:parley:problem:report-conflict"
 
 

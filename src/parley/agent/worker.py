@@ -263,10 +263,10 @@ class Worker:
             kind = str(error.problem.get("type", ""))
             plan = self._plan()
             if plan.over and kind not in SETTLED:
-                self._say(f"phase {report.phase}: not taken any more ({error}); it stays in the outbox")
+                self._say(f"phase {report.phase}: no longer accepted ({error}); it stays in the outbox")
                 return plan
             if kind == FROZEN or (plan.resting and kind not in SETTLED):  # or thawed just now
-                self._wait(f"phase {report.phase}: not taken now ({error}); it stays in the outbox")
+                self._wait(f"phase {report.phase}: not accepted now ({error}); it stays in the outbox")
                 return plan
             if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase early
                 self._set_aside(report)
@@ -296,7 +296,7 @@ class Worker:
 
 def _advice(kind: str, error: CoordinatorError, report: Report) -> str:
     if kind == REFUSED:
-        return f"{error}. The same numbers came again: correct them, or tell the administrator to take them"
+        return f"{error}. The same numbers came again: correct them, or ask the administrator to accept them"
     if kind not in SETTLED:
         return f"the report of phase {report.phase} was refused: {error}"
     if kind.endswith("receipt-unknown"):

@@ -158,7 +158,7 @@ def _projection(shown: Projection) -> str:
         cost = f"about {plural(shown.samples, 'sample')} in {plural(shown.phases, 'phase')}"
         notes.append(f"{cost}, if rewards stay as estimated")
     elif shown.expected:
-        notes.append("no phase is decided yet, so nothing is known of the cost")
+        notes.append("no phase is decided yet, so nothing is known about the cost")
     return "; ".join(parts) + (f" ({'; '.join(notes)})" if notes else "")
 
 
@@ -261,7 +261,7 @@ COLUMN = click.option(
     type=(str, str),
     multiple=True,
     metavar="AGENT W1,W2,...",
-    help="Weights of AGENT's mix, a number for every agent; default: its column without the frozen, normalised.",
+    help="Weights of AGENT's mix, a number for every agent; default: its column without the frozen agents, normalised.",
 )
 CORRECTION = (
     click.option("--agent", required=True, help="The agent whose report it is."),

@@ -74,14 +74,14 @@ class Question:
     "--replications",
     default=200,
     show_default=True,
-    help="Sequential studies to simulate on the rows; fewer of a large table, 0 for none.",
+    help="Sequential studies to simulate on the rows; fewer on a large table, 0 for none.",
 )
 @seed_option
 @output_option("parley-analysis.html")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A folder for every figure as PNG and SVG, light and dark.",
+    help="Also write every figure to this folder, as PNG and SVG, light and dark.",
 )
 @json_option
 def analyze_command(
@@ -105,9 +105,9 @@ def analyze_command(
 ) -> None:
     """Analyse a finished TABLE: a row for every draw, its arm, agent and outcome in columns (CSV, TSV, Parquet, Excel).
 
-    Every agent's mean is a mix of everybody's, by stated weights. Shown: mixed means and differences with intervals
-    that hold together, what may be said of every agent's best arm, and what a sequential study would have needed. The
-    size of the table must have been fixed in advance.
+    Every agent's mean is a mix of everybody's, by stated weights. The command shows mixed means and differences with
+    intervals that hold together, what may be said about every agent's best arm, and what a sequential study would have
+    needed. The size of the table must have been fixed in advance.
     """
     checked_output(output)
     if replications < 0:
@@ -181,14 +181,14 @@ def _question(
     weights: FloatArray
     if alpha is not None:
         weights = personalized(agents, alpha)
-        words = f"Everybody's mix is {alpha:g} of the own mean, and for the rest the average of all."
+        words = f"Every agent's mix is {alpha:g} of its own mean, and the average of all for the rest."
     elif matrix is not None:
         weights, words = from_file(Path(matrix)), f"Weights are those of {matrix}."
     elif pooled:
         weights = population(np.bincount(draws.agent, minlength=agents).tolist())
-        words = "Everybody asks for all rows together."
+        words = "Every agent asks about all rows together."
     else:
-        weights, words = identity(agents), "Everybody asks for the own rows alone: no other weights were stated."
+        weights, words = identity(agents), "Every agent asks about its own rows alone: no other weights were stated."
     settings = {"delta": USUAL_DELTA, **changes}
     noise = usual_model(draws.outcome)
     problem = Problem(arms=draws.arms, agents=draws.agents, weights=weights, noise=noise, **settings)

@@ -151,9 +151,9 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
 def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:
     """Show what is installed, which extras are missing, and whether database and coordinator answer.
 
-    Edges are the features that the rest can do without; one that is not listed is not installed. It changes nothing.
-    The exit status is 1 if a package that every command needs is missing or too old, if an edge cannot be loaded, or
-    if the database or the coordinator does not answer or is not ready; a missing extra is not a failure.
+    Edges are the features that the rest can do without; one that is not listed is not installed. The command changes
+    nothing. The exit status is 1 if a package that every command needs is missing or too old, if an edge cannot be
+    loaded, or if the database or the coordinator does not answer or is not ready; a missing extra is not a failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None), server)
     if as_json:

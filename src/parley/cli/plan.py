@@ -147,9 +147,9 @@ def plan_command(
 ) -> None:
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
-    Nothing is known of the truth yet, so plausible ones are simulated: for each --gap the hardest truth with that
+    The truth is not known yet, so plausible ones are simulated: for each --gap the hardest truth with that
     gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, other designs
-    with the same guarantee and a recommendation, and how the cost moves with delta and with the weights.
+    with the same guarantee and a recommendation, and how the cost depends on delta and on the weights.
     """
     checked_output(output)
     loaded = load_study(study)
@@ -385,7 +385,7 @@ def _require_better(problem: Problem, truths: Sequence[Scenario]) -> None:
     for truth in truths:
         control = [problem.arms.index(str(problem.control))]
         if all(instance.best[control].all() for instance in truth.instances(problem)):
-            found = f"{problem.control}, than which no arm is better under {truth.name}"
+            found = f"{problem.control}, which no arm beats under {truth.name}"
             raise InvalidInput("--versus", found=found, allowed="a truth in which some arm is better than the control")
 
 

@@ -298,7 +298,7 @@ def kits(opened: _OpenSite, file: str | None, as_json: bool) -> None:
 @json_option
 @_with_site
 def unmask(opened: _OpenSite, key: str, by: str, reason: str, emergency: bool, as_json: bool) -> None:
-    """Show the arm of the person KEY of a masked study. It is on record, and the coordinator is told how many were."""
+    """Show the arm of the person KEY of a masked study. This is recorded, and the coordinator is told the number."""
     shown = opened.strata.unmask(key, by=by, reason=reason, emergency=emergency)
     print_json(shown.to_json()) if as_json else say(f"{shown.participant}, kit {shown.kit}: {shown.arm}")
     opened.settle()
@@ -337,7 +337,9 @@ def import_outcomes(
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
 @_field_option
 @click.option(
-    "--with-arms", is_flag=True, help="The arms of a masked site too: for somebody who may see them, with a FILE."
+    "--with-arms",
+    is_flag=True,
+    help="Also write the arms of a masked site; only with a FILE, for somebody who may see them.",
 )
 @_with_site
 def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, str], ...], with_arms: bool) -> None:
@@ -388,7 +390,7 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 @click.option("--who", required=True, help="Who voids the assignment.")
 @_with_site
 def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
-    """Void the assignment of the person KEY, before anything is noted of them. They are never assigned again."""
+    """Void the assignment of the person KEY, before anything is noted about them. They are never assigned again."""
     opened.strata.void(key, reason=reason, who=who)
     say(f"{key}: the assignment is voided")
     opened.settle()
@@ -560,7 +562,7 @@ def _say_status(shown: Mapping[str, Any]) -> None:
     "--draw-again",
     type=click.IntRange(min=1),
     metavar="PHASE",
-    help="Draw an interrupted phase again; only if nothing of it was spent or seen.",
+    help="Draw an interrupted phase again; only if none of it was spent or seen.",
 )
 @click.option(
     "--release",
@@ -607,7 +609,7 @@ def agent_command(
       command:prog args   prog args ARM COUNT prints that many rewards
                           With further outcomes: rows, or lines, of the reward and these
       csv:file            columns arm, reward and perhaps id; rows are added; each is used once.
-                          A column more for each further outcome
+                          One more column for each further outcome
                           With counts of events perhaps exposure, in whole units: a draw is a unit
       parquet:file        the same
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
@@ -683,7 +685,7 @@ def agent_command(
             )
             if rules.adjustment is not None:
                 name = rules.covariate
-                say(f"{agent}: rewards are adjusted for {name}. Arms must be assigned at random, whatever it is")
+                say(f"{agent}: rewards are adjusted for {name}. Arms must be assigned at random, regardless of it")
                 drawn_by = AdjustedSource(drawn_by, rules.adjustment, box, warn=lambda words: attention(agent, words))
             worker = Worker(
                 client,

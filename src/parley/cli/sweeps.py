@@ -133,7 +133,7 @@ def _duration(seconds: float) -> str:
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A folder for every figure as PNG and SVG, light and dark.",
+    help="Also write every figure to this folder, as PNG and SVG, light and dark.",
 )
 @click.option("--level", default=LEVEL, show_default=True, help="Level of the confidence intervals.")
 @click.option("--bootstrap", is_flag=True, help="Intervals by the bootstrap instead of Student's t.")
@@ -215,7 +215,8 @@ def report_command(
 @click.option(
     "--width",
     type=click.FloatRange(min=40, max=1000),
-    help="Of a column of the page in mm, such as 85 or 178, with letters of 8 points; default: as each was designed.",
+    help="Width of a figure in mm, such as 85 for a column or 178 for a page, with text of 8 points; default: each "
+    "figure's own.",
 )
 @click.option("--level", default=LEVEL, show_default=True, help="Level of the confidence intervals.")
 @json_option

@@ -203,7 +203,7 @@ def _study_of(study: str) -> str | None:
 def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) -> None:
     """Print what the time stamps show, and what was not checked about them."""
     if result.doubted:
-        _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they show nothing here.")
+        _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they prove nothing here.")
     if not result.stamps:
         if asked:
             _line("No time stamp is with this log: there was nothing to check.")
@@ -259,6 +259,6 @@ def _receipts(path: Path, study: str) -> list[Receipt]:
         raise InvalidInput(
             "--receipts",
             found=f"no receipt of the study {study!r} in {path}" + (f", only of {others}" if others else ""),
-            allowed="an outbox, or a file, with receipts of the study: without any nothing would be compared",
+            allowed="an outbox, or a file, with receipts of the study: without receipts there is nothing to compare",
         )
     return mine

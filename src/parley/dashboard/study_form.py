@@ -90,7 +90,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("Arms: what is compared"),
         Translatable("One per line, at least two; or just a number, if they need no names."),
     ),
-    "control": (Translatable("The one that is usual now"), Translatable("Optional: the others are compared with it.")),
+    "control": (Translatable("The one in use today"), Translatable("Optional: the others are compared with it.")),
     "agents": (Translatable("Agents"), Translatable("One per line; or just a number, if they need no names.")),
     "sampling.rate": (
         Translatable("Draws a day"),
@@ -115,7 +115,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     ),
     "weights.matrix": (
         Translatable("The numbers, agent by agent"),
-        Translatable("A row a line, numbers with commas between them."),
+        Translatable("One row per line, numbers separated by commas."),
     ),
     "weights.features": (
         Translatable("What each agent is like, in numbers"),
@@ -144,7 +144,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "delta": (Translatable("Chance of any wrong answer"), Translatable("Between 0 and 1; 0.1 if left out.")),
     "tolerance": (
         Translatable("Good enough: within this of the best"),
-        Translatable("In units of the reward; of shares 0.05 is five points. 0 if left out: only the best will do."),
+        Translatable("In units of the reward; for shares, 0.05 is five points. 0 if left out: only the best will do."),
     ),
     "max_samples": (Translatable("Draws in total, at most"), Translatable("Optional: it ends then, decided or not.")),
     "max_rounds": (Translatable("Phases, at most"), Translatable("Optional.")),

@@ -334,7 +334,7 @@ _ROWS = (
         command="reweigh",
         path="reweigh",
         kind="reweighed",
-        words="Ask the question anew without the frozen agents: all recorded phases count under the new weights.",
+        words="Change the question to leave out the frozen agents: all recorded phases count under the new weights.",
         body=ReweighBody,
         preview=Preview(
             name="preview_reweigh",
@@ -417,8 +417,7 @@ _ROWS = (
         command="amend",
         path="phases/{phase}/reports/{agent}/amend",
         kind="report-amended",
-        words="Put another report in the place of an accepted or held one, while its phase is in progress. Both are "
-        "kept.",
+        words="Replace an accepted or held report with another one while its phase is in progress. Both are kept.",
         body=AmendBody,
         event=lambda _, given: events.ReportAmended(report=given.report, replaces=given.replaces, reason=given.reason),
         replaces=True,
@@ -431,14 +430,14 @@ _ROWS = (
         command="correct",
         path="phases/{phase}/reports/{agent}/correct",
         kind="report-corrected",
-        words="Correct an agent's report of a decided phase. Both reports are kept, and decisions stand as they were "
-        "taken. The certificate says how estimates and evidence would read with the corrected report, and whether an "
-        "answer would change.",
+        words="Correct an agent's report of a decided phase. Both reports are kept, and no decision changes. The "
+        "certificate says what estimates and evidence would be with the corrected report, and whether an answer would "
+        "change.",
         body=CorrectBody,
         preview=Preview(
             name="preview_correction",
             kind=CorrectionPreview,
-            words="What correcting a report of a decided phase would tell, and whose answer would change.",
+            words="What the study would have found with the corrected report, and whose answer would change.",
             body=CorrectionBody,
             look=lambda trial, given: correction_preview(trial, given.report),
             tells=(EFFECT, GUARANTEE),
@@ -454,8 +453,8 @@ _ROWS = (
         command="refuse",
         path="phases/{phase}/reports/{agent}/refuse",
         kind="report-refused",
-        words="Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for "
-        "another. Or a corrected one that a site handed over: what counts stays.",
+        words="Refuse a held report, one with a mean that the stated model rules out: the agent is asked for another. "
+        "Or refuse a corrected report that a site handed over: the numbers that count stay.",
         body=RefuseBody,
         event=lambda _, given: events.ReportRefused(
             phase=given.phase, agent=given.agent, report=given.report, reason=given.reason

@@ -61,7 +61,7 @@ def _anew(
     A phase in progress goes on as planned: its counts were fixed before its rewards, which is all that a fair bet
     needs. If the study had stalled, the next phase is planned at once.
     """
-    assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
+    assert trial.past is not None, "the question of a trial cannot change before its recorded phases are loaded"
     origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
     asked = replace(trial, study=ask_anew(origin, weights, delta, *arms), origin=origin, guards=None)
     start, *states = folded(asked.policy, trial.past)
@@ -101,7 +101,9 @@ def open_arm(trial: Trial, arm: str) -> Anew:
     if arm not in closed:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(closed) or "none: all arms are open")
     if any((one.arm, one.verdict) == (arm, "stopped") for one in trial.verdicts):
-        allowed = "an arm that no guardrail has stopped: how often it was drawn then depends on its outcomes"
+        allowed = (
+            "an arm that no guardrail has stopped, since how often a stopped arm was drawn depends on its outcomes"
+        )
         raise InvalidInput("arm", found=f"{arm!r}, which a guardrail stopped", allowed=allowed)
     withdrawn = {name: phase for name, phase in trial.arms_withdrawn.items() if name != arm}
     opened = {**trial.arms_opened, arm: trial.phase}

@@ -181,8 +181,10 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
     study: str
     phase: Phase
     agent: str
-    replaces: Annotated[Digest, described("Of the correction before it; else of the report that was decided on.")]
-    report: Annotated[Digest, described("Of the corrected report.")]
+    replaces: Annotated[
+        Digest, described("Digest of the correction before it, or else of the report that was decided on.")
+    ]
+    report: Annotated[Digest, described("Digest of the corrected report.")]
     cells: Annotated[tuple[CorrectedCell, ...], described("The arms that it changes.")]
     would_change: Annotated[
         dict[str, str],
@@ -195,7 +197,7 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
     effect: str
     guarantee: str
     guardrails: Annotated[
-        tuple[OtherVerdict, ...], described("Arms of which a guardrail would have found something else.")
+        tuple[OtherVerdict, ...], described("Arms on which a guardrail would have found something else.")
     ] = ()
 
 

@@ -82,7 +82,7 @@ class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
     """
 
     template: ClassVar[str] = "{0.why}"
-    stands: Annotated[str, described("Digest of the report that stands; empty if this one is held.")]
+    stands: Annotated[str, described("Digest of the accepted report; empty if this one is held.")]
     why: Annotated[str, described("Why it is held.")] = ""
 
 
@@ -171,7 +171,7 @@ class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
     template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
     reason: str
-    plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled and can go on.")]
+    plan: Annotated[Plan | None, described("Plan of the next phase, if the study had stalled and can go on.")]
     consequences: Previewed
 
 
@@ -182,22 +182,22 @@ class AskedAnew(_Event, tag="parley/event/asked-anew"):
     created.
     """
 
-    phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
+    phase: Annotated[Phase, described("The phase in progress, which goes on as planned; or the last one.")]
     reason: str
-    weights: Annotated[Weights, described("From here on.")]
+    weights: Annotated[Weights, described("The weights from here on.")]
     delta: Annotated[float, described("What this question may spend of the study's delta.")]
-    left: Annotated[tuple[str, ...], described("Agents whose own question rests.")]
+    left: Annotated[tuple[str, ...], described("Agents whose own question is no longer asked.")]
     states: Annotated[tuple[str, ...], described("Digests of the policy's state after every recorded phase.")]
-    dropped_in: Annotated[Rows, described("After the last of them, as in a decision.")]
+    dropped_in: Annotated[Rows, described("After the last recorded phase, as in a decision.")]
     finished: bool
-    plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled.")]
+    plan: Annotated[Plan | None, described("Plan of the next phase, if the study had stalled.")]
     consequences: Previewed
-    arm: Annotated[str, described("That was opened or withdrawn; empty where the study was re-weighed.")] = ""
-    opened: Annotated[dict[str, Phase], described("Arms that were opened so far -> in which phase, the last time.")] = (
+    arm: Annotated[str, described("The arm that was opened or withdrawn; empty where the study was re-weighed.")] = ""
+    opened: Annotated[dict[str, Phase], described("Arms opened so far -> the phase in which each was last opened.")] = (
         msgspec.field(default_factory=dict)
     )
-    withdrawn: Annotated[dict[str, Phase], described("Arms that are withdrawn -> in which phase.")] = msgspec.field(
-        default_factory=dict
+    withdrawn: Annotated[dict[str, Phase], described("Withdrawn arms -> the phase in which each was withdrawn.")] = (
+        msgspec.field(default_factory=dict)
     )
 
 
@@ -245,9 +245,9 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
     phase: Phase
     guardrail: Annotated[str, described("The outcome that it protects.")]
     arm: str
-    verdict: Annotated[str, described('"cleared" for everybody, or "proposed": that an administrator withdraws it.')]
+    verdict: Annotated[str, described('"cleared" for everybody, or "proposed": an administrator should withdraw it.')]
     agents: Annotated[
-        tuple[str, ...], described("Agents in whose own mix that is proven; none: harm in the mean of all.")
+        tuple[str, ...], described("Agents in whose own mix that is proven; none: harm in the mean of all mixes.")
     ]
 
     @property
@@ -292,8 +292,8 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
     """A person saw results of a running study; recorded once per principal and phase, before they are shown."""
 
     template: ClassVar[str] = "in phase {0.phase}, first by {0.operation}"
-    phase: Annotated[Phase, described("In progress, or the last one of a study that stalled.")]
-    operation: Annotated[str, described("Of the API, by which they were seen first.")]
+    phase: Annotated[Phase, described("The phase in progress, or the last one of a study that stalled.")]
+    operation: Annotated[str, described("The operation of the API that first showed them.")]
 
 
 class Signed(_Event, tag="parley/event/signed/1"):

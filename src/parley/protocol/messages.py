@@ -219,7 +219,7 @@ class Plan(Message, tag="parley/plan/1"):
     phase: Phase
     quotas: Rows
     between: Annotated[
-        Rows, described("Per arm and agent: who was assigned before this phase for it; reports tell of them apart.")
+        Rows, described("Per arm and agent: people assigned for this phase before it began; reports count them apart.")
     ] = ()
     most_ahead: Annotated[
         tuple[Count, ...],
@@ -256,11 +256,11 @@ class OutcomeTotals(Model, omit_defaults=True):
     Every person in the report has this outcome or counts as missing it, including those without the primary one.
     """
 
-    name: Annotated[Name, described("Of the outcome, as the study states it.")]
+    name: Annotated[Name, described("Name of the outcome, as in the study.")]
     counts: Counts
     sums: Sums
     squares: Annotated[Sums, described("Left out in a private study.")] = ()
-    missing: Annotated[Counts, described("Per arm: people of whom this outcome will not come.")] = ()
+    missing: Annotated[Counts, described("Per arm: people whose outcome will never come.")] = ()
 
     @classmethod
     def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
@@ -293,9 +293,9 @@ class BetweenTotals(Model, omit_defaults=True):
     counts: Counts
     sums: Sums
     squares: Sums
-    missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
+    missing: Annotated[Counts, described("Per arm: people whose outcome will never come.")] = ()
     outcomes: Annotated[
-        tuple[OutcomeTotals, ...], described("Of every further outcome of the study, in its order; none otherwise.")
+        tuple[OutcomeTotals, ...], described("Totals of each further outcome, in the study's order; empty without any.")
     ] = ()
 
     @classmethod
@@ -324,53 +324,53 @@ class Report(Message, tag="parley/report/1"):
     study: Name
     phase: Phase
     agent: Name
-    plan: Annotated[Digest, described("Of the plan that was followed.")]
+    plan: Annotated[Digest, described("Digest of the plan that was followed.")]
     counts: Counts
     sums: Sums
     squares: Annotated[Sums, described("Left out in a private study.")] = ()
-    missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
+    missing: Annotated[Counts, described("Per arm: people whose outcome will never come.")] = ()
     reason: Annotated[
-        str, Meta(max_length=40, description="Why the counts are not the plan's: a word of the list in the docs.")
+        str, Meta(max_length=40, description="Why the counts differ from the plan: a word of the list in the docs.")
     ] = ""
     final: Annotated[
-        bool, described("Fewer draws than planned, and that is all: this agent's part of the phase is closed.")
+        bool, described("Fewer draws than planned, and no more will come: this agent has closed its phase.")
     ] = False
     outside: Annotated[
         Count | None,
-        described("People who came since the report before and are not counted, if any: nobody was needed."),
+        described("People who came since the last report when nobody was needed, if any; they do not count."),
     ] = None
     unmasked: Annotated[
         Count | None,
-        described("In a masked study: people whose arm was shown at the site since the report before, if any."),
+        described("In a masked study: people whose arm was shown at the site since the last report, if any."),
     ] = None
     releases: Annotated[
         Count | None,
-        described("How often sums of this phase left the site with noise of their own, where more than once."),
+        described("How often sums of this phase left the site, each time with new noise; if more than once."),
     ] = None
     outcomes: Annotated[
-        tuple[OutcomeTotals, ...], described("Of every further outcome of the study, in its order; none otherwise.")
+        tuple[OutcomeTotals, ...], described("Totals of each further outcome, in the study's order; empty without any.")
     ] = ()
     theta: Annotated[
         float | None, described("With a covariate: rewards are reported less `theta` times its distance from `x0`.")
     ] = None
     x0: Annotated[
-        float | None, described("With a covariate, unless nothing of it is known yet: then `theta` is 0.")
+        float | None, described("With a covariate; left out while none was observed yet, and `theta` is 0.")
     ] = None
     left: Annotated[
         float | None,
-        described("With a covariate whose slope is learned: the share of their scatter that the next `theta` leaves."),
+        described("With a covariate whose slope is learned: the share of variance that the next `theta` leaves."),
     ] = None
     missing_x: Annotated[
-        Count | None, described("People whose covariate is not known, if any: `x0` stands for it.")
+        Count | None, described("People whose covariate is not known, if any: `x0` is used instead.")
     ] = None
     voided: Annotated[
-        Count | None, described("Assignments that the site voided, if any: these people are in no count.")
+        Count | None, described("Assignments that the site voided, if any: these people are not counted.")
     ] = None
     ahead: Annotated[
         Counts, described("Per arm: people who came after those of this phase and were assigned for the next one.")
     ] = ()
     between: Annotated[
-        BetweenTotals | None, described("Of the people whom the report before named as `ahead`, if any.")
+        BetweenTotals | None, described("Totals of the people whom the last report named as `ahead`, if any.")
     ] = None
 
     @classmethod
@@ -456,44 +456,44 @@ class Decision(Message, tag="parley/decision/1"):
     study: str
     phase: Phase
     plan: Digest
-    data: Annotated[Digest, described("Of the list of the digests of the phase's reports.")]
-    counts: Annotated[Rows, described("Drawn in this phase.")]
+    data: Annotated[Digest, described("Digest of the list of digests of the phase's reports.")]
+    counts: Annotated[Rows, described("Draws in this phase, per arm and agent.")]
     dropped_in: Annotated[
         Rows, described("After this phase: the phase that ruled the arm out or set it aside for the agent, else 0.")
     ]
     finished: bool
-    state: Annotated[Digest, described("Of the policy's state after this phase.")]
-    missing: Annotated[Rows, described("Per arm and agent: people of whom no outcome will come; empty if none.")] = ()
+    state: Annotated[Digest, described("Digest of the policy's state after this phase.")]
+    missing: Annotated[Rows, described("Per arm and agent: people whose outcome will never come; empty if none.")] = ()
     asked: Annotated[
-        Rows, described("Planned of the agents that reported; empty if every report has the counts of the plan.")
+        Rows, described("Planned draws of the agents that reported; empty if every report follows the plan.")
     ] = ()
-    releases: Annotated[Count | None, described("The most of any report of the phase, where more than once.")] = None
+    releases: Annotated[Count | None, described("The most releases of any report of the phase, if over 1.")] = None
     theta: Annotated[
-        tuple[float | None, ...], described("With a covariate, per agent: that of its report, if there is one.")
+        tuple[float | None, ...], described("With a covariate, per agent: the value in its report, if there is one.")
     ] = ()
-    x0: Annotated[tuple[float | None, ...], described("With a covariate, per agent: that of its report.")] = ()
+    x0: Annotated[tuple[float | None, ...], described("With a covariate, per agent: the value in its report.")] = ()
     missing_x: Annotated[Count | None, described("People whose covariate is not known, if any.")] = None
     voided: Annotated[Count | None, described("Assignments that sites voided, if any.")] = None
     unmasked: Annotated[
-        dict[str, int] | None, described("Agent -> people whose arm was shown there, as its report says; None if none.")
+        dict[str, int] | None, described("Agent -> people whose arm was shown there, by its report; None if none.")
     ] = None
     between: Annotated[
-        Rows, described("Per arm and agent: who was assigned before the phase and counts in it; empty if nobody.")
+        Rows, described("Per arm and agent: people assigned before the phase who count in it; empty if none.")
     ] = ()
     ahead: Annotated[
-        Rows, described("Per arm and agent: who is assigned for the next phase already; empty if nobody.")
+        Rows, described("Per arm and agent: people already assigned for the next phase; empty if none.")
     ] = ()
 
 
 class Correction(Message, tag="parley/correction/1"):
     """A report that an administrator corrected after its phase was decided."""
 
-    sequence: Annotated[Count, described("Of the record that holds it.")]
+    sequence: Annotated[Count, described("Number of the record that holds it.")]
     phase: Phase
     agent: str
     reason: str
-    report: Annotated[Digest, described("Of the corrected report.")]
-    replaces: Annotated[Digest, described("Of the correction before it; else of the report that was decided on.")]
+    report: Annotated[Digest, described("Digest of the corrected report.")]
+    replaces: Annotated[Digest, described("Digest of the correction before it, or of the report decided on.")]
 
 
 class Certificate(Message, tag="parley/certificate/1"):
@@ -504,14 +504,14 @@ class Certificate(Message, tag="parley/certificate/1"):
     """
 
     study: str
-    problem: Annotated[Digest, described("Of the study message, with the weights and arms in force at the end.")]
-    data: Annotated[Digest, described("Of the list of the digests of every phase's data.")]
+    problem: Annotated[Digest, described("Digest of the study, with the weights and arms in force at the end.")]
+    data: Annotated[Digest, described("Digest of the list of digests of every phase's data.")]
     policy: str
     options: dict[str, Any]
-    version: Annotated[str, described("Of Parley.")]
+    version: Annotated[str, described("Version of Parley.")]
     delta: float
     guarantee: str
-    drift: Annotated[str, described("What of the guarantee holds if means move between phases.")]
+    drift: Annotated[str, described("Which part of the guarantee holds if means move between phases.")]
     complete: Annotated[bool, described("False if stopped early: then the answers are the candidates that remain.")]
     answers: Annotated[dict[str, list[str]], described("Agent -> the names of its arms.")]
     phases: Count
@@ -519,12 +519,12 @@ class Certificate(Message, tag="parley/certificate/1"):
     frozen: tuple[str, ...]
     evidence: Annotated[
         dict[str, Any],
-        described("The policy's own certificate: thresholds, and the case against every arm per agent."),
+        described("The policy's own certificate: thresholds, and the evidence against every arm, per agent."),
     ]
-    state: Annotated[dict[str, Any], described("The policy's: everything above can be computed from it again.")]
-    sequence: Annotated[Count, described("Of the log when it was issued.")]
+    state: Annotated[dict[str, Any], described("State of the policy: everything above can be recomputed from it.")]
+    sequence: Annotated[Count, described("Last record of the log when it was issued.")]
     head: str
-    planned_looks: Annotated[Count | None, described("Phases that were planned for; None where none were.")] = None
+    planned_looks: Annotated[Count | None, described("Planned number of phases; None if none was planned.")] = None
     largest_size: Annotated[
         Count | None, described("The most samples the question in force could ask for; None: no limit.")
     ] = None
@@ -540,9 +540,9 @@ class Certificate(Message, tag="parley/certificate/1"):
         str | None, described("Digest of the study as it was created, where another question was asked since.")
     ] = None
     opened: Annotated[
-        dict[str, Phase], described("Arms that were opened in mid-study -> in which phase, the last time.")
+        dict[str, Phase], described("Arms opened in mid-study -> the phase in which each was last opened.")
     ] = msgspec.field(default_factory=dict)
-    withdrawn: Annotated[dict[str, Phase], described("Arms that are withdrawn -> since which phase.")] = msgspec.field(
+    withdrawn: Annotated[dict[str, Phase], described("Withdrawn arms -> since which phase.")] = msgspec.field(
         default_factory=dict
     )
     missing: Annotated[Rows, described("Per arm and agent, over all phases: people without an outcome.")] = ()
@@ -555,18 +555,18 @@ class Certificate(Message, tag="parley/certificate/1"):
     ] = None
     unmasked: Annotated[
         dict[str, int] | None,
-        described("Of a masked study: agent -> people whose arm was shown there, by the reports; None if none."),
+        described("In a masked study: agent -> people whose arm was shown there, by the reports; None if none."),
     ] = None
     between: Annotated[
         Count | None,
-        described("Of the samples, people whom agents assigned while the phase before awaited outcomes, if any."),
+        described("Samples of people whom agents assigned while the phase before awaited outcomes, if any."),
     ] = None
     ahead: Annotated[
         Count | None,
-        described("People whom agents assigned for the phase after the last one, if any: they are in no count."),
+        described("People whom agents assigned for the phase after the last one, if any: they are not counted."),
     ] = None
     warnings: Annotated[
-        tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
+        tuple[str, ...], described("Where the data contradict what the study assumes about its rewards.")
     ] = ()
     corrections: Annotated[
         tuple[Correction, ...], described("Reports that were corrected after their phase was decided, all of them.")
@@ -574,28 +574,31 @@ class Certificate(Message, tag="parley/certificate/1"):
     with_corrections: Annotated[
         dict[str, Any] | None,
         described(
-            "How it would read with them: `meaning`, whose answer `would_change`, `answers`, arms dropped in "
+            "What the study would have found with them: `meaning`, whose answer `would_change`, `answers`, arms "
+            "dropped in "
             "`other_phases`, what `guardrails` would have found otherwise, and the `evidence` with its estimates."
         ),
     ] = None
     outcomes: Annotated[
         tuple[dict[str, Any], ...],
         described(
-            "Of each further outcome: estimates per agent and arm, and of a guardrail where every arm stands (`arms`: "
+            "For each further outcome: estimates per agent and arm; for a guardrail also the status of every arm "
+            "(`arms`: "
             "cleared, not cleared yet, proposed or stopped)."
         ),
     ] = ()
     privacy: Annotated[
         dict[str, float] | None,
         described(
-            "Of a private study: `rho` a release, the most `releases` of any report, and the `epsilon` that they have "
-            "together at this `delta`."
+            "For a private study: `rho` per release, the most `releases` of any report, and their joint `epsilon` at "
+            "this `delta`."
         ),
     ] = None
     covariate: Annotated[
         dict[str, Any] | None,
         described(
-            "Of a study with one: its `name`; per agent `theta` and `x0` phase by phase; and how many people are "
+            "For a study with a covariate: its `name`; per agent `theta` and `x0` phase by phase; and how many people "
+            "are "
             "`missing` it."
         ),
     ] = None

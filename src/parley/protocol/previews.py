@@ -45,7 +45,7 @@ class Projection(Message, tag="parley/projection/1"):
     answered: Annotated[Agents, described("Agents that the recorded phases answer.")]
     expected: Annotated[Agents, described("Of the others, those who get an answer if rewards stay as estimated.")]
     without: Annotated[Agents, described("Agents who ask and would get no answer.")]
-    left: Annotated[Agents, described("Agents whose own question rests.")]
+    left: Annotated[Agents, described("Agents whose own question is no longer asked.")]
     open_pairs: Annotated[Count, described("Arms that would stay candidates of those without an answer.")]
     phases: Annotated[Count, described("Phases still to come.")]
     samples: Annotated[Count, described("Draws still to come.")]
@@ -123,7 +123,7 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
     weights: Weights
     delta: Annotated[float, described("What the new question may spend of the study's delta.")]
     columns: Annotated[tuple[Column, ...], described("The columns that change.")]
-    left: Annotated[Agents, described("Agents whose own question rests.")]
+    left: Annotated[Agents, described("Agents whose own question is no longer asked.")]
     withdrawn: Annotated[Agents, described("Agents who have an answer now, and would have none or another one.")]
     finished: Annotated[bool, described("The recorded phases answer everything: the study would end at once.")]
     projection: Projection
@@ -331,7 +331,7 @@ class FreezePreview(Message, tag="parley/freeze-preview/1"):
     study: str
     agent: str
     phase: Phase
-    frozen: Annotated[Agents, described("With this agent.")]
+    frozen: Annotated[Agents, described("The frozen agents, including this one.")]
     released: Annotated[bool, described("The phase waits for nobody else and would be decided at once.")]
     undecided_agents: Annotated[Agents, described("Agents who would be left without an answer.")]
     pairs: tuple[Pair, ...]
@@ -455,10 +455,12 @@ class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
     study: str
     phase: Phase
     reported: Annotated[Agents, described("Agents whose reports are in.")]
-    awaited: Annotated[Agents, described("Agents whose reports are not, and would not be taken for this phase.")]
+    awaited: Annotated[
+        Agents, described("Agents whose reports are not in, and would no longer be accepted for this phase.")
+    ]
     drawn: Annotated[Count, described("Draws in the reports.")]
     planned: Annotated[Count, described("Draws that the phase asked for.")]
-    lost: Annotated[tuple[str, ...], described("Arms that were asked for and of which no draw is in.")]
+    lost: Annotated[tuple[str, ...], described("Arms that were asked for, but have no reported draw.")]
     effect: str
     guarantee: str
 

@@ -150,7 +150,7 @@ def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
     found = trial.finding
     if found is None or finding_event(trial, found) != event:
         words = f"{event.arm!r} {event.verdict}"
-        raise InvalidInput("guardrail-noted", found=words, allowed="what the reports say of the guardrails")
+        raise InvalidInput("guardrail-noted", found=words, allowed="what the reports say about the guardrails")
     return found
 
 

@@ -435,13 +435,13 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
     if here.place is None or here.place.draws is None:
         raise refused("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
     if here.place.frozen:
-        raise refused("agent-frozen", f"{report.agent!r} is asked for nothing more")
+        raise refused("agent-frozen", f"{report.agent!r} is frozen")
     if here.place.standing is not None:
-        raise refused("report-conflict", f"a report of {report.agent!r} stands")
+        raise refused("report-conflict", f"a report of {report.agent!r} was accepted before")
     if report.digest in here.place.refused:
         raise refused("report-refused", f"an administrator refused this report of {report.agent!r}")
     if here.place.held is not None:
-        which = "it waits" if here.place.held.digest == report.digest else "another report waits in its place"
+        which = "it waits" if here.place.held.digest == report.digest else "another report of this agent waits"
         raise refused("report-held", f"{which} until an administrator takes or refuses it: {here.place.held.why}")
 
 
@@ -469,14 +469,14 @@ def _check_held(here: Situation, phase: int, kind: str, digest: str | None = Non
 def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
     """Refuse to amend a report that is not in the phase in progress, or does not count."""
     if (report.study, report.phase) != (here.id, here.phase):
-        words = f"phase {report.phase} is not in progress: a decision made on a report is not unmade by another"
+        words = f"phase {report.phase} is not in progress: another report cannot undo a decision"
         raise illegal(here.stage, kind, words, "phase-closed")
     standing = None if here.place is None else here.place.standing
     if standing is None:
         words = f"no report of {report.agent!r} in phase {report.phase} to amend"
         raise illegal(here.stage, kind, words, "not-found")
     if standing.digest != replaces:
-        raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+        raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces is not the accepted one")
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:

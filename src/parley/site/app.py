@@ -42,20 +42,20 @@ Handler = Callable[[Request], Awaitable[Response]]
 Refuse = Callable[[Request, int, Exception], Response]
 M = TypeVar("M", bound=Model)
 TITLES = {
-    400: "Not understood",
-    401: "The code is asked for",
+    400: "Bad request",
+    401: "A code is required",
     403: "Not allowed",
-    404: "Not there",
-    405: "Another method",
+    404: "Not found",
+    405: "Method not allowed",
     409: "Not now",
     411: "The body must state its length",
     413: "Too large",
-    415: "JSON is asked for",
-    421: "Another service",
-    422: "Cannot be taken",
+    415: "The body must be JSON",
+    421: "Another host",
+    422: "Unprocessable",
     429: "Too many wrong codes",
     431: "The request line and headers are too long",
-    500: "A fault of ours",
+    500: "Internal error",
     507: "No room on the disk",
 }
 
@@ -110,9 +110,9 @@ class Newcomer(Participant):
     ] = ""
     somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
     covariate: Annotated[
-        float | None, described("The study's covariate, where it has one. It is never taken after the assignment.")
+        float | None, described("The study's covariate, where it has one. It is never accepted after the assignment.")
     ] = None
-    without_covariate: Annotated[bool, described("The covariate is not known of this participant.")] = False
+    without_covariate: Annotated[bool, described("The covariate of this participant is not known.")] = False
     eligible: Annotated[bool, described("Every question of eligibility that the study asks was answered yes.")] = False
 
 
@@ -228,8 +228,8 @@ class SiteStatus(Model):
 
     study: str
     agent: str
-    stage: Annotated[str, described("Where the study is.")]
-    reason: Annotated[str, described("Why it is there, where the administrator said so.")]
+    stage: Annotated[str, described("The stage of the study.")]
+    reason: Annotated[str, described("Why, if the administrator gave a reason.")]
     phase: Annotated[int, described("0 before the first plan.")]
     asked: int
     assigned: int
@@ -237,22 +237,22 @@ class SiteStatus(Model):
     pending: Annotated[int, described("Outcomes that the report still needs, further ones too.")]
     observed: Annotated[int, described("People whose reward is in.")]
     missing: int
-    withdrawn: Annotated[int, described("Marks as missing of people whose outcome was in.")]
-    late: Annotated[int, described("Marks as missing after all places were given out.")]
+    withdrawn: Annotated[int, described("People marked as missing although their outcome was in.")]
+    late: Annotated[int, described("People marked as missing after all places were given out.")]
     ahead: Annotated[int, described("People who are assigned for the next phase.")]
     takes_ahead: Annotated[bool, described("Whether whoever comes now is assigned for the next phase.")]
-    between: Annotated[int, described("People who were assigned for this phase before it.")]
+    between: Annotated[int, described("People who were assigned for this phase before it began.")]
     reserve: Annotated[int, described("People who replace somebody of their arm who may yet be missing.")]
     reported: bool
-    closed: Annotated[str, described("Why nobody more is assigned, where the site closed its part.")]
+    closed: Annotated[str, described("Why nobody else is assigned, if the site closed the phase early.")]
     closed_arms: list[str]
     outside: Annotated[int, described("People outside of the study, of all phases.")]
-    outcomes: Annotated[dict[str, int], described("Each further outcome of the study: of how many it is not in.")]
+    outcomes: Annotated[dict[str, int], described("Further outcome -> how many people are still without it.")]
     voided: Annotated[int, described("Assignments of the phase that were voided.")]
     unmasked: Annotated[int, described("People whose arm was shown, of all phases.")]
     kits_low: Annotated[bool, described("More kits should be listed before the phase goes on.")]
     sends_at: Annotated[str | None, described("When a complete phase is reported by itself.")]
-    coordinator: Annotated[str, described("What the last exchange with the coordinator came to.")]
+    coordinator: Annotated[str, described("Result of the last exchange with the coordinator.")]
     seconds_since_contact: float | None
 
 
@@ -411,7 +411,7 @@ the disk. Refusals are `application/problem+json` (RFC 9457), unless the operati
             "type": "apiKey",
             "in": "cookie",
             "name": COOKIE,
-            "description": "Of a browser that gave the code.",
+            "description": "Cookie of a browser that gave the code.",
         },
     },
     problem=Problem,
@@ -436,7 +436,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
 
     people = {"tag": "people"}
     new = {"status": 201, "also": {200: "The same arm as before."}}
-    silent = {503: "No answer of the coordinator for two minutes."}
+    silent = {503: "The coordinator has not answered for two minutes."}
     return (
         row("POST", "/v1/assignments", api.assign, **people, body=Newcomer, answer=Assignment, **new),
         row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),

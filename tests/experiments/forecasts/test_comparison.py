@@ -216,7 +216,7 @@ def test_a_budget_to_show_superiority_is_smaller_than_one_for_all_answers():
         (["play.toml", "--versus", "control"], "a study that ends with answers"),
         (
             ["four-hospitals.toml", "--versus", "B", "--power", "0.9"],
-            "than which no arm is better under the study's truth",
+            "which no arm beats under the study's truth",
         ),
     ],
 )

@@ -192,7 +192,7 @@ def read_reports_of_any_length():
     "puts conflicting reports aside unchecked",
     point=3,
     test="tellable.py::test_a_conflicting_report_that_could_never_have_been_taken_is_not_kept[sqlite]",
-    words=("it stands",),
+    words=("and that one counts",),
 )
 def put_reports_aside_unchecked():
     from parley.coordinator.studies import phases

@@ -26,7 +26,7 @@ PHASE = STUDY + "/phases/{phase}"
 REPORT = PHASE + "/reports/{agent}"
 STREAM = "text/event-stream"
 RECEIPT = {"Parley-Receipt": "The last receipt held: <sequence>:<head>"}
-REFUSED = {409: "Another report stands, wrong plan, closed or future phase, paused.", 422: "It cannot be true."}
+REFUSED = {409: "Another report was accepted, wrong plan, closed or future phase, paused.", 422: "It cannot be true."}
 
 
 def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozenset(), **more: Any) -> Operation:

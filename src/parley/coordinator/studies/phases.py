@@ -158,7 +158,7 @@ def _put_aside(
         enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
         "report-conflict",
-        f"phase {report.phase} has a report of {report.agent!r} with other numbers; it stands",
+        f"phase {report.phase} has a report of {report.agent!r} with other numbers, and that one counts",
         stands=standing.digest,
         quarantined=known or not full,
         answer=answer,

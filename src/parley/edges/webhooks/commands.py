@@ -80,7 +80,7 @@ def remove_webhook(client: Client, webhook: str) -> None:
 @click.argument("webhook")
 @with_client
 def test_webhook(client: Client, webhook: str) -> None:
-    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook gets all that it missed."""
+    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook gets everything that it missed."""
     found = client.request("POST", "webhooks", webhook, "test", timeout=60)
     if not found["delivered"]:
         raise click.ClickException(f"not delivered: {found['error']}")
