@@ -458,7 +458,8 @@ class StudySettings:
     )
     largest_gap: float = setting(
         1.0, NUMBER, above_zero,
-        "no gap between mixed means can be larger; W-CPE starts at it, and `evidence` sizes its first phase by it",
+        "an upper limit on the gaps between mixed means; W-CPE starts from it, and `evidence` uses it to size its "
+        "first phase",
         default="1.0, or how far apart the means of `[truth]` are if that is more; bounded, and gaussian with clip: "
         "the width of the range", always_stored=True,
     )
@@ -541,26 +542,26 @@ class StudySettings:
         None, NUMBER, or_none(within(1e-8, 100.0)),
         "reports are private: sites add discrete Gaussian noise to every sum, so that a report is rho-zCDP for each "
         "person in it ([private reports](privacy.md)); rewards are binary, bounded, or gaussian with `clip`",
-        default="none: sums are exact", section="privacy", sentence="reports are private: {value:g}-zCDP a person",
+        default="none: sums are exact", section="privacy", sentence="reports are private: {value:g}-zCDP per person",
         affects_decisions=True,
     )
     covariate: str | None = setting(
         None, (str,), or_none(column_name),
-        "a number that is known of a person before the arm is assigned, such as age, a baseline value or a prognostic "
-        "score: sites report outcomes [adjusted for it](covariates.md). The name of its column or field",
+        "a number that is known about a person before the arm is assigned, such as age, a baseline value or a "
+        "prognostic score: sites report outcomes [adjusted for it](covariates.md). The name of its column or field",
         default="none", section="covariate", key="name", sentence="outcomes are adjusted for {value}",
         affects_decisions=True,
     )
     covariate_range: list[float] | None = setting(
         None, (list,), or_none(two_numbers),
-        "[low, high]: sites clip the covariate to it. Needed where rewards are in a range, and good for one that is "
-        "skewed",
+        "[low, high]: sites clip the covariate to it. Needed where rewards have a range, and useful for a skewed "
+        "covariate",
         default="not clipped", section="covariate", key="range", sentence="the covariate is clipped to {value}",
         needs="covariate",
     )
     covariate_center: float | None = setting(
         None, NUMBER, or_none(any_number),
-        "x0: estimates are about people with this covariate, and it stands for one that is not known",
+        "x0: estimates are for people with this covariate, and it replaces unknown ones",
         default="each site's mean in its first phase; the middle of the range where `theta` is stated",
         section="covariate", key="center", sentence="outcomes are those at a covariate of {value:g}",
         needs="covariate",
@@ -579,8 +580,8 @@ class StudySettings:
     )
     covariate_correlation: float = setting(
         0.0, NUMBER, within(-0.999, 0.999),
-        "about the correlation of covariate and outcome within an arm: plans and simulations count on it, and with "
-        "`theta` it sizes the first phase; no answer rests on it",
+        "the expected correlation of covariate and outcome within an arm: plans and simulations use it, and with "
+        "`theta` it sizes the first phase; no answer depends on it",
         section="covariate", key="correlation", sentence="the covariate's correlation is expected to be {value:g}",
         needs="covariate",
     )
@@ -603,7 +604,7 @@ class StudySettings:
         section="sampling", sentence="a day costs {value:,.10g}", needs="rate",
     )
     round_days: float = setting(
-        0.0, NUMBER, at_least_zero, "days that a round takes besides its draws: to collect, decide and start again; "
+        0.0, NUMBER, at_least_zero, "days that a round takes on top of its draws: to collect, decide and start again; "
         "needs `rate`",
         section="sampling", sentence="a round takes {value:,.10g} days in addition to its draws", needs="rate",
     )
@@ -614,7 +615,7 @@ class StudySettings:
     )
     dropout: float = setting(
         0.0, NUMBER, within(0.0, 0.9),
-        "share of draws of which no outcome will come; `parley plan` and `parley simulate` leave them out at random",
+        "share of draws whose outcome will never come; `parley plan` and `parley simulate` leave them out at random",
         section="sampling", sentence="{value:.3g} of the draws are expected to have no outcome",
     )
     site_counts: str | None = setting(
@@ -663,13 +664,13 @@ class StudySettings:
     )
     key_pattern: str = setting(
         "", (str,), key_mask(100),
-        'how the keys of people look, as in `"BX-###"`: `#` is a digit, `@` a letter, and all else itself; a site '
-        "assigns nobody by another key",
+        'how the keys of people look, as in `"BX-###"`: `#` is a digit, `@` a letter, and any other character '
+        "stands for itself; a site refuses other keys",
         default="any key", section="sites", sentence="keys of people look like {value}",
     )
     eligibility: Names = setting(
         (), (list,), questions(10, 200),
-        "questions that a site's page asks of a person before the arm is known, as in `[\"Aged 18 or older?\"]`: "
+        "questions that a site's page asks about a person before the arm is known, as in `[\"Aged 18 or older?\"]`: "
         "nobody is assigned unless all are answered yes",
         default="none", section="sites", sentence="before anybody is assigned, sites ask: {value}",
     )
@@ -692,7 +693,7 @@ class StudySettings:
     )
     kits: bool = setting(
         False, (bool,), switch,
-        "whether sites give [numbered kits](strata.md#kits), and never see which arm is in them",
+        "whether sites hand out [numbered kits](strata.md#kits), and never see which arm is in them",
         default="false", section="sites", sentence="sites hand out numbered kits",
     )
     show_answer: bool = setting(

@@ -425,7 +425,7 @@ def test_a_corrected_report_of_a_private_study_has_noise_of_its_own_and_is_drawn
 
 def test_what_the_form_left_alone_is_no_correction_and_what_is_wrong_is_said(bed):
     left = {"value-0": "1", "value-1": "1", "value-2": "2.5"}
-    assert "this is what is noted" in bed.post(WRONG | left, status=422)
+    assert "this is what is already noted" in bed.post(WRONG | left, status=422)
     for wrong in ({"value-2": "77"}, {"reason": ""}, {"who": " "}, {"participant": "p-999"}, {"value-0": "missing"}):
         bed.post(WRONG | wrong, status=422)
     assert not bed.site.people.corrections
