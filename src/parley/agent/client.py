@@ -52,7 +52,8 @@ def read_token(file: str | Path | None = None) -> str:
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
     """The tokens in a site's token file by agent: one line `TOKEN AGENT` for each of its strata.
 
-    A file with a single token, or the environment, is for an agent that only the coordinator knows: its name is empty.
+    A single token, from a file or the environment, names no agent: only the coordinator knows whose it is. Its name is
+    empty here.
     """
     try:
         lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
@@ -199,8 +200,8 @@ class Client:
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """An agent's current work; with `wait`, once the study has moved past phase `after` or time is up.
 
-        A site may say how `far` it is (`during` a phase, `recruited`, `observed`), and what of a plan its own policy
-        does not allow (`objection`): the study's page shows it.
+        A site may report its progress (`far`: `during` a phase, `recruited`, `observed`), and what its own policy does
+        not allow (`objection`); the study's page shows both.
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)

@@ -118,7 +118,7 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """The arms that nobody is given now: dormant or withdrawn ones."""
+    """The arms that are not assigned now: dormant or withdrawn ones."""
 
     arms: tuple[str, ...]
 
@@ -136,7 +136,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
-    """A person came when the phase needed nobody: outside the study, on an arm if the study says so."""
+    """A person came when the phase needed nobody: outside the study, with an arm only if the study says so."""
 
     participant: str
     phase: int
@@ -208,9 +208,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
 
 
 class Corrected(Message, omit_defaults=False, tag="parley/site/corrected/1"):
-    """Outcomes of a person as they should have been reported, all in one line. The corrected report of the phase is
-    still to be sent.
-    """
+    """The right outcomes of a person in a reported phase, all in one line; the corrected report is to be sent."""
 
     participant: str
     outcomes: tuple[tuple[str, float | None], ...]  # name, and the value; None: it will not come

@@ -108,11 +108,11 @@ class Outbox:
         return found
 
     def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
-        """Store what a phase says about the covariate's slope, before its report is stored."""
+        """Store a phase's sums for the covariate's slope, before its report is stored."""
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:
-        """What all earlier phases say about the slope, in order."""
+        """The sums for the covariate's slope from all earlier phases, in order."""
         known = (self.folder / "pairs" / f"{one}.json" for one in self._phases("pairs") if one < phase)
         return [read_json(path.read_text(encoding="utf-8"), "pairs") for path in known]
 

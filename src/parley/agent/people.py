@@ -66,19 +66,19 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionState:
-    """What became of the corrections of a reported phase: each of its corrected reports has all outcomes before it."""
+    """The state of the corrections of a reported phase. Each corrected report includes all corrections before it."""
 
     number: int = 0  # corrections
     sent: int = 0  # how many of them the last report had that the coordinator keeps
     report: str = ""  # its digest
-    same: bool = False  # it is the first one of the phase again
-    accepted: bool | None = None  # what an administrator said of it
+    same: bool = False  # it equals the first report of the phase again
+    accepted: bool | None = None  # the administrator's decision about it
     kept: frozenset[str] = frozenset()  # digests of corrected reports that the coordinator has and nobody refused
     reason: str = ""
 
     @property
     def status(self) -> str:
-        """Of the last correction: unsent, waiting, same, accepted or refused."""
+        """The status of the last correction: unsent, waiting, same, accepted or refused."""
         if self.sent < self.number:
             return "unsent"
         if self.same or self.accepted is None:
@@ -88,7 +88,7 @@ class CorrectionState:
 
 @dataclass(kw_only=True)
 class PhaseBook:
-    """What a phase asked of the site, and how far it is; counts are per arm."""
+    """What a phase asks of the site, and the progress so far; counts are per arm."""
 
     plan: journal.PhaseBegun
     assigned: list[int] = field(init=False)
@@ -125,7 +125,7 @@ class PhaseBook:
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
-        """Per arm: the weights from which the next of these is drawn; all 0 if nobody is assigned ahead."""
+        """Per arm: the weights for drawing the next arm of the next phase; all 0 if nobody is assigned ahead."""
         if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
             return [0] * len(self.plan.arms)
         lines = zip(self.plan.arms, self.ahead._left, strict=True)
@@ -263,11 +263,11 @@ class People:
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a report has counted a person; one assigned for the next phase is named in this one's."""
+        """Whether a report has counted a person; people assigned for the next phase are named in this one's."""
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:
-        """The phase whose report covers a person; for one assigned ahead, this one until then."""
+        """The phase whose report covers a person; for somebody assigned ahead, this phase until the next one begins."""
         if not person.ahead:
             return person.phase
         mine = self.phases[person.phase].ahead
@@ -374,7 +374,7 @@ class People:
         | journal.CorrectionSent
         | journal.CorrectionAnswered,
     ) -> None:
-        """A phase is closed here, reported, or corrected."""
+        """Apply an entry that closes, reports or corrects a phase."""
         match entry:
             case journal.PartClosed():
                 self.phases[entry.phase].closed = entry.reason
@@ -434,7 +434,7 @@ class People:
             self._settle(replace(person, reward=value, missing=False))
 
     def _correct(self, entry: journal.Corrected | journal.CorrectionSent | journal.CorrectionAnswered) -> None:
-        """The value alone: what the phase counted, and whom, stays as it was reported."""
+        """Correct a value, and nothing else: whom the phase counted stays as it was reported."""
         if isinstance(entry, journal.Corrected):
             person, values = self.persons[entry.participant], dict(entry.outcomes)
             reward = values.pop(PRIMARY, person.reward)

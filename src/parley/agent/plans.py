@@ -27,7 +27,7 @@ class Withheld(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A source's result for a plan if it is not simply what was asked: who is missing, and why counts differ.
+    """A source's result for a plan, if it is more than totals: who is missing, and why counts differ.
 
     `rewards` are the single rewards by arm, if known: a study may clip them, and sums them without rounding.
     """
@@ -83,7 +83,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def resting(self) -> str:
-        """Why nothing is asked until an administrator acts; empty if something may be."""
+        """Why nothing is asked until an administrator acts; empty if the agent may be asked for draws."""
         if self.frozen:
             return "this agent is frozen: it waits, in case it is thawed"
         return "open questions are blocked by a lost site: this agent waits, in case the study goes on" * (
@@ -136,7 +136,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """The plan, or `WrongPlan` if it is somebody else's: its rewards would be reported in another's place."""
+    """The plan, or `WrongPlan` if it is for another agent: its rewards would be reported in that agent's name."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "

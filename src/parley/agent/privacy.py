@@ -34,7 +34,7 @@ KEYS = ("smallest_cell", "largest_rho", "studies", "hold")
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """What a site allows, whatever the study says; everything by default.
+    """What a site allows to leave it, whatever the study says; everything by default.
 
     >>> policy = SitePolicy(smallest_cell=20, largest_rho=0.1)
     >>> policy.objection(RulesSeen(), (30, 30))
@@ -80,7 +80,7 @@ class SitePolicy:
             raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
 
     def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
-        """What the site would allow instead of a plan; empty if it accepts. Names no arm: blinded readers see it."""
+        """The site's requirements that a plan does not meet; empty if none. Names no arm: blinded readers see it."""
         found = []
         if self.studies is not None and study.digest not in self.studies:
             found.append(f"a study on its list (this one has the digest {study.digest or 'of nothing'})")
@@ -289,7 +289,7 @@ class Disclosure:
         return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if no rewards in the range have these sums, which noise would not hide. The error names no sum."""
+        """Raise if no rewards within the range have these sums: noise would not hide that. The error names no sum."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high
@@ -318,10 +318,7 @@ class Disclosure:
 
         def drawn(number: int) -> list[int]:
             if number > MOST_RELEASES:
-                raise Withheld(
-                    f"sums of phase {phase} were released {MOST_RELEASES:,} times already: another release is not "
-                    f"allowed"
-                )
+                raise Withheld(f"sums of phase {phase} were released {MOST_RELEASES:,} times: no more is allowed")
             rho, most = self._study.rho or 0.0, self._policy.largest_rho
             if most is not None and number * rho > most * (1 + 1e-12):
                 raise Withheld(
@@ -345,6 +342,6 @@ class Disclosure:
 
 
 def _with_noise(noise: ReportNoise, counts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Steps with noise; sums over nobody stay 0, which is no secret."""
+    """Steps with noise. The sum of an empty cell stays 0: that nobody is in it is no secret."""
     fresh = iter(noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
     return [next(fresh) if count else 0 for count in counts]

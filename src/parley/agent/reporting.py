@@ -159,10 +159,11 @@ CONFLICT = "urn:parley:problem:report-conflict"
 
 
 def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[int, str]:
-    """Send the corrected report of every phase that has one, and note what an administrator said of it.
+    """Send the corrected report of every phase that has one, and note the administrator's decision about it.
 
-    It is the same PUT as the first report's: the coordinator keeps a differing one beside it, once, and says when it is
-    sent again what became of it. So a kill anywhere only repeats it. Returns phase -> why its report was not sent.
+    It is the same PUT as that of the first report. The coordinator quarantines a different report once, and answers a
+    repeated one with the decision about it. So a kill anywhere only repeats the request. Returns phase -> why its
+    report was not sent.
     """
     acknowledged = {receipt.phase for receipt in outbox.receipts()}
     problems: dict[int, str] = {}
@@ -210,7 +211,7 @@ def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
 
 AGAIN = 15.0  # seconds to wait after a refusal by the coordinator
 LOOK_AGAIN = 15.0  # seconds between two questions about a correction
-LATE = 120.0  # seconds without an answer of the coordinator until somebody should know
+LATE = 120.0  # seconds without an answer from the coordinator after which the page says so
 PATIENCE = 5.0  # seconds that one wait for a plan may last, and so stopping
 
 
@@ -264,7 +265,7 @@ class SiteRuntime:
         self._something.set()
 
     def correct(self, outcomes: Sequence[tuple[str, float | None, str]], *, reason: str, who: str) -> int:
-        """Put outcomes of a reported phase right; the corrected report is sent at once. Returns the phase."""
+        """Correct outcomes of a reported phase; the corrected report is sent at once. Returns the phase."""
         before = dict(self.site.people.corrections)
         if not outcomes:
             raise NotNow(SAME)
@@ -332,7 +333,7 @@ class SiteRuntime:
         self._warning = self.words = words
 
     def _say(self, words: str) -> None:
-        """Ignore messages of a round that brought a plan: they are about the site itself, and the page shows these."""
+        """Ignore messages of a round that brought a plan: they are about the site, whose state the page shows."""
         if not self._heard:
             self.words = words
 

@@ -133,7 +133,7 @@ class Site:
         return {"theta": theta, "x0": x0}
 
     def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
-        """What phases say about the slope, in order."""
+        """The sums for the covariate's slope, phase by phase."""
         return [self._slope_in(self.people.phases[phase]) for phase in sorted(phases)]
 
     def _slope_in(self, book: PhaseBook) -> Pairs:
@@ -149,7 +149,7 @@ class Site:
         return left_after(rule, self._pairs([one for one in self.people.phases if one < phase]), own, book.plan.theta)
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
-        """Record the study's stage according to the coordinator, and its answer if it tells."""
+        """Record the study's stage according to the coordinator, and the answer if the site may see it."""
         with self._journal.turn() as write:
             entry = journal.StageSeen(stage=stage, reason=reason, answer=answer)
             if self.people.stage != entry:
@@ -377,7 +377,7 @@ class Site:
     def _judged(
         self, row: Entered, seen: set[tuple[str, str]]
     ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
-        """What a row adds to the journal, or what is wrong with it, judged by what was known before all rows."""
+        """A row's entries for the journal, or what is wrong with it; checked against the state before all rows."""
         try:
             key = checked_key(row.participant)
             if (key, row.outcome) in seen:
@@ -433,7 +433,7 @@ class Site:
         return Entered(key, None if row.value is None else checked_reward(rules, row.value), row.outcome)
 
     def _said(self, person: Person, outcome: str) -> tuple[float | None, ...]:
-        """What is noted of an outcome, None for one that will not come; empty where nothing is."""
+        """The noted value of an outcome, None if it will not come; empty if nothing is noted."""
         known = person.is_gone(outcome) or person.value(outcome) is not None
         return (person.value(outcome),) if known else ()
 
@@ -444,7 +444,7 @@ class Site:
             reached("site-correction-sent")
 
     def correction_answered(self, phase: int, *, report: str, accepted: bool, reason: str) -> None:
-        """Note what an administrator said of a corrected report."""
+        """Note the administrator's decision about a corrected report."""
         with self._journal.turn() as write:
             write(journal.CorrectionAnswered(phase=phase, report=report, accepted=accepted, reason=reason))
 
@@ -505,7 +505,7 @@ class Site:
             )
 
     def _between(self, book: PhaseBook) -> BetweenTotals | None:
-        """Totals of people assigned for a phase before it. In a cell that is too small, all count as missing.
+        """Totals of people assigned for a phase before it. If a cell is too small, everybody in it counts as missing.
 
         They are adjusted for a covariate as the phase in which they were assigned was: that was fixed before the first
         of their outcomes.

@@ -149,7 +149,7 @@ def _outer(error: Exception) -> TracebackType | None:
 
 
 def _way_out(plan: AgentPlan) -> str:
-    """What to do after a failure in the middle of a draw."""
+    """Advice after a failure in the middle of a draw."""
     return (
         f"Parley does not know what phase {plan.phase} has spent. If it spent nothing, or if you can discard its "
         f"rewards unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell "
@@ -344,7 +344,7 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns that may still be empty: a covariate is known beforehand, or never."""
+        """The columns that may still be empty. A covariate is not among them: it is known beforehand, or never."""
         return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:

@@ -201,7 +201,7 @@ def by_site(sites: Iterable[Site]) -> list[list[Site]]:
 
 
 def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
-    """What is true of rows of several strata when there was no room for those of one: earlier ones are on the disk."""
+    """The error if the disk was full for the rows of one stratum: those of earlier strata are on the disk."""
     if not taken:
         return error
     words = Translatable(

@@ -34,7 +34,7 @@ class Coordinator(Protocol):
     """The two calls that a worker makes; `Client` has them."""
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """The agent's plan; a site says how far it is, and what it does not allow of a plan."""
+        """The agent's plan; a site also sends its progress, and its objection to a plan."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report and get its receipt."""
@@ -287,7 +287,7 @@ class Worker:
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str | None = None) -> None:
-        """Wait, and say why, but only once until that changes or something has worked in between."""
+        """Wait, and say why, but not again until the reason changes or something has worked in between."""
         if why is not None and why != self._why:
             self._why = why
             self._say(f"{why}; {AGAIN}")

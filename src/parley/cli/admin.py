@@ -108,7 +108,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
 
 
 def _sites(problem: Problem) -> list[list[str]]:
-    """The agents of every site: its strata, or one."""
+    """The agents of every site: one per stratum, or a single one."""
     found: dict[str, list[str]] = {}
     for agent in problem.sites:
         place = problem.site_of[problem.agents.index(agent)] if problem.site_of else agent

@@ -318,7 +318,7 @@ def run_live(
     SQLite file that is removed afterwards with everything else. `afterwards` gets the result while the server still
     serves its dashboard.
     """
-    with needs("server", "parley demo --live"):  # its client is one of the server's packages too
+    with needs("server", "parley demo --live"):  # the client needs one of the server's packages too
         import parley.service.server  # noqa: F401
         from parley.agent.client import Client
     from parley.protocol import StudyMessage

@@ -147,9 +147,9 @@ def plan_command(
 ) -> None:
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
-    The truth is not known yet, so plausible ones are simulated: for each --gap the hardest truth with that
-    gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, other designs
-    with the same guarantee and a recommendation, and how the cost depends on delta and on the weights.
+    The truth is not known yet, so plausible ones are simulated: for each --gap the hardest truth with that gap, and
+    truths drawn from a prior. Also shown: what collaborating saves against every agent alone, other designs with the
+    same guarantee and a recommendation, and how the cost depends on delta and on the weights.
     """
     checked_output(output)
     loaded = load_study(study)

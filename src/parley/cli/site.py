@@ -670,7 +670,7 @@ def agent_command(
 
             @cache
             def taken(phase: int) -> Report | None:
-                """An earlier phase's report; a new outbox does not know it, but the coordinator does."""
+                """The report of an earlier phase, from the coordinator if the outbox is new and does not have it."""
                 return box.report(phase) or client.report(study, phase, agent)
 
             drawn_by = make_source(

@@ -107,7 +107,7 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Print on one line: text by users must not break the line and look like ours."""
+    """Print on one line: users' text must not break the line and pass for ours."""
     say(" ".join(text.split()))
 
 
@@ -127,7 +127,7 @@ def _say_people(result: Verification) -> None:
 
 
 class _Authority:
-    """Each stamp's judgement by the given authorities. Without any, stamps are only compared with the log."""
+    """Checks stamps against the given authorities. Without any, stamps are only compared with the log."""
 
     def __init__(self, judges: Sequence[Callable[[Stamp], datetime]], given: Collection[int]) -> None:
         self._judges, self._given = judges, given

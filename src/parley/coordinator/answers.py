@@ -137,7 +137,7 @@ class StudyStatus(StudyLine):
     settings: dict[str, Any]  # the study's settings; lists and matrices are only in its document
     descriptions: dict[str, str]  # key of the study file -> a sentence, for every setting that is not the default
     guarantee: str
-    extent: str  # how many looks are planned and samples taken at most, as far as that is known before; or empty
+    extent: str  # the planned number of looks and the largest number of samples, if known in advance; may be empty
     rates: bool  # rewards are 0 or 1: means are shown in per cent
     warnings: list[str]  # assumptions that the data contradict; empty for blinded readers
     asked: int
@@ -172,7 +172,7 @@ class EstimatedRegret(Answer):
 
 
 class RegretStanding(Answer):
-    """The state of a game until a horizon; for blinded readers and before any data, only its length."""
+    """Progress of a study with a horizon; for blinded readers and before any data, only the horizon."""
 
     horizon: int | str
     left: list[int]  # each agent's draws until the horizon
@@ -190,7 +190,7 @@ class Board(Answer):
     phases: int  # decided so far
     blinded: bool
     arms: list[str]
-    agents: list[str]  # those told of
+    agents: list[str]  # those in this answer
     first: int  # index of the first of them
     agent_count: int
     top: int
@@ -382,7 +382,7 @@ class AgentSensitivity(Answer):
 
 
 class Sensitivities(Answer):
-    """The weights for which each answer stays, from equal weights to the agent's own reward alone."""
+    """The weights for which each answer stays the same, from equal weights to the agent's own reward alone."""
 
     study: str
     phase: int  # after how many decided phases
@@ -420,7 +420,7 @@ class Conduct(Answer):
 
     study: str
     arms: list[str]
-    agents: list[str]  # those told of
+    agents: list[str]  # those in this answer
     first: int
     agent_count: int
     ended_at: str | None
@@ -540,7 +540,7 @@ PREVIEWED: dict[type[Message], type[Answer]] = {
 
 
 class Corrections(Answer):
-    """All reports corrected after their phase was decided, and how the study would read with them."""
+    """All reports corrected after their phase was decided, and what the study would have found with them."""
 
     study: str
     corrections: list[Correction]
@@ -596,7 +596,7 @@ class Estimated(Answer):
     study: str
     policy: str
     guarantee: str
-    extent: str  # how many looks are planned and samples taken at most, as far as that is known before; or empty
+    extent: str  # the planned number of looks and the largest number of samples, if known in advance; may be empty
     first_phase: int  # samples
     scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str

@@ -49,7 +49,7 @@ ROLE_WORDS = {
     "analyst": Translatable("analyst"),
     "viewer": Translatable("viewer"),
 }
-MOST_SHOWN = 2_000  # numbers and the like of one record
+MOST_SHOWN = 2_000  # values shown of one record
 # Words that an answer of the API has as they are; `tools.catalogs` has them as messages.
 WORDS = (
     *Stage,

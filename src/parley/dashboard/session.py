@@ -100,7 +100,7 @@ class Page:
             with reading(values.get("audience", "bandit"), known["language"]):
                 return render(template, **known, tabs=tabs, **values, **made()).encode()
 
-        if self.who is None:  # nothing about a study
+        if self.who is None:  # the page is not about a study
             return HTMLResponse(drawn(), status_code=code)
         return HTMLResponse(await self.draw(drawn), status_code=code)
 
@@ -122,7 +122,7 @@ class Page:
         return str(self.request.path_params["study"])
 
     def asked(self, name: str, default: str = "") -> str:
-        """A value of the query string."""
+        """A parameter of the query string."""
         return self.request.query_params.get(name, default)
 
     def place(self, name: str) -> int:
@@ -212,9 +212,9 @@ def page(
 ) -> PageRoute:
     """A route of the pages; POST needs a form of ours, and all but the open ones need a session.
 
-    A form is small, unless the page `uploads` a study and an administrator sends it. Where it is for `only` some roles,
-    nothing is read of what others send. A page of a study may be a `tab` on all of its pages, for readers who may open
-    it; it shows its template with the same `tab`, which is then the current one.
+    A form is small, unless the page `uploads` a study and an administrator sends it. If the page is for `only` some
+    roles, requests of others are refused before they are read. A page of a study may be a `tab` on all of its pages,
+    for readers who may open it; it shows its template with the same `tab`, which is then the current one.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -270,7 +270,7 @@ async def _who(shown: Page) -> Who | None:
 
 
 async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
-    """The fields of a form that one of our pages sent. Nothing is read of any other."""
+    """The fields of a form that one of our pages sent. Other requests are refused before they are read."""
     if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT, too_large)

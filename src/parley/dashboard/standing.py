@@ -200,7 +200,7 @@ NO_ANSWER: Mapping[OutcomeStatus, str] = {
 
 
 def _playing_sentence(status: StudyStatus, arm: str, candidates: int) -> str:
-    """The sentence for a study that plays: its guarantee is about regret, and names no best arm."""
+    """The sentence for a study with a horizon: its guarantee is about regret, and names no best arm."""
     if status.stage in OVER:
         return gettext("%(arm)s looked best at the end.", arm=arm)
     if candidates == 1:

@@ -189,7 +189,7 @@ class Field:
     hint: str
     value: str
     choices: Sequence[tuple[str, str]] = ()
-    lines: int = 0  # of a text with several
+    lines: int = 0  # number of lines, for a text with several
     own_words: bool = True  # False if label and hint are the file's own, in English
     wrong: bool = False
 

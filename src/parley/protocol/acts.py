@@ -119,7 +119,7 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature by a person whom the sign-in provider has confirmed again. Only pages create it, never a request."""
+    """A signature by a person whom the sign-in provider confirmed again. Only pages create it, never a request."""
 
     kid: str
 

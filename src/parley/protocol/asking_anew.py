@@ -1,4 +1,4 @@
-"""Ask the recorded phases of a trial another question: other weights, an arm more or less, a site that returns."""
+"""Change a trial's question and replay its recorded phases: other weights or arms, a site that returns."""
 
 from __future__ import annotations
 

@@ -203,9 +203,9 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
 
 
 def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
-    """How many people were assigned for a phase that their agent did not report in: it was not asked, or lost.
+    """Number of people who were assigned for a phase in which their agent did not report, being lost or not asked.
 
-    And those for the phase after the last one, which is decided or not.
+    Includes those assigned for the phase after the last one, whether that one was decided or not.
     """
     found = 0
     for one, following in pairwise(decisions):

@@ -1,16 +1,16 @@
 """The question without lost sites, and what the recorded phases say about it.
 
-A frozen agent leaves the mix: the rest of every column that weighs it is normalised anew, or other weights are given.
-A frozen agent's own column stays as it was asked; where it weighs a frozen agent (mostly itself) its question rests,
-and the agent has *left*, unless weights are given for it too. The state is then the fold of all recorded phases under
-the new weights, by the same pure policy.
+A frozen agent leaves the mix: the rest of every column that weighs it is normalised again, or other weights are given.
+A frozen agent's own column stays as it was asked; where it weighs a frozen agent (mostly itself), its question is
+dropped and the agent has *left*, unless weights are given for it too. The state is then the fold of all recorded phases
+under the new weights, by the same pure policy.
 
 Whoever re-weighs may have seen the rewards, and may have tried any number of other weights on them. So each question
-has a share of delta that was fixed before the study began, and the shares of all questions that can be asked anew sum
-to at most 1 (`share_of_delta`): the chance that *any* of them is ever answered wrongly is at most delta, and so is the
-chance for the one that was picked. The original question has its own delta: if it is open until the end whether to
-re-weigh, the last question is answered wrongly with a chance of at most 2 delta. `docs/changes.md` has the proof,
-and what it costs.
+has a share of delta that was fixed before the study began, and the shares of all questions that the original can be
+changed to sum to at most 1 (`share_of_delta`): the chance that *any* of them is ever answered wrongly is at most delta,
+and so is the chance for the one that was picked. The original question has its own delta. So a study that may be
+re-weighed at any time answers its last question wrongly with a chance of at most 2 delta. `docs/changes.md` has the
+proof, and what it costs.
 """
 
 import math
@@ -179,7 +179,7 @@ def share_of_delta(
 
 
 def extent_of(study: StudyMessage, *, anew: bool) -> str:
-    """How many looks and samples the question in force may take; said if it is not the one the study began with."""
+    """How many looks and samples the current question may take; adds a note if the question was changed."""
     said = study.make_policy().extent
     return joined("; ", [said, NUMBERS_ANEW]) if anew and said else said
 

@@ -288,7 +288,7 @@ def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[flo
 
 
 class BetweenTotals(Model, omit_defaults=True):
-    """Results of the people whom a site assigned before the phase, for it (docs/changes.md); per arm."""
+    """Results of the people whom a site assigned for the phase before it began (docs/changes.md); per arm."""
 
     counts: Counts
     sums: Sums
@@ -405,7 +405,7 @@ class Report(Message, tag="parley/report/1"):
         return replace(found, left=left, between=None if self.between is None else self.between.totals)
 
     def outcome_totals(self, place: int) -> Totals:
-        """`(arm,)`: the same of a further outcome, by its place among those of the study."""
+        """`(arm,)`: the totals of a further outcome, by its index in the study."""
         early = None if self.between is None else self.between.outcomes[place].totals
         return replace(self.outcomes[place].totals, between=early)
 
@@ -499,7 +499,7 @@ class Correction(Message, tag="parley/correction/1"):
 class Certificate(Message, tag="parley/certificate/1"):
     """The end of a study: its question, its data, its conclusions, and how far they can be trusted.
 
-    The certificate of a blocked study stands until a site comes back or the others are re-weighed; then another
+    The certificate of a blocked study holds until a site comes back or the others are re-weighed; then another one
     follows.
     """
 
@@ -575,16 +575,15 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, Any] | None,
         described(
             "What the study would have found with them: `meaning`, whose answer `would_change`, `answers`, arms "
-            "dropped in "
-            "`other_phases`, what `guardrails` would have found otherwise, and the `evidence` with its estimates."
+            "dropped in `other_phases`, what `guardrails` would have found otherwise, and the `evidence` with its "
+            "estimates."
         ),
     ] = None
     outcomes: Annotated[
         tuple[dict[str, Any], ...],
         described(
             "For each further outcome: estimates per agent and arm; for a guardrail also the status of every arm "
-            "(`arms`: "
-            "cleared, not cleared yet, proposed or stopped)."
+            "(`arms`: cleared, not cleared yet, proposed or stopped)."
         ),
     ] = ()
     privacy: Annotated[
@@ -598,8 +597,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         dict[str, Any] | None,
         described(
             "For a study with a covariate: its `name`; per agent `theta` and `x0` phase by phase; and how many people "
-            "are "
-            "`missing` it."
+            "are `missing` it."
         ),
     ] = None
     messages: Annotated[

@@ -1,6 +1,6 @@
 """Apply events to a trial: every decision in a log is made again and compared with the recorded one.
 
-An illegal event raises (`state_machine.admit`); a trial is never changed in place, so nothing has happened then.
+An illegal event raises (`state_machine.admit`). A trial is never changed in place, so a refused event leaves no trace.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 
 def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial:
-    """A report is held, or waits beside the one that counts; or an administrator refused it."""
+    """Apply an event about a report that does not count: held, quarantined beside the one that counts, or refused."""
     match event:
         case ReportQuarantined(report=report, stands="", why=why):
             return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
@@ -113,7 +113,7 @@ def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial
 
 
 def _without(asides: frozenset[Aside], report: Report) -> frozenset[Aside]:
-    """What still waits once a report is taken; mostly nothing does, and no digest is needed."""
+    """The waiting reports without one that was accepted. Usually none wait, and no digest is computed."""
     return asides - {Aside.of(report)} if asides else asides
 
 

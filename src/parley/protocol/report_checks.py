@@ -1,13 +1,13 @@
 """What makes a report credible, by itself and together with the others.
 
 Alone: it follows the plan or says why not, and its sums are those of some rewards of the model, with noise in a private
-study (`check_report`).
-Together: all reports are compared with what the study assumes of its rewards and further outcomes (`data_warnings`).
+study (`check_report`). Together: all reports are compared with what the study assumes about its rewards and further
+outcomes (`data_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
-with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check it, but
-nobody can say later that it was not asked. A report with fewer draws than planned says that it is `final`: a part that
-was sent by mistake is refused.
+with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check the
+reason, but nobody can claim later not to have been asked. A report with fewer draws than planned says that it is
+`final`, so that an incomplete report sent by mistake is refused.
 """
 
 import math
@@ -92,7 +92,7 @@ SCATTERING = (
 
 
 class Scatter(NamedTuple):
-    """What the reports of all phases say together, `(arm, agent)` each."""
+    """Sums over the reports of all phases, `(arm, agent)` each, from which the warnings are computed."""
 
     draws: FloatArray
     degrees: FloatArray  # of freedom of the scatter
@@ -348,7 +348,7 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
 
 
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Cells or agents that scatter differently from those with which they share an unknown scale."""
+    """Cells or agents whose rewards vary more or less than those of others with the same unknown scale."""
     shared = noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
@@ -365,7 +365,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
 
 
 def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Arms, or all rewards, whose means and scatters are related as in skewed rewards."""
+    """Arms, or all rewards, whose means and variances are correlated over phases, as skewed rewards' are."""
     if not noise.assumes_gaussian:
         return []
     found: list[str] = []

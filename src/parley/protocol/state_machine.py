@@ -1,4 +1,4 @@
-"""All legality in one file: where a study can be, what can happen there, and who decides.
+"""All rules of legality in one file: the stages of a study, what can happen at each, and who decides.
 
 A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead; nothing
 moves outside that table, and the picture in docs/audit.md is made from it (`picture()`). The table alone cannot tell
@@ -15,18 +15,19 @@ Why the rules are what they are:
 
 - A report is taken once. A second one for the same place is kept apart (quarantined) and changes nothing: whoever could
   replace a report after seeing others could choose the outcome. Only an administrator amends, with a reason, and only
-  before the phase is decided: a decision made on a report is not unmade by another.
+  before the phase is decided: another report cannot undo a decision.
 - A report with a mean that the stated model rules out is held: kept, not counted, and its place stays open. Taking it
   would let one slip of a pen decide the study; refusing it unseen would let the coordinator choose its data. So an
   administrator takes it (an amendment that replaces nothing) or refuses it, and then the agent is asked for another.
 - Once a phase is decided its reports are corrected, not amended, at any stage and as often as needed. A correction
-  moves nothing: plans, decisions and answers stay as they were taken, since whoever corrects has seen what they say.
+  changes no plan, decision or answer, since whoever corrects a report has seen them.
 - Freezing and thawing never touch what was reported. They only change who is asked from here on.
 - Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
 - While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh, open or withdraw
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
-  the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
+  the arm report none of it, for the reason "supply". Both replay all recorded phases, so the result does not depend on
+  earlier acts.
 - A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided; no
   phase is decided as long as the log lacks something that the guardrails found (`Trial.finding`).
 - The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
@@ -323,7 +324,7 @@ def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
 
 
 def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Situation:
-    """The situation with one agent fewer to ask, or one more."""
+    """The situation after one agent was frozen or thawed."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
     if event.agent not in here.study.problem.sites or place is None or place.frozen is freezes:
         words = Translatable("{0!r} is not an agent that can be frozen", event.agent)

@@ -301,7 +301,7 @@ class _Seen:
         self.certificate = event.certificate.digest
 
     def _made_again(self, record: Record) -> events.Certified | None:
-        """The certificate made again from the log, if it equals the recorded one, which then need not be parsed.
+        """The certificate recomputed from the log, if it equals the recorded one, which then need not be parsed.
 
         Another machine may round differently; then the recorded one is parsed, and compared number by number.
         """

@@ -1,6 +1,6 @@
 """What `parley serve` serves, and how: the API, forecasts, and the pages unless disabled.
 
-uvicorn runs the application on a socket that is bound before anything is said about it.
+uvicorn runs the application on a socket that is bound before its address is announced.
 """
 
 import ctypes

@@ -144,14 +144,14 @@ class Gone(Model, omit_defaults=True):
 
 
 class Void(Participant):
-    """A participant whose assignment was a mistake, why, and who says so; it stays at the site."""
+    """A participant whose assignment was a mistake, why, and who says so. None of it leaves the site."""
 
     reason: str
     who: str
 
 
 class Correction(Model, omit_defaults=True):
-    """An outcome of a reported phase as it should have been, why, and who says so; these two stay at the site."""
+    """The right outcome of a reported phase, why it is corrected, and by whom. The last two stay at the site."""
 
     participant: Key
     reward: float
@@ -319,8 +319,8 @@ class Api:
         return JSONResponse(answer.to_json())
 
     async def correct_outcome(self, request: Request) -> Response:
-        """Correct an outcome of a reported phase. What was reported stands: a corrected report of the phase goes to the
-        coordinator, where an administrator confirms or refuses it.
+        """Correct an outcome of a reported phase. The first report stays in force: a corrected report of the phase goes
+        to the coordinator, where an administrator confirms or refuses it.
         """
         body = await self._read(request, Correction)
         key = checked_key(body.participant)
@@ -424,7 +424,7 @@ class SiteParts:
 
     strata: Strata
     access: Access
-    given: Callable[..., Awaitable[Assignment]]  # participant, and as `Strata.assign`: in the journal before it returns
+    given: Callable[..., Awaitable[Assignment]]  # like `Strata.assign`; in the journal before it returns
     options: Mapping[str, Any]  # options that edges added to `parley site`
 
 
@@ -521,7 +521,7 @@ CONNECTIONS = 512  # a ward has a few tablets; more than this are not in real us
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Where it listens. Beyond this machine it requires a code, and TLS unless `plain_http`: then a proxy has it."""
+    """Where the service listens. Beyond this machine it needs a code, and TLS unless a proxy has it (`plain_http`)."""
 
     host: str = "127.0.0.1"
     port: int = 8643

@@ -1,4 +1,4 @@
-"""The page: what the phase asks, its progress, and all that a study nurse does. One address, never with a key in it."""
+"""The page: the phase, its progress, and forms for all that a study nurse does. Its address has no key in it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -52,7 +52,7 @@ HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
 FEW = 5  # people whose forms are all open: more would make a long page on a phone
 DUE = {"due": 0, "week": 7}  # filters of the list: days until outcomes are due
-PAGE, EMERGENCY = "somebody at the page", "emergency"  # who was shown an arm with one click, and why
+PAGE, EMERGENCY = "somebody at the page", "emergency"  # recorded as who saw an arm, and why, after the emergency button
 CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser's
 A_YEAR = 365 * 86_400
 
@@ -77,7 +77,7 @@ class Pages:
     def _asked(self, fields: Mapping[str, str]) -> Self:
         """The page that a form is about: the stratum of the person that it names or searches for, or its own."""
         with suppress(InvalidInput):
-            # A form about a person may come from a page on which somebody else was sought.
+            # A form about a person may come from a page on which the user searched for somebody else.
             owner = self._strata.of(fields.get("participant") or fields.get("sought", ""))
             if owner is not None:
                 return self._at(owner.stratum)
@@ -225,7 +225,7 @@ class Pages:
         return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
 
     def _correct(self, key: str, fields: Mapping[str, str]) -> str:
-        """Put outcomes of a person right whose phase is reported; returns what is to be said of it."""
+        """Correct outcomes of a person whose phase is reported; returns the message about it."""
         said = {name: checked_line(name, fields.get(name, "")) for name in ("reason", "who")}
         known = self._site.people.persons.get(key)
         if known is None:
@@ -233,7 +233,7 @@ class Pages:
         values = []
         for number, one in enumerate(all_outcomes(self._site.people.rules)):
             text, was = fields.get(f"value-{number}", "").strip(), known.value(one.name)
-            # What was left as the form had it is no correction; it may show fewer digits than there are.
+            # A field left unchanged is no correction; the form may show fewer digits than were stored.
             if text and (was is None or text != as_typed(was)):
                 values.append((key, None if text == GONE else self._value(text, one.name), one.name))
         phase = self._runtime.correct(values, **said)

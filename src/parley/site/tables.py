@@ -143,7 +143,7 @@ class Taken:
 
     @property
     def seen(self) -> str:
-        """What identifies all that it would do: whoever confirms it has seen just that."""
+        """A digest of all that the table would do, so that a user confirms exactly what was shown."""
         return hashlib.sha256(repr((self.changes, self.same)).encode()).hexdigest()
 
     def refuse(self, line: int, words: str) -> None:
@@ -290,7 +290,7 @@ def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | N
 
 
 def _about(rules: OutcomeRules, error: ParleyError) -> str:
-    """What is wrong in a row, after the name of the further outcome it is about."""
+    """What is wrong in a row, preceded by the name of the further outcome that it is about."""
     words = error_text(error, place=False)
     about_value = isinstance(error, InvalidInput) and error.key != "participant"
     return f"{rules.name}: {words}" if rules.name and about_value else words

@@ -26,8 +26,8 @@ def offered_class(
 ) -> type[Any] | None:
     """The class that a package offers under this name, a subclass of `kind` whose `attribute` is the name; or None.
 
-    Raise `InvalidInput` about `key` if several offer it, Parley's `own` names included: whichever won, somebody would
-    run one they did not mean.
+    Raise `InvalidInput` about `key` if several packages offer it, or if it is one of Parley's `own` names: whichever
+    won, some users would run another class than they meant.
     """
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]

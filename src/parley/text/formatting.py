@@ -281,7 +281,7 @@ def csv_safe(value: object) -> object:
 
 
 def csv_meant(text: str) -> str:
-    """What a cell said before `csv_safe` escaped it: an apostrophe before what begins a formula is the escape.
+    """The text of a cell before `csv_safe` escaped it: an apostrophe before the start of a formula is the escape.
 
     >>> csv_meant("'-007"), csv_meant("-007"), csv_meant("'tis")
     ('-007', '-007', "'tis")

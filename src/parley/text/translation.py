@@ -217,7 +217,7 @@ _phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}  # message, or "" fo
 def phrase(template: str, *, of: str = "") -> str:
     """A fragment that is stored as plain text, within sentences made from the message `of`, or anywhere.
 
-    What people are called must never be taken for it: one of a word or two names its message.
+    A name must never be mistaken for a fragment, so a fragment of one or two words has to name its message.
 
     >>> with_tea = phrase("with {0} of tea", of="made {how}")
     >>> translated(Translatable("made {how}", how=with_tea.format("2.5 l")))
@@ -249,7 +249,7 @@ def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
 
 
 def _value(value: Any, message: str) -> Any:
-    """A value of a message, in the reader's words if it is a text of ours."""
+    """A value of a message, translated if it is one of our texts."""
     if not isinstance(value, str):
         return value
     return translated(value) if isinstance(value, Translatable) else _phrased(value, message)
@@ -291,7 +291,7 @@ def folders() -> list[Path]:
 def _words(audience: str, language: str) -> _Words:
     """A reader's catalogs, compiled once per process."""
     names = (f"{language}_{audience}", language, audience)
-    # Folder by folder: what Parley says itself no edge can word in another way.
+    # Folder by folder, so that no edge can override Parley's own messages.
     paths = [folder / f"{name}.po" for folder in folders() for name in names]
     made: NullTranslations = NullTranslations()
     for path in reversed([path for path in paths if path.exists()]):

@@ -172,7 +172,7 @@ def number_in(table: Table, row: Row, column: str) -> float:
     >>> number_in(table, table.rows[0], "reward")
     0.5
     """
-    text = row.values.get(column, "")  # a short line of a table whose columns were chosen later
+    text = row.values.get(column, "")  # empty if the line is too short to have this column
     try:
         # In a comma-separated file, a quoted "1,250" may well mean 1250.
         return typed_number(text, thousands="," if table.separator == "," else "")

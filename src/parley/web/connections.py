@@ -247,7 +247,7 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     def _watch(self, part: object, seconds: float) -> None:
-        """Close the connection unless this part of a request is complete in time. Trickling wins no time."""
+        """Close the connection unless this part of a request is complete in time; trickling does not extend it."""
         if self._timer is not None and self._part is part:
             return
         self._settle()

@@ -18,7 +18,7 @@ from parley.web.openapi import PROBLEM
 
 OWN = ("same-origin", "none")  # from a page of ours, or typed by the user
 MOST_FIELDS = 20  # of a form
-KEYS = 10_000  # whose rate is remembered; the longest silent is dropped first
+KEYS = 10_000  # keys whose rate is remembered; the one that was silent longest is dropped first
 # Headers of every page: load nothing from elsewhere, do not frame, do not cache.
 HEADERS = {
     "Content-Security-Policy": (

@@ -100,7 +100,7 @@ class Slots:
 class Pool:
     """Slow work off the event loop: `at_once` in total, one per token.
 
-    Tokens take turns, so that others wait for one piece of work of a token and no more. A token with more than
+    Tokens take turns, so that nobody waits for more than one piece of work of another token. A token with more than
     `of_one` in progress or waiting is told to come back, and so is everybody while `waiting` are.
     """
 
@@ -226,7 +226,7 @@ class Context:
     async def change(self, work: Callable[[Transaction], T | Refusal], *, by: Principal, study: str | None = None) -> T:
         """Run `work` in a transaction, off the event loop; `study` is the only study it locks, if known.
 
-        One at a time per token: others wait for one large study of it, not for all that it sends. Refused if the token
+        One at a time per token, so that others wait for at most one large study of that token. Refused if the token
         of `by` is no longer valid. A returned refusal is raised after the commit that records it.
         """
 

@@ -26,7 +26,7 @@ class NewStudyBody(Model):
 
 
 class EstimateBody(NewStudyBody):
-    """A study to estimate. With `power`, also the smallest `max_samples` that has it at this gap (0: all arms tie)."""
+    """A study to estimate. With `power`, also the smallest `max_samples` for it at this gap (0: all arms tie)."""
 
     power: Annotated[float, Meta(gt=0, lt=1)] | None = None
     gap: Annotated[float, Meta(ge=0)] | None = None
@@ -109,7 +109,7 @@ class TokensQuery(Query, frozen=True, kw_only=True):
 
 
 class PlanQuery(Query, frozen=True, kw_only=True):
-    """What an agent knows already, and how far its site is."""
+    """What an agent knows already, and the progress of its site."""
 
     after: Annotated[AnyPhase, Meta(description="The last phase the agent has reported.")] = 0
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0.0

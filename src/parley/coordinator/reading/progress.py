@@ -183,7 +183,7 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
 def _statuses(
     transaction: Transaction, row: StudyRow, policy: Policy, phase: int, *, latest: bool = True
 ) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
-    """What may be said after a phase, by a policy that knows who left: of every arm `(arm, agent)`, of every agent.
+    """The status of every arm `(arm, agent)` and of every agent after a phase, by a policy that knows who left.
 
     After the latest phase an agent without an answer has the status with which the study was stopped, if it was.
     """
@@ -367,7 +367,7 @@ def _estimated(
 
 
 def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Sensitivities:
-    """The weights for which some agents' answers stay, after the latest decided phase."""
+    """The weights for which some agents' answers stay the same, after the latest decided phase."""
     study, policy, last = (
         studies.message(transaction, row),
         policy_of(transaction, row),
@@ -463,9 +463,7 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
 
 
 def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tuple[IntArray, IntArray, IntArray]:
-    """`(agent,)` each: who came between phases and is counted, who is assigned for a phase that has not begun, and
-    whose arm was shown.
-    """
+    """Numbers of people, `(agent,)` each: counted after coming between phases, assigned ahead, and unmasked."""
     between, ahead, unmasked = (np.zeros(len(study.agents), dtype=np.int64) for _ in range(3))
     decisions = phases.decisions(transaction, row.id)
     for decision in decisions:

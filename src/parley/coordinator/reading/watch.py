@@ -22,7 +22,7 @@ MOMENT = 0.5  # seconds between two queries
 
 @dataclass(frozen=True, kw_only=True)
 class Glance:
-    """The part of a study that tells whether to look closer."""
+    """The fields of a study's row that show whether it has changed."""
 
     study: str
     stage: str
@@ -32,7 +32,7 @@ class Glance:
 
     @classmethod
     def of(cls, row: StudyRow) -> Glance:
-        """The glance of a row."""
+        """These fields of a row."""
         return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
 
 

@@ -19,7 +19,7 @@ from parley.protocol.codec import LARGE, canonical, read_json, sha256
 SERVER = "server"  # the stream of records that belong to no study: tokens, and previews shown
 BATCH = 20  # records fetched at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
-# By the record's sequence, who had it made (the server: own), and its digest: they sort in order, and none is
+# The record's sequence, who requested the stamp (`own`: the server) and its digest: keys sort in order, and none is
 # overwritten.
 STAMP, MADE = "stamp-{:010d}-{}-{}", {True: "own", False: "given"}
 STAMPS = documents.c.kind.startswith("stamp-")

@@ -233,7 +233,7 @@ def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tup
 
 
 def without_reports(transaction: Transaction, row: StudyRow, *, state: State, plan: Plan) -> Trial:
-    """A study as the protocol's value, but for what is in of any phase: the question in force, and who is frozen."""
+    """The study as a `Trial` without any reports: the current question, and the frozen agents."""
     last = question(transaction, row.id)
     return Trial(
         id=row.id,

@@ -59,7 +59,7 @@ MOMENT = 2.0  # seconds between looks when nobody calls
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A receipt, and whether the report had been accepted before."""
+    """The receipt of a report, and whether the report had been accepted before."""
 
     receipt: Receipt
     repeated: bool
@@ -111,7 +111,7 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
     """The receipt of a report that comes again: the first one, as an agent sends it, or the one that counts.
 
-    Whoever sends one again that was replaced since must not hear that it counts.
+    If it was replaced since, the sender must not be told that it counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -169,7 +169,7 @@ def _put_aside(
 def _answered(
     transaction: Transaction, report: Report, aside: Mapping[str, str | None], counted: Collection[str]
 ) -> tuple[str, str]:
-    """What an administrator said of a report in quarantine, and why. A site sends a correction again to hear."""
+    """An administrator's decision about a quarantined report, and why; a site asks by sending it again."""
     made, digest = _corrections_of(transaction, report), report.digest
     if made and made[-1].report.digest == digest:
         return "accepted", made[-1].reason

@@ -1,7 +1,7 @@
 """The page of the acts in `parley.protocol.acts`: a form for each, its preview, and the confirmation.
 
-A row gives address, fields, sentences and button; only reports take more than a form has. A form of an act with a
-preview shows it first, and what is confirmed is sent with the same fields again.
+A row of the table gives address, fields, sentences and button; only reports need more than form fields. A form of an
+act with a preview shows it first, and what is confirmed is sent with the same fields again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ async def administration_page(
     if considered is not None and considered.preview is not None and (numbers or "").startswith("{"):
         numbers = None  # a whole report, which is in the preview: nobody edits it by hand
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
-    # What waits stands first; of what came beside a report, the newest.
+    # Waiting reports come first; of those beside an accepted report, the newest.
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine
     newest = {"beside": True, "newest_first": True, "limit": MOST_BESIDE}
     waiting = [*waiting, *(await shown.call(admin.list_quarantine, newest)).quarantine]
@@ -135,8 +135,8 @@ def _newer(entry: Aside, last: Mapping[tuple[int, str], int]) -> int | None:
 
 
 async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, Any]:
-    """A report that was put aside, with the one that counts. It can be used while its phase is in progress; after
-    that, what counts can be corrected by it, and what a correction replaced can be restored.
+    """A quarantined report, with the one that counts. While its phase is in progress it can replace that one; later,
+    that one can be corrected with it, and a report that a correction replaced can be restored.
     """
     report = entry.report
     alone = msgspec.structs.asdict(entry) | dict.fromkeys(
@@ -166,7 +166,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
 
 
 async def _is_decided(shown: Page, phase: int, status: StudyStatus) -> bool:
-    """A study that ended by an act, such as a withdrawn arm, may have left its last phase undecided."""
+    """Whether a phase was decided: a study that ended by an act may have left its last phase undecided."""
     if phase < status.phase or status.stage not in CONCLUDED:
         return phase < status.phase
     try:

@@ -129,7 +129,7 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
 
 
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
-    """The chart of answers if weights are in doubt; else None."""
+    """The chart of answers by weight if weights are in doubt; else None."""
     found = certificate["map"] if certificate else None
     label = gettext("For which weights which answer holds; the list has it in words")
     return map_chart(found, label) if found else None

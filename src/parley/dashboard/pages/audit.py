@@ -17,7 +17,7 @@ A_PAGE = 50
 
 
 def in_words(kind: str, payload: Mapping[str, Any]) -> str:
-    """A record as a sentence: the event's own, or whom a record of the server's log is about.
+    """A record as a sentence: the event's own; for the server's log, the subject of the record.
 
     >>> in_words("paused", {"schema": "parley/event/paused/1", "reason": "holiday"})
     'holiday'

@@ -189,7 +189,7 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
         problem = _refused(text, limits)
         if problem is None or problem.key != "agents" or problem.found != "nothing":
             return problem
-        # There are no agents yet: with some, is anything else wrong in what was typed before?
+        # There are no agents yet. Check with a dummy agent whether anything else is wrong in earlier steps.
         other = _refused(f"agents = 1\n{text}", limits)
         return other if other is not None and step_of(other.key) == 0 else problem
 

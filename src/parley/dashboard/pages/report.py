@@ -79,7 +79,7 @@ Content = Callable[[], tuple[str, Blocks]]
 
 
 async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
-    """What a page knows, and the function that builds text and blocks from it, which is slow."""
+    """The data of the report, and the function that builds its text and blocks, which is slow."""
     head, some = await heading(shown), {"first": 0, "columns": WHOLE}
     verification = await shown.call(verify_study)
     certificate = await certificate_of(shown)
@@ -154,7 +154,7 @@ async def report_markdown(shown: Page) -> Response:
 
 
 def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
-    """The conduct of sites only: nobody draws for questions."""
+    """The conduct of agents that draw, without further questions, for which nobody draws."""
     if not questions:
         return conduct
     sites = [place for place, name in enumerate(conduct.agents) if name not in questions]
@@ -392,7 +392,7 @@ def _signatures(found: Sequence[Signature]) -> Table:
 
 
 def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
-    playing = known["settings"]["horizon"] is not None  # the guarantee of play is about regret
+    playing = known["settings"]["horizon"] is not None  # with a horizon, the guarantee is about regret
     return DASH if playing and bound is not None and bound < 0.0005 else gap(bound)
 
 

@@ -81,7 +81,7 @@ class BoardCell:
 
     status: ArmStatus
     dropped_in: int
-    share: float  # of the line that the evidence has reached
+    share: float  # of its threshold that the evidence has reached
     interval: str
     early: bool = False  # the interval is still too wide to mean anything
     enough: str = ""  # what a full bar means
@@ -107,7 +107,7 @@ class BoardCell:
 
 
 async def heading(shown: Page) -> dict[str, Any]:
-    """What every page of a study has at its top."""
+    """The values that the heading of every page of a study needs."""
     status = await shown.call(studies.get_study)
     blinded = shown.who is not None and shown.who.blinded
     return {"status": status, "audience": status.settings["audience"], "mark": status.version, "blinded": blinded}
@@ -183,7 +183,7 @@ async def overview(shown: Page) -> Response:
 def _drawn(
     status: StudyStatus, board: Board, case: Explained | None, guarded: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What has messages or is slow to draw."""
+    """The parts of the page that have messages or are slow to draw."""
     sites = site_standings(status, board, case)
     return {
         "sites": sites,

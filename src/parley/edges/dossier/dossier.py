@@ -297,7 +297,7 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 
 
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
-    """Truths in which an error can happen, and how many studies of each.
+    """Truths in which an error can happen, and how many studies to simulate of each.
 
     Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
     it; every site has its own best arm; and the last site disagrees with all others.

@@ -181,7 +181,7 @@ def _counts() -> Iterable[Line]:
 
 
 def _regret() -> Iterable[Line]:
-    """Here `cost` is regret, the bound is C* log T, and delta means nothing."""
+    """The lines about regret: `cost` is regret, the bound is C* log T, and delta is unused."""
     sources = {
         "pf-ucb": ("as released", "as written"),
         "pf-ucb-enhanced": ("as released", "as written"),

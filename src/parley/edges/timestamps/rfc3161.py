@@ -1,7 +1,7 @@
 """RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
 
-What is stamped is the text that a record's hash is of, so that the stamp's imprint is that very hash, and any program
-for RFC 3161 can check it (`docs/audit.md`). A stamp is worth what its distance to the log's owner is worth: kept by
+The authority stamps the text that a record hashes, so the stamp's imprint is the record's hash, and any program for RFC
+3161 can check it (`docs/audit.md`). A stamp is worth as much as its keeper is independent of the log's owner: kept by
 somebody else, it shows a log that was cut before the record, or rewritten.
 """
 

@@ -30,14 +30,14 @@ KINDS = {
     "arm-stopped": Telling.STOPPED,
     "guardrail-noted": Telling.PROPOSED,
 }
-# A certificate after a correction is another reading of an end that has been announced.
+# A certificate after a correction is about an end that was announced already.
 _BEFORE = log.alias().c
 NEW = ~exists().where(
     _BEFORE.stream == log.c.stream, _BEFORE.sequence == log.c.sequence - 1, _BEFORE.kind == "report-corrected"
 )
-RESTARTS = ("resumed", "agent-thawed")  # the time starts again here
-PAST = 5  # last phases of an agent, from which its usual time is known
-PATIENCE = 1.5  # times the expected time
+RESTARTS = ("resumed", "agent-thawed")  # events after which the expected time starts again
+PAST = 5  # last phases of an agent, from which its usual time is estimated
+PATIENCE = 1.5  # factor on the expected time, after which an agent is late
 LEAST = 0.25  # hours: nobody is late earlier
 
 

@@ -45,7 +45,7 @@ class Adjustment:
     name: str
     slope: FloatArray
     error: FloatArray  # standard error of the slope
-    center: FloatArray  # the covariate's mean, at which means are told
+    center: FloatArray  # the covariate's mean, for which means are estimated
     correlation: FloatArray  # of outcome and covariate within arms
     offset: FloatArray  # (arm, agent): mean of the covariate minus the center
 
@@ -84,9 +84,9 @@ class Verdict:
 
     agent: str
     chosen: tuple[str, ...]  # the arms with the best estimates, as many as the study asks for
-    proven: bool  # that no other arm is better than any of them
+    proven: bool  # it is proven that no other arm is better than any of them
     contenders: tuple[str, ...]  # other arms that may be better than one of them
-    behind: float  # no other arm is better than any of them by more
+    behind: float  # no other arm is better than any of them by more than this
     tolerance: float
 
     @property
@@ -347,7 +347,7 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
     adjustment = None
     if draws.covariate is not None:
         draws, adjustment = adjusted(draws, problem.shape)
-        problem = problem.with_(noise=usual_model(draws.outcome))  # what is adjusted is no share any more
+        problem = problem.with_(noise=usual_model(draws.outcome))  # adjusted outcomes are no longer shares
     totals = _totals(draws, problem.shape)
     cells = Cells.of(draws, problem.shape)
     if not problem.noise.means_are_rates:

@@ -31,7 +31,7 @@ MOST_PAIRS = 20_000  # pairs of arms x agents, beyond which only fixed sizes and
 ERROR_STUDIES, ERRORS = 1000, 5  # of the truth in which an error is likeliest; at most so many times those of a row
 BEYOND = 1.05  # tolerances: just beyond it an answer is bad
 CLOSE = 1.05  # times the size of another design, up to which sizes count as the same
-PRACTICAL = 3.0  # times our looks, which a design may have to be recommended
+PRACTICAL = 3.0  # a recommended design may have at most this many times our looks
 
 EXACT, NORMAL = "exact", "normal"
 
@@ -123,7 +123,7 @@ class Comparison:
         (rate, most, truth), share = self.wrong(NORMAL), samples[NORMAL] / samples[EXACT]
         erred = f"wrong in {_percent(rate)} (at most {_percent(most)}) of the studies under {truth}"
         allowed = f"delta is {_percent(self.delta)}"
-        if most > self.delta:  # so few studies do not show that it errs no more
+        if most > self.delta:  # too few studies to show that it errs no more often
             return EXACT, f"normal inference is {erred}; {allowed}"
         gains = f"{share:.2f} times the samples of exact inference over these truths"
         gains += f" and a mean power of {_percent(power[NORMAL])} instead of {_percent(power[EXACT])}"
@@ -291,7 +291,7 @@ class Designs:
     seed: int
     looks: int  # of KN that looks about as often as the study
     runs: int
-    zone: float  # the difference that Bechhofer's and KN's designs tell; 0: they are left out
+    zone: float  # the difference that Bechhofer's and KN's designs detect; 0: they are left out
     estimated: bool  # whether the scale of rewards is unknown
     per_cell: Mapping[str, int]  # of those that have a size
 

@@ -23,9 +23,9 @@ from parley.experiments.forecasts.scenarios import standard_error
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 
 MOST = 2**40  # draws of a cell
-CELLS = 4_000_000  # arms x agents x runs x looks: what fits
+CELLS = 4_000_000  # arms x agents x runs x looks that fit in memory
 RUNS = 2000
-LOOKS = 5  # of a group-sequential design, as most have at most
+LOOKS = 5  # looks of a group-sequential design; most have no more
 NODES, SHARES = np.polynomial.legendre.leggauss(96)  # of the integration
 WIDEST = 9.0  # standard deviations that it reaches down
 

@@ -304,7 +304,7 @@ def budget_for_power(
         truth = gap_scenario(problem, gap) if gap else tie_scenario(problem)
         answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
         factor = min(int(seconds / (monotonic() - begun)) - 1, MOST_STUDIES // FEWEST_STUDIES)
-        if factor > 1:  # again, with as many studies as there is time for
+        if factor > 1:  # simulated again, with as many studies as there is time for
             planner = replace(planner, replications=factor * FEWEST_STUDIES)
             answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
     except TimeoutError:

@@ -1,7 +1,7 @@
 """What guardrails will find: the probability of an alarm, its time, the probability of clearing an arm, the power.
 
-A guardrail with a limit has no margin: harm is told in steps, of half the way from the best value to the limit where
-there is a best one, else of half a standard deviation. One step is the limit itself, none is a step below it.
+A guardrail with a limit has no margin: harm is measured in steps, of half the way from the best value to the limit
+where there is a best one, else of half a standard deviation. One step is the limit itself, none is a step below it.
 """
 
 import math
@@ -25,9 +25,9 @@ NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class HarmChance:
-    """What happens to an arm that harms by so many margins more than the control, as do all others but the control.
+    """The results for an arm that, like all arms but the control, harms by so many margins more than the control.
 
-    With a limit: to an arm that alone harms by so many steps.
+    With a limit: for the only arm that harms, by so many steps.
     """
 
     guardrail: str

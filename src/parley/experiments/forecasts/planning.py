@@ -54,7 +54,7 @@ class ScenarioCost:
 
     @property
     def reached(self) -> BoolArray:
-        """Which studies achieved what was asked for: superiority over the control, or else all answers."""
+        """Which studies achieved their aim: superiority over the control if that was asked for, or else all answers."""
         return self.correct if self.superior is None else self.superior
 
     @property
@@ -127,7 +127,7 @@ class Planner:
     replications: int  # of every instance of a scenario
     seed: int
     progress: Callable[[int], None] | None = None
-    announced: Callable[[str], None] | None = None  # is told what is simulated next
+    announced: Callable[[str], None] | None = None  # called with what is simulated next
     versus_control: bool = False  # whether superiority over the problem's control is looked for
 
     def announce(self, what: str) -> None:
@@ -191,7 +191,8 @@ class _Claims:
         if (more := int(members.max()) + 1 - len(self.seen)) > 0:
             self.seen, self.proven = np.pad(self.seen, (0, more)), np.pad(self.proven, ((0, more), (0, 0)))
         self.seen[members] = True
-        # Statuses are slow, and whoever still has the control has proven nothing about it.
+        # Statuses are slow to compute, and an agent that still has the control as a candidate has proven nothing about
+        # it.
         out = np.asarray((~state.active[:, self.control]).any(axis=-1))
         if out.any():
             statuses = self.policy.arm_statuses(state.take(out))

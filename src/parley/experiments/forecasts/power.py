@@ -26,8 +26,8 @@ from parley.problem import Problem
 from parley.validation.checks import share
 
 SEARCH_STEPS = 24  # studies over those of one budget that a search takes, about: what a progress bar counts to
-OTHER_SEEDS = 7_919  # added to the seed: what is reported was not chosen by
-REPORTED = 4  # times the studies that a budget is chosen by
+OTHER_SEEDS = 7_919  # added to the seed, so that a budget is reported with other studies than it was chosen by
+REPORTED = 4  # factor on the number of studies that a budget is chosen by
 BEYOND, MOST_RAISED = 2.0, 60  # standard errors above the power wanted; how often a budget is raised by RAISED for it
 RAISED = 1.02
 ENDLESS = 2**42  # samples

@@ -50,7 +50,7 @@ class Theme:
     ground: str
     ink: str
     faint: str  # grid lines and frames
-    muted: str  # what is named but not in focus: published figures, arms that are out
+    muted: str  # colour of what is not in focus: published figures, arms that are out
     series: tuple[str, ...]
 
     def colour(self, place: int) -> str:

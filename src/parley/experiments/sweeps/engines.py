@@ -1,7 +1,7 @@
 """Where cells run: processes on this machine, or a cluster provided by an edge, all through joblib.
 
-A crew gives back results as they come, in any order. When workers die it raises `WorkersLost`: the caller keeps what it
-has and asks again for the rest. Results do not depend on the engine, because a cell holds all it needs.
+A crew returns results as they finish, in any order. If workers die it raises `WorkersLost`: the caller keeps the
+results so far and starts the rest again. Results do not depend on the engine, because a cell holds all it needs.
 """
 
 import os
@@ -29,7 +29,7 @@ class Crew:
     workers: int
     settings: dict[str, Any]
     lost: tuple[type[BaseException], ...]
-    streams: bool  # results one by one, or only wave by wave
+    streams: bool  # whether results arrive one by one, or only wave by wave
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results of `function` for every task, in any order."""

@@ -109,7 +109,7 @@ def saving_curves(results: Results, x: str) -> list[Curve]:
         for key, group in grouped(frame, others)
     ]
     flat = all(np.ptp(curve.y) < 1e-3 * curve.y.max() for curve in made)
-    return [] if flat else made  # a saving that does not depend on x is no picture
+    return [] if flat else made  # a saving that does not depend on x needs no figure
 
 
 def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:

@@ -14,7 +14,7 @@ from parley.experiments.sweeps.engines import Crew, Engine, WorkersLost
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import Cell, Sweep, run_cell
 
-MOST_LOSSES = 3  # in a row, with no cell done in between
+MOST_LOSSES = 3  # losses of workers in a row, with no cell done in between
 SAMPLED_CELLS = 12
 FEW, MORE = 8, 40  # replications timed to see what a cell costs before its first one, and per replication
 
@@ -28,7 +28,7 @@ class Run:
     cells: int  # of the sweep
     done: int  # of them, now
     damaged: tuple[Path, ...]  # files that were made again
-    losses: int  # times that workers died and the rest was asked for again
+    losses: int  # how often workers died and the remaining cells were started again
     seconds: float
     results: Path  # all rows in one file
 

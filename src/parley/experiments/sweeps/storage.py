@@ -31,7 +31,8 @@ from parley.system.files import ASIDE, FileLock, Locked, write_whole
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
-OTHER_COSTS = ("money", "days", "regret")  # there where prices, rates, a horizon are stated; "cost" is samples always
+# Costs that are there if prices, rates or a horizon are stated; "cost" is always samples.
+OTHER_COSTS = ("money", "days", "regret")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""What every policy owes its drivers: plans, states, answers and errors.
+"""Tests of what every policy must do for its drivers: plans, states, answers and errors.
 
-A study gets given noise here, so that two runs can be compared draw by draw.
+Studies run with fixed noise, so that two runs can be compared draw by draw.
 """
 
 import itertools

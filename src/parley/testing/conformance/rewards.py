@@ -1,4 +1,4 @@
-"""What every reward model owes its callers: its document, its samples, plausible reports and fairness.
+"""Tests of what every reward model must do for its callers: document, samples, plausible reports and fairness.
 
 Two agents, three arms; the first two arms tie for everybody. A model is tried at means that it allows: between its
 ends where it has two, above its lower end by about its usual mean where it has one, around its usual mean otherwise.
@@ -24,7 +24,7 @@ WEIGHTS = np.array([[0.7, 0.2], [0.3, 0.8]])
 SHARES = np.array([[0.5, 0.3], [0.5, 0.3], [0.2, 0.6]])  # of the range, or of the usual mean
 RUNS = 4000
 SCALE = 0.7  # a true scale that was not stated
-ABSURD = 1e12  # times anything expected: a report with such a mean is refused or held
+ABSURD = 1e12  # factor on the expected mean: a report with such a mean is refused or held
 
 
 def means_for(model: RewardModel) -> FloatArray:
@@ -172,7 +172,7 @@ class RewardModelSuite:
                 assert won.std() > 0, "a bet that never pays proves nothing"
 
     def test_a_shift_makes_a_tie_worth_betting_on(self, model: RewardModel) -> None:
-        """With a tolerance, a tie is not a null any more: the same bet, shifted, wins."""
+        """With a tolerance, a tie no longer satisfies the null hypothesis: the same bet, shifted, wins."""
         plain, shifted = tied_bets(model, 0.0), tied_bets(model, step_of(model))
         assert model.payoff(shifted).mean() > model.payoff(plain).mean() + 0.1
         last, first = model.final_payoff(shifted), model.final_payoff(plain)

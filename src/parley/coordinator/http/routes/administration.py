@@ -122,8 +122,8 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
         raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
     await _confirmed(call, act, given, given.preview)
     try:
-        # Its costs may have changed: the freeze may have been what a phase waited for. Its effect on existing answers
-        # may not; answers that the phase brought were seen by nobody.
+        # The projected costs may differ by now, since the freeze may have completed a phase. The effect on existing
+        # answers must not differ; nobody has seen answers that came with that phase.
         plain = Given(**vars(given) | {"columns": {}})
         anew: Any = (await call.compute(partial(acts.propose, call.context.storage, follows, plain))).preview
         if anew.weights != wanted.weights:
@@ -175,12 +175,12 @@ async def _prove(call: Call[Any, Any], act: Act) -> None:
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; `held`: only those that still are. `after` pages on."""
+    """Quarantined reports, and those that are or were held; `held`: only those that still are. `after` continues."""
     return await call.about(partial(quarantined, **asdict(call.query)))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
-    """Reports corrected after their phase was decided, and how the study would read with them."""
+    """Reports corrected after their phase was decided, and what the study would have found with them."""
     return await call.compute(partial(_corrections, call))
 
 

@@ -40,9 +40,9 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
 
 
 async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
-    """An agent's draws in the current phase. With `wait`, answers once the study is past phase `after`, or in time.
+    """An agent's draws in the current phase. With `wait`, answers once phase `after` is past or time is up.
 
-    A site may say how far it is, and what its own policy does not allow; no decision depends on that.
+    A site may report its progress, and what its own policy does not allow; no decision depends on that.
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait

@@ -111,7 +111,7 @@ async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
 
 
 async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
-    """The weights for which some agents' answers stay, on the same data.
+    """The weights for which some agents' answers stay the same, on the same data.
 
     Proven for a reader who would have chosen them in advance, or for all readers at once.
     """
