@@ -1,5 +1,6 @@
 """The documentation is one that people can read: no page without a place, no dead link, no more words than agreed."""
 
+import csv
 import os
 import re
 from pathlib import Path
@@ -121,3 +122,31 @@ def test_figures_that_a_page_repeats_are_those_of_its_appendix(page):
     known = "\n".join(read(DOCS / "appendix" / f"{one}.md") for one in REPEATED[page])
     assert shown
     assert not shown - set(re.findall(r"\b\d{1,3}(?:,\d{3})+\b", known)), f"{page}: bring it up to date"
+
+
+def column(table, name):
+    """Numbers of a column, without their errors."""
+    rows = csv.DictReader((DOCS / "tables" / table).read_text("utf-8").splitlines())
+    return [(row[name].split(" ± ")[0], row) for row in rows if row[name]]
+
+
+def test_what_a_page_says_of_a_table_in_a_file_is_so():
+    alarms = [
+        found
+        for name in ("delta 0.1, counted", "1e-05, tilted")
+        for found in column("outcomes/guardrails-alarms.csv", name)
+    ]
+    stopped = column("outcomes/guardrails-found.csv", "stopped")
+    large, small = ([share for share, row in stopped if row["harm"] == harm] for harm in ("20%", "10%"))
+    page = (DOCS / "outcomes.md").read_text("utf-8")
+    assert f"No entry is above {max(alarms, key=lambda one: float(one[0]))[0]}," in page
+    assert (
+        f"20 % is stopped in {min(large)} of the studies or more, one of 10 % in {min(small)} to {max(small)}." in page
+    )
+    first, second = (
+        max((one for one, _ in column("covariates/ties.csv", name)), key=float)
+        for name in ("best arm excluded, of 0.1", "of 1e-5, by tilted draws")
+    )
+    assert f"The largest error is {first} where 0.1 is allowed, and {second} where 1e-5 is." in (
+        DOCS / "covariates.md"
+    ).read_text("utf-8")
