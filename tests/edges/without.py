@@ -12,6 +12,7 @@ import httpx2
 from click.testing import CliRunner
 from tests.coordinator.support import House, study_message
 from tests.dashboard.site import OF_A_STUDY, site
+from tests.edges.test_catalogs import messages
 
 import parley
 from parley import hooks
@@ -22,11 +23,11 @@ from parley.experiments.sweeps.engines import engines
 from parley.protocol import Record, Stamp
 from parley.text.translation import gettext, reading
 
+EDGES = Path(__file__).parents[2] / "src" / "parley" / "edges"  # of the whole product, not of the copy
 # Of each edge: commands that are gone with it.
 BROUGHT = {"qualification": ["qualify"], "reproduction": ["reproduce"]}
 BELOW = {"webhooks": ["admin", "webhooks"], "timestamps": ["admin", "timestamp"]}
 OPTIONS = {"dossier": ("plan", "--report"), "flags": ("site", "--flag"), "timestamps": ("verify", "--stamp-ca")}
-WORDS = {"dossier": "This appendix is in English.", "webhooks": "Add a webhook"}
 SERVED = {"webhooks": "--webhook-allow", "oidc": "--oidc-issuer", "timestamps": "--timestamp-authority"}
 
 
@@ -52,8 +53,9 @@ def commands(gone):
         assert (option not in run(name, "--help")[1]) == (edge in gone), option
     with reading("trial", "de"):
         assert gettext("Save") == "Speichern"
-        for edge, words in WORDS.items():
-            assert (gettext(words) == words) == (edge in gone), words
+        for path in EDGES.glob("*/catalogs/messages.pot"):
+            own = [one for one in messages(path) if isinstance(one, str) and "%" not in one]
+            assert all(gettext(one) == one for one in own) == (path.parents[1].name in gone), path
     assert ("dask" not in engines()) == ("engines" in gone)
     listed = {one["name"] for one in json.loads(run("doctor", "--json")[1])["edges"]}
     assert listed == {one.name for one in hooks.own_edges()}
