@@ -1,4 +1,4 @@
-"""Bring what `parley reproduce all --out build/reproduction` wrote into the docs: data, figures, and tables."""
+"""Copy the output of `parley reproduce all --out build/reproduction` into the docs: data, figures and tables."""
 
 from __future__ import annotations
 

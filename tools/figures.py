@@ -20,7 +20,7 @@ from parley import __version__
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("docs/reproduction/*.csv", "docs/reproduction/*.svg", "docs/*.json", "docs/tables/*/*.csv")
-# A file of results or a table, or the page of a table -> what makes it; else it is the target of that name.
+# File of results, table, or page of tables -> the command that makes it; by default the make target of that name.
 LONG = "python -m tools.correctness"
 MADE_BY = {
     "api": "make generated",

@@ -200,7 +200,7 @@ def mutants(_: str) -> str:
 
 
 def promises(_: str) -> str:
-    """Each promise with its tests and mutants, and who may do what: what `parley qualify` ships."""
+    """promises.json of `parley qualify`: each promise with its tests and mutants, and who may do what."""
     from tools import promises
 
     return promises.text()
@@ -228,7 +228,7 @@ PAGES: dict[str, Callable[[str], str]] = {
 
 
 def stale(name: str) -> tuple[str, dict[Path, str]] | None:
-    """The text that a page should have and the files of its tables, or None if they are so."""
+    """The text that a page should have, with the files of its tables; None if all are up to date."""
     path = ROOT / name
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     new, made = PAGES[name](old), dict[Path, str]()

@@ -1,11 +1,11 @@
-"""Pages of the docs whose tables commands write: a table is a CSV file below docs/tables, and the page links to it.
+"""Docs pages with tables that commands write: each table is a CSV file below docs/tables, to which the page links.
 
     docs/appendix/peers.md          [ten-arms-yes-or-no.csv](../tables/peers/ten-arms-yes-or-no.csv)
     docs/tables/peers/ten-arms-yes-or-no.csv
 
-Commands write Markdown with tables in it (`write`, `fill`) and read it back so (`read`); the site shows it so too. On
-GitHub a link leads to the file, which is shown as a table there. On a page outside the appendix only long tables
-between marks are files; short ones, and those that people wrote, stay where they are.
+Commands write Markdown that contains tables (`write`, `fill`) and read it back in that form (`read`), in which the docs
+site shows it too. On GitHub a link leads to the file, which is shown as a table. Outside the appendix only long tables
+between marks become files; short tables, and tables written by hand, stay on the page.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 LINK = re.compile(r"^\[[^\]]+\.csv\]\(([^)]*tables/[^)]+\.csv)\)$", flags=re.MULTILINE)
-# What gives a table its name: the last heading or mark above it, else the page. Or a table.
+# A table, or a heading or mark, which names the tables below it; without one, the page names them.
 PART = re.compile(
     r"^##+ (?P<heading>.+)$|^<!-- (?P<mark>.+?) -->$|(?P<table>^\|.*\|\n\|[-:| ]+\|(?:\n\|.*\|)*)$",
     flags=re.MULTILINE,
 )
-SHORT = 10  # rows of a table that stays on a page outside the appendix
+SHORT = 10  # most rows of a table that stays on a page outside the appendix
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -83,7 +83,7 @@ def linked(page: Path, text: str) -> list[Path]:
 
 
 def with_tables(page: Path, text: str, below: str = "") -> str:
-    """The text with its tables in place of their links; `below` is told below each, with its link for `{}`."""
+    """The text with tables instead of links to them; `below` is put under each, with its link in place of `{}`."""
 
     def shown(link: re.Match[str]) -> str:
         with (page.parent / link[1]).open(encoding="utf-8", newline="") as file:
@@ -104,12 +104,12 @@ def write(page: Path, text: str) -> None:
 
 
 def fill(page: Path, name: str, text: str) -> None:
-    """Put something between its marks on a page, its tables into files."""
+    """Replace the text between two marks of a page; its tables go into files."""
     write(page, between(page.read_text(encoding="utf-8"), name, text))
 
 
 def store(page: Path, text: str, made: Mapping[Path, str]) -> None:
-    """Write a page and files of its tables; remove those that it does not link to any more."""
+    """Write a page and the files of its tables; delete files that it no longer links to."""
     before = linked(page, page.read_text(encoding="utf-8")) if page.exists() else []
     page.write_text(text, encoding="utf-8")
     for path, content in made.items():
@@ -129,5 +129,5 @@ def between(text: str, name: str, part: str) -> str:
 
 
 def part(page: Path, name: str) -> str:
-    """What a page has between its marks, tables in place."""
+    """The text between two marks of a page, with its tables."""
     return read(page).partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- /{name} -->")[0]

@@ -103,7 +103,7 @@ class BrokenChain(ParleyError):
 
 
 class DamagedJournal(ParleyError):
-    """A line of a site's journal was altered; the message names it. The site can assign nobody with it."""
+    """A line of a site's journal was altered; the message names it. The site stops assigning people."""
 
 
 class NotNow(ParleyError):

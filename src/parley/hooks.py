@@ -72,8 +72,8 @@ class Edge:
     commands: ClassVar[tuple[Command, ...]] = ()
     # What `parley admin restore` says about it: what no backup contains, and how to get it back.
     not_restored: ClassVar[str] = ""
-    # The folder of its messages in other words, in files named as Parley's own are: `de.po`, `trial.po`, `de_trial.po`.
-    # They add messages: one that Parley has too is worded as Parley words it.
+    # The folder of its message catalogs, with files named like Parley's own: `de.po`, `trial.po`, `de_trial.po`. They
+    # only add messages: for a message that Parley has too, Parley's wording is used.
     catalogs: ClassVar[Path | None] = None
 
     def options(self, command: str) -> Sequence[click.Option]:
@@ -117,8 +117,7 @@ class Edge:
         return ()
 
     def service(self, context: Context) -> Service | None:
-        """What the edge holds for one running coordinator: its state, its background work, what it does after a
-        commit.
+        """The edge's part of one running coordinator: its state, its background work, its actions after a commit.
 
         Called once per coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
         """

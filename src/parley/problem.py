@@ -151,7 +151,7 @@ class Problem(Tabular, StudySettings):
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
-        """Raise if an agent that only asks has rewards, or one that only draws has weights that nobody asks for.
+        """Check the agents that only ask or only draw, and the steps of weights in doubt.
 
         An agent that asks nothing gets a copy of the first question: a copy costs no draws and no share of delta, so no
         other code has to know who asks.

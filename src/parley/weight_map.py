@@ -42,7 +42,7 @@ def step_columns(problem: Problem) -> IntArray:
 
 
 def halfway(problem: Problem) -> list[IntArray]:
-    """For every level, coarse ones first, `(finer question, 3)`: its index and those of its two neighbours a level up.
+    """For every level, coarsest first: indices `(finer question, 3)` of each finer question and its two neighbours.
 
     After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
     answer does not follow from theirs, and it is left out.

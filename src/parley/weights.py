@@ -151,7 +151,7 @@ STEPS = 11  # number of values on a path
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPath:
-    """Weights on a path from equal weights through those of a study to the agent's own reward alone.
+    """A path of weights: from equal weights, through those of a study, to the agent's own reward alone.
 
     Between two neighbouring values every weight changes linearly.
 

@@ -1,4 +1,4 @@
-"""Rewards that are not Gaussian where the model says so: `python -m tools.correctness laws` (make laws).
+"""Rewards that are not Gaussian although the model assumes it: `python -m tools.correctness laws` (make laws).
 
 One agent has two arms with the same mean, so ruling out either one is an error. Every distribution is compared with
 itself, its mirror image, and a Gaussian of the same mean and variance, with a guess of the scale that is about right

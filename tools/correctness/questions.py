@@ -113,7 +113,7 @@ def mapped(row: tuple[str, int], runs: int) -> dict[str, Any]:
 
 
 def further(points: int = 21) -> list[dict[str, float]]:
-    """T* of the paper's instance with a fourth question, from that of agent 1 (0) to agent 2's reward alone (1)."""
+    """T* of the paper's instance with a fourth question, from agent 1's question (0) to agent 2's reward alone (1)."""
     document: dict[str, Any] = {"arms": 6, "agents": 3, "delta": DELTA}
     document |= {"weights": {"kind": "personalized", "alpha": 0.5}}
     document |= {"noise": SCALES["gaussian, known scale"], "truth": {"generate": "paper"}}

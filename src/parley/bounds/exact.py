@@ -1,4 +1,4 @@
-"""Exact lower bounds, with a certificate, for rewards whose distribution is given by their mean (docs/rewards.md).
+"""Exact lower bounds, with a certificate, for rewards whose mean determines their distribution (docs/rewards.md).
 
 Draws x resolve a contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that close its gap,
 sum_i a_i lambda_i <= floor. The cheapest x that resolves all contrasts solves a linear program whose constraints are

@@ -309,7 +309,7 @@ def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
+    """The paper's guarantee for W-CPE, with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
 
     The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is an integer (phases are 0 to
     r_max). We use floor(.) + 1, which is the same otherwise.

@@ -1,4 +1,4 @@
-"""What a policy is: three pure functions over `(..., arm, agent)` arrays, and the state between them.
+"""The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state between them.
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
     quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
@@ -39,7 +39,7 @@ RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=C
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What survives between phases; policies that remember more extend it. Never changed in place.
+    """The state that a policy keeps between phases, never changed in place; subclasses add fields.
 
     >>> import parley
     >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))

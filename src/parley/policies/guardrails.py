@@ -47,7 +47,7 @@ HOPELESS = 2.0  # no bet is placed if the estimate is this many standard errors 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuardState:
-    """What a guardrail remembers between phases, `(..., arm, agent)` each."""
+    """The state of a guardrail between phases, `(..., arm, agent)` each."""
 
     log_alarm: FloatArray  # (..., arm, mix): evidence that the harm exceeds what is allowed
     log_clear: FloatArray  # evidence that it is not

@@ -29,7 +29,7 @@ UNDERFLOW = 1e-300  # a square below this may have become 0
 
 LEVEL = 1e-6  # probability that any report of a whole study is held although the model is right
 FAR = 100.0  # largest difference between arms of one agent, in scales or largest gaps
-GUESSED = 1e6  # the same in guessed scales or largest gaps, while no scale is known
+GUESSED = 1e6  # FAR while no scale is known, in guessed scales or largest gaps
 DRIFT = 0.25  # in scales: how far a single arm may move from phase to phase
 LEAST_COMPARED = 20  # least draws of a cell, in a phase and before it, to check for skew
 LARGEST_MOVE = 3.0  # a mean that moves by more standard errors has drifted, which says nothing about skew

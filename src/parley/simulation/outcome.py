@@ -31,7 +31,7 @@ class Regret:
     """
 
     pseudo: FloatArray  # (R, agent): draws times their regret
-    realised: FloatArray  # (R, agent): the same minus the noise of the agent's own rewards
+    realised: FloatArray  # (R, agent): pseudo-regret minus the noise of the agent's own rewards
     times: IntArray  # (points,): draws per agent
     curves: FloatArray  # (R, points): pseudo-regret of all agents together, up to each time
 

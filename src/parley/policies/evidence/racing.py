@@ -322,6 +322,8 @@ class EvidenceRacing(Elimination):
         order, place = self._rank(state)
         rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
+        # The opponents of an arm are the N best-ranked others. A true top arm is at least as good as one of them, so
+        # the wealth of that slot is unlikely to reach the line.
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
         opponents = np.sort(opponents, axis=-3)  # the order of opponents does not matter: slots go by arm
         if isinstance(state, Pairs):
@@ -333,6 +335,7 @@ class EvidenceRacing(Elimination):
         goal = self.line if lines is None else lines
         live = (state.active & undecided)[..., None, :, :] & (wealth < goal)
         if new.any():
+            # Without an estimate of a new arm, a stake on either side would be a blind guess.
             newer = np.broadcast_to(new, state.active.shape)[..., None, :, :]
             live &= ~(newer | np.take_along_axis(newer, opponents, axis=-2))
         return Contrasts(
@@ -404,6 +407,7 @@ class EvidenceRacing(Elimination):
         phase = self.phase(state, fresh)
         y, v, drawn = phase.contrasts(contrasts.opponents)  # where a side was not drawn, the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
+        # Which cells were drawn does not depend on their rewards, so the lines of joint answers may still change here.
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
         if isinstance(state, Pairs):

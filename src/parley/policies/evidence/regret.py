@@ -127,8 +127,8 @@ class EvidenceRegret(Playing, EvidenceRacing):
     def _worth(self, state: State, contrasts: Contrasts) -> FloatArray:
         """`(..., opponent, arm, agent)`: how much exploring a contrast may cost: the expected loss without it.
 
-        With few draws, means of rewards in a range are not normal, because rare rewards may be missed: at a rate of 3
-        %, 100 draws show no success in one of 20 studies. So variances are raised by `RARE` squared ranges over the
+        With few draws, means of rewards in a range are not normal, because rare rewards may be missed: at a rate of
+        0.03, 100 draws show no success in one of 20 studies. So variances are raised by `RARE` squared ranges over the
         draws.
         """
         problem, counts, square = self.problem, np.maximum(state.counts, 1), np.square(contrasts.error)

@@ -189,10 +189,10 @@ def scores(state: Wealth) -> FloatArray:
 def slot_of(
     ranks: IntArray, opponents: IntArray, log_wealth: FloatArray, members: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """The slot and the arm, `(run,)` each, of one set of candidates; `ranks (run, arm)`, the others `(run, slot,
-    arm)`.
+    """`(run,)` each: the slot and the arm of one set of candidates.
 
-    Among the leaders' slots, only the one for the set of all leaders may be below the line.
+    `ranks` are `(run, arm)`, `opponents` and `log_wealth` are `(run, slot, arm)`. Among the leaders' slots, only the
+    one for the set of all leaders may be below the line.
     """
     rows, top, arms = log_wealth.shape
     row, rivals = np.arange(rows), ranks >= 0
