@@ -56,7 +56,7 @@ def test_per_agent_random_alphas_are_reproducible():
         ({"top": 1.5}, "top: found 1.5; allowed: a whole number"),
         ({"truth": {"generate": "magic"}}, "truth.generate: found 'magic'; allowed: one of paper"),
         ({"truth": {"seed": 1}}, "truth: found seed; allowed: means, generate or data"),
-        ({"truth": {"means": [[0, 1]], "seed": 1}}, "either means or generate"),
+        ({"truth": {"means": [[0, 1]], "seed": 1}}, "only one of means, generate, data"),
         ({"truth": {"generate": "paper", "min_gap": 5.0}}, "which none of 10,000 random instances"),
         ({"agents": 0}, "agents: found 0"),
         ({"privacy": 5}, "privacy: found 5; allowed: a section"),

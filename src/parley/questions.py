@@ -232,7 +232,7 @@ def _who_asks(given: Any, sites: int) -> list[bool]:
         return [switch("sites.asks", given)] * sites
     if len(given) != sites:
         found = f"{len(given)} for {plural(sites, 'site')}"
-        raise InvalidInput("sites.asks", found=found, allowed="true or false, or one per site")
+        raise InvalidInput("sites.asks", found=found, allowed="true or false, or a list with one of them per site")
     return [switch("sites.asks", one) for one in given]
 
 

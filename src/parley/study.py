@@ -434,7 +434,7 @@ def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()
     """The instance that a [truth] section describes; its relative paths start at `folder`."""
     stated = [form for form, own in FORMS.items() if set(section) & {form, *own}]
     if len(stated) > 1:
-        raise InvalidInput("truth", found=", ".join(section), allowed=f"either {' or '.join(FORMS)}, not both")
+        raise InvalidInput("truth", found=", ".join(section), allowed=f"only one of {', '.join(FORMS)}")
     if "data" in section:
         if problem.asks_only:
             allowed = "means or generate in a study with questions, or with weights in doubt"

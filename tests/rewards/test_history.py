@@ -208,7 +208,7 @@ def test_the_covariate_of_a_table_is_named(tmp_path):
         (None, "", "", "truth.effects: found none, and .* has no arms; allowed: effects = .*3 numbers"),
         (None, "effects = [1]", "", r"truth.effects: found numbers of shape \(1,\); allowed: 3 numbers"),
         (None, "effects = [0, 1, 2]\nscale = 1", "", "truth.scale: found a scale beside data"),
-        (None, "effects = [0, 1, 2]\nmeans = [[1]]", "", "truth: found .*; allowed: either means or generate or data"),
+        (None, "effects = [0, 1, 2]\nmeans = [[1]]", "", "truth: found .*; allowed: only one of means, generate, data"),
         (None, 'effects = [0, 1, 2]\ncolumns = { outcome = "z" }', "", "truth.columns.outcome: found 'z', 0 times"),
         (None, 'effects = [0, 1, 2]\ncolumns = { site = "y" }', "", "truth.columns: found 'site'; allowed: one of a"),
         (["P,1", "R,1"], "effects = [0, 1, 2]", "", "line 3, column site: found 'R'; allowed: P, Q"),

@@ -431,8 +431,8 @@ def proven_gap(
     value, charged = total(costs * allocation), costs
     if pace is not None:
         if shares is None or (shares < 0).any() or (shares.sum(axis=-1) > 1 + 1e-12).any():
-            allowed = "numbers of at least 0 with a sum of at most 1"
-            raise InvalidInput("shares", found="none, or not shares of a day", allowed=allowed)
+            allowed = "the shares of a solution: at least 0 each, with a sum of at most 1 per program"
+            raise InvalidInput("shares", found="nothing" if shares is None else "other numbers", allowed=allowed)
         value, charged = value + pace.spent(allocation), pace.charged(costs, shares, touched)
     live = programs.inverse > 0
     scaled = np.divide(dual, programs.inverse, out=np.zeros_like(dual), where=live)  # dual in units where b = 1
