@@ -89,7 +89,7 @@ def ours(instance: Instance, policy: str, runs: int = QUICK, **options: object) 
 
 
 def thresholds(family: Family, delta: float) -> dict[str, tuple[Threshold, str]]:
-    """Thresholds of Chernoff's stopping rule, the sharpest proven one first, each with whether it is proven."""
+    """Thresholds of Chernoff's stopping rule, the sharpest proven one first, and whether each is proven."""
     arms = len(MEANS)
     lines: dict[str, tuple[Threshold, str]] = {}
     if isinstance(family, Bernoulli):

@@ -95,7 +95,7 @@ def archive(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Write the archive and print its path, size and checksum."""
+    """Write the archive and print its path, number of files and checksum."""
     path = archive(ROOT / "dist")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     print(f"{path.relative_to(ROOT)}: {len(contents())} files, sha256 {digest}")

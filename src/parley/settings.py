@@ -37,7 +37,7 @@ MOST_HALVINGS = 6  # how often the distance between two steps of weights in doub
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
-TYPES: dict[type, tuple[str, str]] = {  # in words, and in JSON Schema
+TYPES: dict[type, tuple[str, str]] = {  # type -> its name for people, and in JSON Schema
     int: (IN_WORDS[int], "integer"),
     float: (IN_WORDS[float], "number"),
     bool: (IN_WORDS[bool], "boolean"),

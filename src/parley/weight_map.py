@@ -20,7 +20,7 @@ from parley.questions import stated_step
 from parley.text.translation import Translatable, joined
 
 Arms = tuple[str, ...]
-ROUNDING = 1e-12  # of a weight
+ROUNDING = 1e-12  # largest rounding error of a weight
 
 
 def step_columns(problem: Problem) -> IntArray:

@@ -195,7 +195,7 @@ class WeightPath:
         return self.axis == "alpha"
 
     def at(self, value: float) -> FloatArray:
-        """The weights at a value."""
+        """The weights at a value of the path."""
         return np.where(self.draws, self._moved(value), self.weights)
 
     def _moved(self, value: float) -> FloatArray:
@@ -203,7 +203,7 @@ class WeightPath:
             moved = np.zeros(self.weights.shape)
             moved[np.ix_(self.draws, self.draws)] = personalized(int(self.draws.sum()), value)
             return moved
-        heard = np.asarray(self.weights.any(axis=1))  # a site that is lost or has no weight gets none
+        heard = np.asarray(self.weights.any(axis=1))  # a site without any weight, such as a lost one, gets none
         end = identity(len(self.weights)) if value > 0 else np.outer(heard / heard.sum(), np.ones(len(heard)))
         return np.asarray((1 - abs(value)) * self.weights + abs(value) * end)
 

@@ -488,7 +488,8 @@ class Policy(ABC):
 
         They are treated as a separate, earlier phase: their counts and the stakes on them were fixed before their
         rewards. The stakes on the phase's own draws may depend on their rewards, because they came first. The reverse
-        order would not be valid. Only the phase itself can be the last one, or end the study.
+        order would not be valid, since the phase's means may depend on what came before. Only the phase itself can be
+        the last one, or end the study.
         """
         first = self._for_strata.update(state, early)
         return self.update(replace(first, phase=state.phase, finished=state.finished), own)

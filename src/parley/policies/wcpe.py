@@ -207,7 +207,7 @@ class Wcpe(Elimination):
 
 
 def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
-    """The state after a phase's eliminations, in which agents answer if all their remaining arms are `settled`.
+    """The state after a phase's eliminations; an agent accepts its leaders once all other remaining arms are `settled`.
 
     `leaders` and `settled` are `(..., arm, agent)`. An arm that was ruled out need not be settled, and cannot lead.
     """

@@ -227,7 +227,7 @@ class Tally:
         if found.regret is not None:
             found.regret.enter(members, self._losses, instance.means, state)
         found.costs[members] = state.counts.sum(axis=(-2, -1))
-        # Replications that end early count in the mean draws like all others.
+        # People who dropped out cost as much as the others, but are not in the counts.
         found.money[members] = money_of(instance.problem, state.counts) / (1 - instance.problem.dropout)
         found.rounds[members] = self._policy.rounds_of(state)
         for word in OutcomeStatus:  # from best to worst

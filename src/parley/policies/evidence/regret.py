@@ -42,7 +42,7 @@ REGRET_TEMPERS = {
 }
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
-ACCURACIES = (0.05, 0.05)  # of the two solves
+ACCURACIES = (0.05, 0.05)  # relative gaps of the two solves
 LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
 SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for long
 RARE = 2.0  # successes that a cell's draws may have missed so far
