@@ -1,7 +1,7 @@
-"""`make installs`: build wheel and sdist, install every extra in a fresh environment, and try it there.
+"""`make installs`: wheel and sdist are built; every extra is installed in a fresh environment and does its job there.
 
-The first environment has only the package. Each other one builds on it and adds one extra, so that a package missing
-from an extra is noticed. A study runs between two of them, `server` and `agent`.
+The first environment has the package alone. Each other one stands on it and adds one extra, so that what a part needs
+is in its own extra or in nobody's. A study runs between two of them, `server` and `agent`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ delta = [0.1, 0.2]
 
 
 class Environment:
-    """A fresh virtual environment; `parley` runs its command line in a folder of the environment."""
+    """A fresh virtual environment; `parley` runs its command line in a folder of its own."""
 
     def __init__(self, folder: Path, wheel: Path, extra: str, *, on: Environment | None = None) -> None:
         self.folder, begun = folder, time.monotonic()
@@ -55,7 +55,7 @@ class Environment:
         self.python = folder / "bin" / "python"
         if on is not None:
             (self.packages / "below.pth").write_text(str(on.packages) + "\n", encoding="utf-8")
-        # By name and version, so that no path of this machine is recorded.
+        # By its name and version, so that no address of this machine is noted with it.
         wanted = f"parley[{extra}]=={__version__}" if extra else f"parley=={__version__}"
         arguments = ["install", "--quiet", "--no-compile", "--disable-pip-version-check", "--no-warn-script-location"]
         arguments += ["--find-links", str(wheel.parent), "--constraint", str(ROOT / "constraints.txt"), wanted]
@@ -76,7 +76,7 @@ class Environment:
         return subprocess.Popen(command, cwd=self.work, env={**QUICK, **variables}, **streams)
 
     def parley(self, *arguments: str, status: int = 0, patience: float = 120, **variables: str) -> str:
-        """The output of a command, which must exit with the given status and without a traceback."""
+        """What a command says, on both streams; it must end with the given status and without a traceback."""
         running = self.start(*arguments, **variables)
         out, err = running.communicate(timeout=patience)
         if running.returncode != status or "Traceback" in err:
@@ -116,7 +116,7 @@ def try_experiments(folder: Path, wheel: Path, alone: Environment) -> None:
 
 @contextmanager
 def serving(server: Environment) -> Iterator[tuple[str, str]]:
-    """A running coordinator of this environment: its address, and the file with the administrator's token."""
+    """A coordinator of the server's environment: its address, and the file with the administrator's token."""
     server.parley("admin", "init", "--db", "parley.db", "--token-file", "root.token")
     running = server.start("serve", "--db", "parley.db", "--port", "0")
     try:
@@ -128,7 +128,7 @@ def serving(server: Environment) -> Iterator[tuple[str, str]]:
 
 
 def try_live(server: Environment, agent: Environment) -> None:
-    assert server.complete() == {"agent", "server", "site"}  # `server` includes what the others need
+    assert server.complete() == {"agent", "server"}  # what an agent needs, a server needs too
     assert agent.complete() == {"agent"}
     (agent.work / "study.toml").write_text(STUDY, encoding="utf-8")
     with serving(server) as (address, token):
@@ -163,7 +163,7 @@ def try_live(server: Environment, agent: Environment) -> None:
 
 def try_site(site: Environment) -> None:
     assert site.complete() == {"agent", "site"}
-    assert "journals" in site.parley("site", "--study", "first", status=2)  # it gets as far as the journal
+    assert "journals" in site.parley("site", "--study", "first", status=2)  # it gets as far as its journal
 
 
 def try_sql(sql: Environment) -> None:
@@ -180,7 +180,7 @@ def try_privacy(privacy: Environment) -> None:
 
 
 def try_qualify(both: Environment) -> None:
-    """`parley qualify` passes from a wheel alone, without a checkout; everything but PostgreSQL is tried."""
+    """Green from a wheel alone, without a checkout; all is tried but PostgreSQL."""
     assert "Qualified" in both.parley("qualify", "--minutes", "0.5", patience=600)
     found = json.loads((both.work / "parley-qualification.json").read_text(encoding="utf-8"))
     assert [one["name"] for one in found["checks"] if one["result"] != "passed"] == ["kills, PostgreSQL"]
@@ -193,7 +193,7 @@ def main() -> None:
         folder = Path(name)
         wheel, _ = build(folder / "dist")
         alone = Environment(folder / "alone", wheel, "")
-        with ThreadPoolExecutor(2) as both:  # threads suffice, since most time is spent in pip and other processes
+        with ThreadPoolExecutor(2) as both:  # most of the time is spent in pip and in other processes
             first = both.submit(try_alone, alone)
             server, agent = (Environment(folder / extra, wheel, extra, on=alone) for extra in ("server", "agent"))
             first.result()
