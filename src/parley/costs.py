@@ -23,7 +23,7 @@ from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.validation.checks import above_zero
 
-DIGITS = 12  # kept of relative prices, so that multiplying all prices by a number changes no plan
+DIGITS = 12  # significant digits of relative prices, so that multiplying all prices by a number changes no plan
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:

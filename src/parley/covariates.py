@@ -228,7 +228,7 @@ class Slopes:
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Slopes:
-        """No phases yet."""
+        """The slopes before the first phase."""
         zero = np.zeros(shape)
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 

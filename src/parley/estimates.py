@@ -49,7 +49,7 @@ class Estimate:
             object.__setattr__(self, name, self.possible(getattr(self, name)))
 
     def possible(self, values: FloatArray) -> FloatArray:
-        """The values clipped to the possible range: privacy noise or an approximation may leave it."""
+        """Values clipped to the possible range, which privacy noise or an approximation can exceed."""
         return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
@@ -223,7 +223,7 @@ def joint_line(problem: Problem) -> float:
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: the arm with the best estimate, `among` these if given; the first arm without data."""
+    """`(..., agent)`: the arm with the best estimate, `among` these if given; without data, the first arm."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 

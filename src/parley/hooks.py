@@ -135,8 +135,7 @@ class Edge:
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Engines of sweeps by name: each function opens one, registers its clean-up on the stack and returns the
-        crew.
+        """Engines of sweeps by name; each function opens one, registers its clean-up on the stack, returns the crew.
 
         Results must not depend on the engine: a cell of a sweep carries everything that it needs.
         """

@@ -412,7 +412,7 @@ def share_without(arms: int, withdrawn: int) -> float:
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
-    """Top-N gaps `(..., arm, agent)`: outside the top N to the N-th best arm, inside it to the (N+1)-th best.
+    """Top-N gaps `(..., arm, agent)`: of arms outside the top N to the N-th best, of arms inside to the (N+1)-th best.
 
     N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
 
@@ -547,7 +547,7 @@ class Instance(Tabular):
         return replace(truth, correlation=np.broadcast_to(each, self.problem.shape))
 
     def _unexplained(self, variances: FloatArray | float) -> FloatArray | float:
-        """The variances left when a covariate with known slope is adjusted for."""
+        """The variances that remain after adjusting for the covariate with its true slope."""
         return variances if self.covariate is None else variances * (1 - np.square(self.covariate.correlation))
 
     @once
