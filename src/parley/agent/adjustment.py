@@ -22,7 +22,7 @@ KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "b
 
 
 class AdjustedSource:
-    """Turns a source of pairs into one of adjusted rewards; `warn` is told about a covariate that does not vary."""
+    """Turns a source of pairs into a source of adjusted rewards; `warn` is called if the covariate does not vary."""
 
     def __init__(
         self, source: Source, rule: Covariate, memory: Outbox, warn: Callable[[str], None] = lambda _: None
@@ -88,7 +88,7 @@ def _kept(pairs: Pairs) -> dict[str, Any]:
 
 
 def _read(found: dict[str, Any]) -> Pairs:
-    """The stored sums; those of the rewards themselves are not needed any more."""
+    """The stored sums, without those of the rewards themselves, which are no longer needed."""
     arrays: dict[str, Any] = {
         name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
     }

@@ -105,7 +105,7 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
 
     @property
     def asks(self) -> tuple[Any, ...]:
-        """What the coordinator said; the other fields are the site's own."""
+        """The fields that come from the coordinator; the others are the site's own."""
         return (self.phase, self.plan, self.arms, self.draws)
 
 
@@ -269,7 +269,7 @@ def read_entry(document: Any) -> Entry:
 
 
 def journals_in(outbox: str, study: str | None = None) -> list[Opened]:
-    """The first entry of every journal in an outbox, or of those of one study."""
+    """The first entry of every journal in an outbox, or only of one study's journals."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
         with path.open("rb") as file, lock_file(file.fileno()):  # on Windows a locked file cannot be read

@@ -85,7 +85,7 @@ class Shelf:
 
     @property
     def low(self) -> bool:
-        """Whether kits of some open arm run low; it does not say of which, since a site's page is masked."""
+        """Whether kits of some open arm run low. It does not say which arm, since a site's page is masked."""
         closed = frozenset.intersection(*(people.closed_arms for people in self._strata))
         return any(one.low for one in self.stock() if one.arm not in closed)
 

@@ -38,7 +38,7 @@ class OutcomeRules(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnOutcome:
-    """One further outcome of a phase's draws, which are those of the rewards and of people without a reward.
+    """One further outcome of a phase's draws, including those of people without a reward.
 
     `values` are the single values by arm, if known: a study may clip them, and sums them without rounding.
     """

@@ -211,7 +211,7 @@ class People:
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another plan of it, or a later one."""
+        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another plan of it or a later phase."""
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True
@@ -288,7 +288,7 @@ class People:
         return self.pairs(self.phases[phase])[0]
 
     def pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """The same, with each person's covariate, clipped; None if it is unknown."""
+        """Per arm, the outcomes of a phase and each person's covariate, clipped; None if it is unknown."""
         rule = self.rules.adjustment
         rewards: list[list[float]] = [[] for _ in book.plan.arms]
         xs: list[list[float | None]] = [[] for _ in book.plan.arms]

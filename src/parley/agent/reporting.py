@@ -197,7 +197,7 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
 
 
 def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
-    """Send a corrected report; returns what became of it, and why."""
+    """Send a corrected report; returns the coordinator's answer to it, and the reason."""
     try:
         client.send(report, receipt=outbox.last_receipt())
         return "accepted", ""  # its phase was in progress, and an administrator put it in the place of the first

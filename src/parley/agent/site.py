@@ -222,7 +222,7 @@ class Site:
         return self.shelf.draw(self._key, book.plan.arms[arm]) if self.rules.kits else ""
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """Add a list of kits, all or none of it; returns how many there are."""
+        """Add a list of kits, all or none; returns their number."""
         with self._journal.turn() as write:
             self._require_kits()
             found = self.shelf.checked(data, source)
@@ -333,7 +333,7 @@ class Site:
             raise InvalidInput("eligible", found=found, allowed=allowed)
 
     def _require_covariate(self, x: float | None, *, without: bool) -> None:
-        """Raise unless the covariate is given or declared unknown before the arm is: nobody may forget it."""
+        """Raise unless the covariate is given, or declared unknown, before the arm is assigned."""
         name = self.people.rules.covariate
         if name and x is None and not without:
             allowed = Translatable("a number, or that it is not known, before the assignment")
@@ -347,7 +347,7 @@ class Site:
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
         """Record that a person's reward, or the named outcome, will never come.
 
-        A value takes it back until the report; a reward only until the place is given away.
+        Entering a value takes the mark back until the report; a reward, only until the place is given away.
         """
         with self._journal.turn() as write:
             write(*self._noted(participant, None, outcome))
@@ -466,7 +466,7 @@ class Site:
             return Totals.of(self.people.rewards(self._book().plan.phase))
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        """As a source: the phase's totals once everybody assigned is accounted for; until then raises `NotYet`."""
+        """Act as a source: the phase's totals once everybody assigned is accounted for; until then raises `NotYet`."""
         if plan.draws is None or plan.plan is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
         self.begin(
@@ -734,7 +734,7 @@ class Site:
     def _noted(
         self, participant: str, reward: float | None, outcome: str = PRIMARY
     ) -> list[journal.Observed | journal.Missing]:
-        """The entries to write about a person; none if the same was said before, which is always allowed."""
+        """The entries to write about a person; none if the same is noted already: repeating it is always allowed."""
         key, rules = checked_key(participant), self._rules_of(outcome)
         value = None if reward is None else checked_reward(rules, reward)
         person = self._known(key)

@@ -399,7 +399,7 @@ class CsvSource:
         )
 
     def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
-        """Without stored rows: the first rows of every arm, as many as were reported, if they sum to the report."""
+        """The rows used, if none are stored: the first ones of every arm, as many as reported, if their sums agree."""
         used: set[int] = set()
         for phase in range(1, plan.phase):
             report = self._taken(phase)
@@ -442,7 +442,7 @@ class CsvSource:
 
 
 class SqlSource(CsvSource):
-    """A query that returns rows, used like those of a CSV file, or a phase's totals.
+    """A query that returns a phase's totals, or rows, which are used like the rows of a CSV file.
 
     Totals have the columns `arm`, `count`, `sum`, `squares`, and for a further outcome with the column `harm` also
     `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.

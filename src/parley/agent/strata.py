@@ -21,7 +21,7 @@ from parley.text.translation import Translatable
 
 
 class Strata:
-    """All strata of a site, or its only one. What is said about a person goes to the journal that knows the key.
+    """All strata of a site, or its only one. Entries about a person go to the journal that knows the key.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -102,14 +102,14 @@ class Strata:
         return next((site for site in self.sites if key in site.people.persons), None)
 
     def knows(self, participant: str) -> bool:
-        """Whether somebody came here with just this key."""
+        """Whether somebody came here with exactly this key."""
         try:
             return self.of(participant) is not None
         except InvalidInput:
             return False
 
     def known(self, participant: str) -> Site:
-        """The same; for an unknown person, the stratum whose refusal names a similar key, if any."""
+        """The stratum that a person is in; for an unknown person, the one whose refusal names a similar key, if any."""
         key = checked_key(participant)
         alike = (site for site in self.sites if site.people.similar(key))
         return self.of(key) or next(alike, self.sites[0])

@@ -170,7 +170,7 @@ class Warehouse:
 
     @property
     def answer(self) -> str:
-        """What errors call the result, whose lines are not those of the file."""
+        """The name of the result in errors: its lines are not the lines of the file."""
         return f"the answer to {self.name}"
 
     @property

@@ -240,7 +240,7 @@ class Worker:
         self._keep()
 
     def _keep(self) -> None:
-        """Store what was drawn in the outbox, in the form that may leave the site, unless it is there."""
+        """Store what was drawn in the outbox, in the form that may leave the site, unless it is stored already."""
         if self._drawn is None:
             return
         try:

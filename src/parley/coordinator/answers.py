@@ -468,7 +468,7 @@ class TakenReport(Answer):
 
 
 class SaltedReport(TakenReport):
-    """The same with the salt of its record, for the agent itself and for those who may read the log."""
+    """An accepted report with the salt of its record, for the agent itself and for those who may read the log."""
 
     salt: str | None
 

@@ -145,7 +145,7 @@ def spoken_language(request: Request) -> str:
 
 
 def _choose_language(request: Request) -> Response:
-    """The same page in another language, which is remembered."""
+    """Redirect to the same page in another language, and remember the choice."""
     response = RedirectResponse(request.url.path, status_code=303)
     if (chosen := request.query_params["language"]) in LANGUAGES:
         response.set_cookie(CHOSEN, chosen, max_age=A_YEAR, httponly=True, samesite="strict", secure=_secure(request))

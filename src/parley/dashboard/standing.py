@@ -113,7 +113,7 @@ def expected(board: Board, place: int, since: str | None, now: datetime) -> int 
 
 
 def _late_days(board: Board, place: int, since: str | None, now: datetime) -> int:
-    """By how many days a report is late, beyond the time for its draws and outcomes at the stated rate."""
+    """How many days a report is late, beyond the time for its draws and outcomes at the stated rate."""
     if board.rates is None or since is None or not board.rates[place]:
         return 0
     takes = board.planned[place] / board.rates[place] + board.delay[place]

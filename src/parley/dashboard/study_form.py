@@ -214,7 +214,7 @@ def shown_step(document: Mapping[str, Any], step: Step, wrong: str = "") -> Show
 
 
 def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
-    """The keys that a step asks for, by place; for weights and rewards, those of the chosen kind."""
+    """The keys that a step asks for, in order; for weights and rewards, only those of the chosen kind."""
     elsewhere = {place for other in STEPS if other is not step for place in other.first}
     places = list(step.first)
     for section in step.sections:

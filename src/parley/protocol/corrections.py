@@ -167,7 +167,7 @@ def _corrected_outcomes(trial: Trial) -> tuple[tuple[Totals, ...], ...]:
 
 
 class CorrectedCell(Message, tag="parley/corrected-cell/1"):
-    """An arm of a report that would be corrected: draws, their sum and that of their squares, before and after."""
+    """An arm in a report to be corrected: count, sum and sum of squares, before and after."""
 
     arm: str
     counts: tuple[int, int]

@@ -166,7 +166,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @once
     def _policy(self) -> Policy:
-        """Made once: a policy is immutable, and every report needs it."""
+        """The policy of this study, made only once: it is immutable, and every report needs it."""
         return make_policy(self.policy, self.problem, self.options)
 
     def asking(self, *, weights: Weights, delta: float, dormant: Collection[str]) -> StudyMessage:

@@ -318,7 +318,7 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
 def added_scatters(
     problem: Problem, phase: Totals, outcomes: Sequence[Totals], before: Sequence[Scatter] = ()
 ) -> tuple[Scatter, ...]:
-    """The same for the primary outcome and every further one, in this order."""
+    """The scatter of the primary outcome and of every further one, in this order, with a phase added."""
     past: Sequence[Scatter | None] = before or [None] * (1 + len(outcomes))
     first = added_scatter(phase, past[0], problem)
     return first, *(added_scatter(totals, one) for totals, one in zip(outcomes, past[1:], strict=True))

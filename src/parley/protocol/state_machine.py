@@ -223,7 +223,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """The part of a study that decides what may happen to it. `place` is that of the agent an event is about."""
+    """The part of a study that decides what may happen to it. `place` is the agent's that an event is about."""
 
     id: str
     study: StudyMessage
@@ -528,7 +528,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """A plan's draws once arms were withdrawn: for these, as many as were drawn until then, or none.
+    """A plan's draws after arms were withdrawn: for a withdrawn arm, the draws made until then, or none.
 
     If an arm was opened again since, the counts `taken` from the report that it replaces are allowed too.
     """

@@ -125,7 +125,7 @@ class Trial:
 
     @property
     def phase(self) -> int:
-        """The number of the phase in progress, from 1; that of the last one once the study is over."""
+        """The number of the phase in progress, from 1, or of the last phase once the study is over."""
         return self.plan.phase
 
     @once
@@ -178,7 +178,7 @@ class Trial:
 
     @once
     def guarded_now(self) -> tuple[GuardState, ...]:
-        """The same, including the reports received so far in the phase in progress."""
+        """What every guardrail has found, including the reports received so far in the phase in progress."""
         fresh = self._seen(self.outcome_totals, self.phase)
         each = zip(self.guardrails, self.guarded, self._guarding, strict=True)
         waiting = np.isin(self.study.agents, self.awaited)
@@ -445,7 +445,7 @@ def make_plan(
 def next_plan(
     policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
 ) -> Plan | None:
-    """The same, or None if there is no next phase: all questions are answered, or nobody who could draw is left."""
+    """The plan of the next phase; None if all questions are answered, or if nobody who could draw is left."""
     if state.finished:
         return None
     plan = make_plan(policy, state, study, phase, frozen, ahead)

@@ -136,7 +136,7 @@ class Lost(Participant):
 
 
 class Gone(Model, omit_defaults=True):
-    """A participant whose outcome will not come, by name."""
+    """A participant, and the name of the outcome that will not come."""
 
     participant: Key
     missing: bool
@@ -465,7 +465,7 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 def create_app(
     runtimes: SiteRuntime | Sequence[SiteRuntime], access: Access, options: Mapping[str, Any] | None = None
 ) -> Starlette:
-    """The application of a site, or of its strata; `access` is its access control, `options` are those of edges."""
+    """The application of a site with all its strata; `access` is its access control, `options` belong to edges."""
     each = runtimes if isinstance(runtimes, Sequence) else (runtimes,)
     strata = Strata(runtime.site for runtime in each)
     by_name = {runtime.site.stratum: runtime for runtime in each}

@@ -36,7 +36,7 @@ from parley.validation.tables import Row, Table, number_in, read_table, typed_nu
 
 
 def locale() -> str:
-    """The reader's locale; for English, that of a country that writes the day before the month."""
+    """The reader's locale; for English, one that writes the day before the month."""
     return "en_GB" if language() == "en" else language()
 
 

@@ -69,7 +69,7 @@ class ArmStatus(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:
-    """The status of a study: the worst of its agents', without those that ask nothing or left while others stayed.
+    """The status of a study: the worst status of any agent that asks something and, unless all left, has not left.
 
     >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
     ('accepted', 'decided')

@@ -46,7 +46,7 @@ _active: ContextVar[_Words] = ContextVar("_active", default=_Words(NullTranslati
 
 @contextmanager
 def reading(audience: str = "bandit", language: str = "en") -> Iterator[None]:
-    """In this context, messages are in an audience's words and a language.
+    """Within a `with` block, messages are in an audience's words and in a language.
 
     >>> with reading("trial"):
     ...     gettext("Go to agent"), ngettext("%(num)s arm", "%(num)s arms", 1200)

@@ -72,7 +72,7 @@ class Operation(Endpoint):
 
     @property
     def route(self) -> Route:
-        """Its route. Starlette would answer HEAD too, even for streams that never end."""
+        """The Starlette route of this operation, without HEAD, which would also answer for streams that never end."""
         route = Route(self.path, self._endpoint, name=self.name)
         route.methods = {self.method}
         return route
@@ -288,8 +288,8 @@ def _require_clean(asked: Asked) -> None:
 async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Record in the study's log who sees its results: once per principal and phase.
 
-    After they were read and before they are shown, so that the phase is not earlier than theirs. A reader who is in
-    the log already costs one lookup.
+    Recorded after the results are read and before they are shown, so that the recorded phase is not an earlier one. A
+    reader who is in the log already costs one lookup.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))

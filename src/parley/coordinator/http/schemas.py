@@ -33,7 +33,7 @@ class EstimateBody(NewStudyBody):
 
 
 class TokenBody(Model):
-    """Who a token is for. An agent's needs study and agent; an administrator's neither."""
+    """Who a token is for. An agent's token needs study and agent; an administrator's token needs neither."""
 
     role: Role
     name: Annotated[str, Meta(max_length=100)] = ""

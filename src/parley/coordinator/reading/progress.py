@@ -124,7 +124,7 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
 def _standing(
     policy: Policy, state: State, planned: IntArray, columns: slice, *, blinded: bool
 ) -> answers.RegretStanding | None:
-    """With a horizon: what each agent plays, its estimated cost so far, and what this phase explores."""
+    """Progress of a study with a horizon: what each agent plays, its estimated regret, and what this phase explores."""
     if not isinstance(policy, Playing):
         return None
     standing = policy.standing(state)

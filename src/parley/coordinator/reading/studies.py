@@ -40,7 +40,7 @@ class Visibility:
     agent: str | None = None
 
     def time(self, at: str, agent: str | None = None) -> str:
-        """When something happened, as far as this reader may know; `agent` caused it."""
+        """The time of an event, as precisely as this reader may know it; `agent` caused the event."""
         mine = agent is not None and agent == self.agent
         return at if self.whole or mine else to_the_minute(at)
 
@@ -123,7 +123,7 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """The number of studies, and a number that grows with every change of any of them (or of `only` one)."""
+    """The number of studies, and a counter that grows with every change to a study (or to `only` one)."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])

@@ -71,7 +71,7 @@ class Cache(Generic[K, V]):
         limit = heaviest if weigh else most
 
         def size(value: V) -> float:
-            """The size that counts: at least a share of the limit, which bounds the number too; at most all of it."""
+            """A value's size in the cache: at least limit / most, which bounds the number too; at most the limit."""
             return min(max(weigh(value), limit / most), limit) if weigh else 1
 
         self._values: LRUCache[K, V] = LRUCache(limit, getsizeof=size)

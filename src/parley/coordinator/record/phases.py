@@ -277,7 +277,7 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
 
 
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
-    """The same for a decided phase, cached; not for the transaction that decides it, which may be undone."""
+    """The totals of a decided phase, cached; not for the transaction that decides it, which may be undone."""
     key = (row.id, row.digest, phase)
     return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
 

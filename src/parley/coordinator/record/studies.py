@@ -102,7 +102,7 @@ def get(transaction: Transaction, study: str) -> StudyRow | None:
 
 
 def require(transaction: Transaction, study: str) -> StudyRow:
-    """The same, or a refusal."""
+    """A study in this snapshot; a refusal if there is none."""
     row = get(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")

@@ -350,9 +350,9 @@ def rows_of(
 ) -> list[Entry]:
     """What an event writes to the tables besides the study's own row. `before` is None for the first event.
 
-    `revision` counts the earlier reports in a report's place; `state` is the text of the policy's state after a step,
-    or the initial one. Without it the state is left out. `states` are those of another question, after the initial
-    one.
+    `revision` is the number of earlier reports for the same agent and phase. `state` is the text of the policy's state
+    after a step, or of the initial state; if it is left out, no state is written. `states` are the states under a
+    changed question, without the initial one.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:

@@ -329,7 +329,7 @@ def _in_all(conduct: Conduct, key: str) -> int:
 
 
 def _counted(conduct: Conduct) -> list[list[str]]:
-    """`[agent][arm]`."""
+    """Counted draws as text, `[agent][arm]`, with missing ones in brackets."""
     cells = zip(conduct.flow.counted, conduct.flow.missing, strict=True)
     by_arm = [
         [f"{number(count)} ({number(gone)})" if gone else number(count) for count, gone in zip(*rows, strict=True)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Engines(Edge):
-    """Two engines."""
+    """Adds the engines Dask and Ray."""
 
     name = "engines"
     summary = "sweeps on clusters: sweep --engine dask, sweep --engine ray"

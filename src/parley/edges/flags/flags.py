@@ -149,7 +149,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def operations(site: SiteParts) -> tuple[SiteOperation, ...]:
-    """One flag by its key, and all of them; the key is the study's id unless the option says otherwise."""
+    """The operations for one flag and for all; a flag's key is the study's id unless the option names another."""
     flags = Flags(
         site.given, site.access, flag=site.options.get("flag") or site.strata.sites[0].study, strata=site.strata
     )

@@ -15,7 +15,7 @@ PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles for people w
 
 @dataclass(frozen=True, kw_only=True)
 class OidcSettings(EdgeSettings):
-    """Without an issuer, nobody can sign in this way."""
+    """Settings of the sign-in provider. Without an issuer, nobody can sign in this way."""
 
     oidc_issuer: str = setting(
         "", "URL of the OpenID Connect issuer through which people may sign in to the pages. Empty: none."

@@ -36,7 +36,7 @@ SEARCH_SEED = 1  # a run of six phases, the last of which needs more draws than 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One answer of `parley reproduce`."""
+    """One result of `parley reproduce`: tables, an explanation, and figures."""
 
     name: str
     tables: Sequence[Table]
@@ -105,7 +105,7 @@ def _comparison(
     hide: tuple[str, ...] = (),
     against: str | None = None,
 ) -> Table:
-    """A table with what varies in front; with `against`, the distance to that source in standard errors."""
+    """A table whose first columns vary; with `against`, the distance to that source in standard errors."""
     single = len({row.algorithm for row in rows}) == 1
     columns = [
         *(Column(title=key, key=key, show=lambda value: f"{value:g}") for key in by),

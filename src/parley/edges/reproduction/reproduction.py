@@ -173,7 +173,7 @@ def _baseline() -> Iterable[Line]:
 
 
 def _counts() -> Iterable[Line]:
-    """Over alpha at delta 0.1, then over the other deltas at alpha 0.5."""
+    """The lines about counts: over alpha at delta 0.1, then over the other deltas at alpha 0.5."""
     for cell in (*(cell for cell in TABLE1 if cell.policy == "wcpe"), *(cell for cell in TABLE2 if cell.delta != 0.1)):
         yield cell
         for source in ("as written", "capped counts"):

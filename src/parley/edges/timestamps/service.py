@@ -24,7 +24,7 @@ MOST = 20  # stamps kept per record
 
 @dataclass(frozen=True, kw_only=True)
 class StampSettings(EdgeSettings):
-    """Without an authority, nothing is stamped automatically."""
+    """Settings of time stamps. Without an authority, nothing is stamped automatically."""
 
     timestamp_authority: str = setting(
         "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."

@@ -32,7 +32,7 @@ class AllowedHosts:
 
     @classmethod
     def parse(cls, text: str) -> AllowedHosts:
-        """Parse the setting."""
+        """Parse the operator's list of hosts and networks."""
         names, networks = [], []
         for entry in filter(None, (part.strip().lower() for part in text.split(","))):
             try:
@@ -65,7 +65,7 @@ class AllowedHosts:
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookSettings(EdgeSettings):
-    """Settings of the server."""
+    """Server settings of webhooks: the hosts that they may reach."""
 
     webhook_allow: str = setting(
         "",

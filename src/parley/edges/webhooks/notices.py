@@ -76,7 +76,7 @@ class _Place(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    """The same for an event; the rest, which may be megabytes, is skipped."""
+    """The part of an event that says where it belongs; the rest, which may be megabytes, is skipped."""
 
     report: _Place = msgspec.field(default_factory=_Place)
     decision: _Place = msgspec.field(default_factory=_Place)

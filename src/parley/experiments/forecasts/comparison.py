@@ -47,7 +47,7 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One truth: the study's results by inference, and those of the other designs."""
+    """Results under one truth: the study's, by inference, and those of the other designs."""
 
     truth: str
     studies: Mapping[str, ScenarioCost]  # the study's own first; its key is the inference, or the policy's name

@@ -188,7 +188,7 @@ def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
 def _shrunk(
     found: FloatArray, errors: FloatArray, freedom: int, generator: np.random.Generator, count: int
 ) -> FloatArray:
-    """`(count, arm, agent)`: effects from normals around 0, given estimates of them; their width is drawn first."""
+    """`(count, arm, agent)`: effects drawn from normals around 0 given their estimates; first the normals' width."""
     typical = float(np.median(errors))
     most = max(10 * typical, 3 * float(np.abs(found).max()))
     widths = np.geomspace(LEAST_WIDTH * typical, most, WIDTHS)

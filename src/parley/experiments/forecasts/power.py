@@ -45,7 +45,7 @@ class PoweredBudget:
     fixed: DesignSize | None  # with the power wanted; None where no size would do
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The figures of a design, ready for JSON."""
         reached = self.study.reached
         return (
             self.study.summary()
@@ -277,7 +277,7 @@ def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario])
 
 
 def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
-    """Ready for JSON."""
+    """The figures of a design, ready for JSON."""
     return [
         {"gap": one.gap}
         | _figures(one.study)

@@ -46,7 +46,7 @@ class Scenario:
         return [Instance(problem=problem, means=means, **like) for means in self.means]
 
     def shaped(self, truth: Instance | None) -> Scenario:
-        """The same means with the resampled rows of a truth that has some: its skew, tails and zeros."""
+        """The same means, with rows resampled from a truth that has some, and so with its skew, tails and zeros."""
         if truth is None or truth.history is None:
             return self
         return replace(self, scale=truth.scale, history=truth.history, covariate=truth.covariate)

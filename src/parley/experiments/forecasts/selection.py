@@ -145,7 +145,7 @@ def cell_variances(instance: Instance) -> FloatArray:
 def bechhofer_draws(instances: Sequence[Instance], zone: float) -> int:
     """Draws per cell with which every agent's largest estimate is its best arm, if others are worse by the zone.
 
-    As many as the agent that needs most. The scales of these truths are taken as known; the largest counts for all.
+    The agent that needs most decides. Scales are taken as known, and the largest one is used for all.
     """
     problem = instances[0].problem
     widest = max(float((cell_variances(instance) @ problem.squared_weights).max()) for instance in instances)
@@ -242,7 +242,7 @@ class DroppingTrial:
 
     @classmethod
     def of(cls, instance: Instance, *, seed: int, runs: int, looks: int = LOOKS) -> DroppingTrial:
-        """With errors drawn once."""
+        """A trial of an instance, with all random errors drawn once."""
         problem = instance.problem
         tests = problem.question_count * (problem.arm_count - 1)
         drawn = np.random.default_rng(seed).standard_normal((looks, runs, *instance.means.shape))

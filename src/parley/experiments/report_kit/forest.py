@@ -161,7 +161,7 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
 
 
 def margin_bar(found: Found, harm: Harm, ends: Sequence[float]) -> Markup:
-    """A small interval beside a guardrail's bound; `ends` are those of all intervals shown together."""
+    """A small interval beside a guardrail's bound; `ends` are the ends of all intervals shown together."""
     low, high = min([*ends, harm.bound]), max([*ends, harm.bound])
     margin = (high - low) * 0.08 or 1.0
     x = Scale(low - margin, high + margin, 0.0, 100.0)

@@ -62,7 +62,7 @@ class Axis:
         return self.scale(math.log10(value) if self.logarithmic else value)
 
     def ticks(self) -> list[float]:
-        """Round numbers on it."""
+        """Round numbers along the axis."""
         low, high = self.scale.low, self.scale.high
         return log_ticks(10**low, 10**high) if self.logarithmic else ticks(low, high)
 

@@ -194,7 +194,7 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.
 
 
 def compare(results: Results, *, axis: str = "policy", against: Any = None, level: float = 0.95) -> pd.DataFrame:
-    """Compare every value of an axis with one of them, on paired replications, where the other axes agree.
+    """Compare every value of an axis with a reference value, on paired replications, where the other axes agree.
 
     Replications of cells with the same seed see the same rewards as far as they draw the same, so differences are
     taken pair by pair: their mean with an interval, a paired t-test and Wilcoxon's signed ranks, Holm-corrected.

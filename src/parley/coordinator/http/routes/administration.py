@@ -33,7 +33,7 @@ Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 
 def _given(call: Call[Any, Any]) -> Given:
-    """What the act is about, what was sent, and who sent it. A report is for the place in the path."""
+    """What the act is about, what was sent, and who sent it. A report belongs to the agent and phase in the path."""
     sent = {} if call.body is None else asdict(call.body)
     # The address takes precedence. It has no kid here, unlike a signature that a provider confirmed.
     given = Given(**sent | asdict(call.at), by=call.by.name)
@@ -101,7 +101,7 @@ def _named(handler: Handler, name: str, words: str) -> Handler:
 
 @asynccontextmanager
 async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> AsyncIterator[None]:
-    """Record a read before a refusal that depends on the report sent: it would reveal whether a guess is right."""
+    """Record a read before a refusal that depends on the report sent: such a refusal tells whether a guess is right."""
     try:
         yield
     except Refusal:
@@ -163,7 +163,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """For an act that asks for the token again: refuse the request unless the token sent is the caller's own."""
+    """Refuse an act that asks for the token again, unless the token sent is the caller's own."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
