@@ -170,7 +170,7 @@ class PhaseBook:
 
     @property
     def reserve(self) -> int:
-        """People in reserve for somebody of their arm who may still be missing; otherwise they are not counted."""
+        """People who replace somebody of their arm, if one is marked as missing; otherwise they are not counted."""
         lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
 

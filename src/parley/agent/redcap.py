@@ -88,7 +88,7 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
 def allocations_out(strata: Strata, named: Mapping[str, str], *, with_arms: bool = False) -> str:
     """A table of everybody who came, by record: site, stratum, arm or kit, and what is known about them.
 
-    The arms of a masked site only `with_arms`: for somebody who may see them.
+    The arms of a masked site are included only `with_arms`, for somebody who may see them.
     """
     fields = fields_of(strata, named)
     rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]

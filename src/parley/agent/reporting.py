@@ -123,7 +123,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """A worker that fetches plans, tells the site's progress (not by arm), sends reports and notes the stage."""
+    """A worker that fetches plans, reports the site's progress (not by arm), sends reports and notes the stage."""
 
     def far() -> dict[str, int | str]:
         found = site.status()
@@ -255,7 +255,7 @@ class SiteRuntime:
 
     @property
     def held(self) -> Report | None:
-        """The report, as it would be sent, that waits for its release at the site; None if there is none."""
+        """The report that waits for its release at the site, as it would be sent; None if there is none."""
         pending = self._outbox.pending() if self.site.policy.hold else None
         return None if pending is None or self._outbox.is_released(pending) else pending
 

@@ -249,7 +249,7 @@ class _Line:
 
     @property
     def unfilled(self) -> str:
-        """The hash while its reward was awaited."""
+        """The hash of the row while its reward was still awaited."""
         return _hash(self.arm, "", *map(repr, self.x))
 
     @property

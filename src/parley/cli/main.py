@@ -88,7 +88,7 @@ class Commands(click.Group):
 
 
 def _bringing() -> str:
-    """The edges that add commands, shown to users who miss one."""
+    """The edges that add commands, named in the error about an unknown command."""
     return ", ".join(edge.name for edge in edges() if edge.commands) or "none"
 
 

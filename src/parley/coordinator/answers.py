@@ -156,7 +156,7 @@ Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
 
 
 class ByArm(Answer):
-    """Totals over all agents: for how many an arm has each status, and its draws."""
+    """Totals over all agents: for each status the number of agents per arm, and every arm's draws."""
 
     statuses: dict[str, list[int]]  # status -> the number of agents for which each arm has it
     drawn: list[int]  # in decided phases

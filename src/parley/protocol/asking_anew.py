@@ -56,7 +56,7 @@ def _anew(
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed,
     arm: str = "",
 ) -> Anew:
-    """Replay all recorded phases under another question, which may spend `delta`; `trial` knows who left and the arms.
+    """Replay all recorded phases under another question, which may spend `delta`; `trial` has its agents and arms.
 
     A phase in progress goes on as planned: its counts were fixed before its rewards, which is all that a fair bet
     needs. If the study had stalled, the next phase is planned at once.

@@ -187,7 +187,7 @@ class Held(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What counts of an agent's report in a decided phase."""
+    """The part of an agent's report in a decided phase that a correction is checked against."""
 
     plan: str  # digest of the phase's plan
     draws: tuple[int, ...]  # that the plan asked for

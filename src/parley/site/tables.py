@@ -1,8 +1,8 @@
 """Outcomes from an uploaded table: what every row would do, in the reader's words, and doing it.
 
-The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that will
-not come, and an empty cell says nothing yet. Where values are 0 or 1, they may be words. In a study with further
-outcomes each has a column of its name, and a table has at least one of all of them.
+The columns are `participant` and `reward`, or the words for these on any of our pages. `missing` stands for an outcome
+that will not come, and an empty cell for one that is not known yet. Values of 0 or 1 may be words. Each further outcome
+of a study has a column with its name; a table has a column for at least one outcome.
 """
 
 import hashlib
@@ -98,7 +98,7 @@ COLUMNS = (Translatable("draw"), Translatable("reward"))
 
 @cache
 def words_of_tables(*messages: str) -> dict[str, str]:
-    """Some messages in every audience's words and language, in lower case -> the message.
+    """Some messages by their text in every audience's words and in every language, in lower case.
 
     >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
     ('reward', 'yes')

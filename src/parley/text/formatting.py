@@ -193,7 +193,7 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
     "each agent's true best is among them, as far as the guarantee goes"
     >>> candidates_text({"top": 2, "tolerance": 0.1, "horizon": None})
-    'for each agent 2 of them are as good as its 2 best within 0.1, as far as the guarantee goes'
+    'for each agent 2 of them are within 0.1 of its 2 best, as far as the guarantee goes'
     """
     top, tolerance = settings["top"], settings["tolerance"]
     if settings["horizon"] is not None:

@@ -108,7 +108,7 @@ class Waiting:
 
 
 class LimitedParser(h11.Connection):
-    """h11 that refuses heads that are too long and bodies that do not state their length."""
+    """An h11 parser that refuses heads that are too long, and bodies that do not state their length."""
 
     limits: ConnectionLimits
     refusal: tuple[int, str] = (400, "this is no HTTP request")

@@ -304,7 +304,7 @@ def end_session(transaction: Transaction, secret: str) -> None:
 
 
 def sweep_sessions(transaction: Transaction, *, at: str) -> None:
-    """Delete expired sessions, so that no clock can bring them back."""
+    """Delete expired sessions, so that setting the clock back cannot revive them."""
     transaction.execute(delete(sessions).where(sessions.c.expires_at <= at))
 
 

@@ -106,7 +106,7 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
 
 
 async def _sweep(context: Context) -> None:
-    """Delete expired sessions: a deleted one cannot be brought back by any clock."""
+    """Delete expired sessions, so that setting the clock back cannot revive them."""
     over, sweep = (partial(work, at=context.session_clock()) for work in (any_session_over, sweep_sessions))
     if await context.read(over):
         await asyncio.wrap_future(context.storage.submit(sweep))

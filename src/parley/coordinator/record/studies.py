@@ -112,8 +112,8 @@ def require(transaction: Transaction, study: str) -> StudyRow:
 def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
 
-    It is read after the lock is taken: a statement that waits for the lock would see the reports from when it began to
-    wait, and miss those of the last holder. If it is locked already, it is as this transaction left it.
+    The row is read after the lock is taken: a statement that waits for the lock would see the reports from when it
+    began to wait, and miss those of the last holder. A row that is locked already is as this transaction left it.
     """
     row = transaction.locked.get(study)
     if row is None:

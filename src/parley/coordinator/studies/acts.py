@@ -113,7 +113,7 @@ class Proposal:
     def prepare(self, storage: Storage, reason: str, *, actor: str, at: str) -> Prepared:
         """The change for a transaction (`store_prepared`), made outside of the lock.
 
-        Another question needs all recorded phases replayed.
+        If the act changes the question, all recorded phases are replayed.
         """
         digest = "" if self.preview is None else self.preview.digest
         made: Any = self.act.event(self.trial, Given(**vars(self.given) | {"reason": reason, "preview": digest}))

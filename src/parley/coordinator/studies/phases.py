@@ -352,7 +352,7 @@ def _prepared_finding(
 class Closer:
     """A thread that takes due steps, including those that another process left behind.
 
-    It looks when called, and from time to time; what is due follows from the database alone.
+    It checks when called, and from time to time; which steps are due follows from the database alone.
     """
 
     _notify: Callable[[StudyRow], None]

@@ -27,8 +27,9 @@ ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors'
 class LocalMeansPfUcb(PfUcbBai):
     """PF-UCB-BAI that compares an arm's *local* mean with the best *mixed* mean when it eliminates.
 
-    An arm stays while the best mixed mean of the arms that remain is at most two radii above its local mean. The best
-    arm itself can fall to this; an agent whose set would be empty ends there, and is given its best mixed mean.
+    An arm stays while the best mixed mean of the arms that remain is at most two radii above its local mean. Even the
+    best arm can be eliminated this way. An agent that would have no arm left stops there, with the arm of its best
+    mixed mean.
     """
 
     name: ClassVar[str] = "pf-ucb-bai, local means"

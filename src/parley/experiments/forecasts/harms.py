@@ -1,7 +1,8 @@
 """What guardrails will find: the probability of an alarm, its time, the probability of clearing an arm, the power.
 
 A guardrail with a limit has no margin: harm is measured in steps, of half the way from the best value to the limit
-where there is a best one, else of half a standard deviation. One step is the limit itself, none is a step below it.
+where there is a best one, else of half a standard deviation. A harm of one step is the limit itself, and a harm of none
+is one step below it.
 """
 
 import math

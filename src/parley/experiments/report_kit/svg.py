@@ -1,7 +1,7 @@
 """SVG pictures drawn by hand, for pages without a plotting library: elements, scales, ticks, labels, marks.
 
-Colours and typefaces come from the page's style sheet. The calendar of a study stands here because the dashboard and
-the page of a plan both show it.
+Colours and typefaces come from the page's style sheet. The calendar of a study is here because the dashboard and the
+page of a plan both show it.
 """
 
 import math
@@ -165,7 +165,7 @@ def mark(shape: str, x: float, y: float, size: float, class_: str) -> Markup:
 
 
 def text(x: float, y: float, words: object, class_: str, anchor: str = "start") -> Markup:
-    """A label."""
+    """A text label."""
     return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
 
 

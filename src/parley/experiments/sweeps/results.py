@@ -181,7 +181,7 @@ def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, fl
 
 
 def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.DataFrame:
-    """Rows that are cells already: their intervals come from the stored spread."""
+    """The summary of rows that are whole cells: intervals come from the stored spread."""
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
     half = np.asarray(stats.t.ppf((1 + level) / 2, np.maximum(count - 1, 1))) / np.sqrt(count)

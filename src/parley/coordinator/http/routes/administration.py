@@ -51,7 +51,7 @@ def preview_handler(act: Act) -> Handler:
     """Show what an act would do, with the digest that confirms it.
 
     The server's log records who was shown which preview, before it is answered: without that, nobody can confirm it.
-    The study's own log names readers of results once per phase: people who look all the time could keep it from
+    The study's own log names readers of results only once per phase: a record for every look could keep a phase from
     closing.
     """
     preview = act.preview
