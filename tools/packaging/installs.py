@@ -128,7 +128,7 @@ def serving(server: Environment) -> Iterator[tuple[str, str]]:
 
 
 def try_live(server: Environment, agent: Environment) -> None:
-    assert server.complete() == {"agent", "server"}  # what an agent needs, a server needs too
+    assert server.complete() == {"agent", "server"}  # `server` includes what an agent needs
     assert agent.complete() == {"agent"}
     (agent.work / "study.toml").write_text(STUDY, encoding="utf-8")
     with serving(server) as (address, token):
