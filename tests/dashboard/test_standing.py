@@ -13,7 +13,15 @@ OPENED = "2026-03-01T00:00:00.000Z"  # ten days before
 
 
 def study(*, stage="running", rates=True, missing=(), reported=(), frozen=(), agents=2, **settings):
-    usual = {"audience": "trial", "asks_only": (), "draws_only": (), "tolerance": 0.05, "largest_gap": 1.0}
+    usual = {
+        "audience": "trial",
+        "asks_only": (),
+        "draws_only": (),
+        "tolerance": 0.05,
+        "largest_gap": 1.0,
+        "answers": "together",
+        "horizon": None,
+    }
     return SimpleNamespace(
         stage=stage, rates=rates, missing=list(missing), reported=list(reported), frozen=list(frozen), phase=3,
         agents=agents, asked=agents, settings=usual | settings,
@@ -98,6 +106,7 @@ def test_what_is_known_of_a_site_is_a_sentence(told, case, sentence):
     [
         (board(), TWO, "Too early to say: B leads, but no treatment is ruled out yet."),
         (board(THREE), CASE, "B leads; still possible: A. Ruled out: C."),
+        (board((("open", ""),) * 3), SHOWN, "B leads; still possible: C. Enough evidence against: A."),
     ],
 )
 def test_without_a_tolerance_an_answer_is_the_best(told, case, sentence):

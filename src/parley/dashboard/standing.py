@@ -185,7 +185,12 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
         return gettext("Too early to say: no phase is decided yet.")
     if tolerance and leader:
         return _tolerant_sentence(board, case, of, leader, place, tolerance)
-    return _open_sentence(board, of, leader)
+    shown = [
+        arm
+        for arm, one, scores in zip(board.arms, of, case.score, strict=True)
+        if one is ArmStatus.OPEN and arm not in leader and is_full(scores[place], case.line)
+    ]
+    return _open_sentence(board, of, leader, shown if answers_together(status) else [])
 
 
 SETTLED = Translatable(
@@ -219,9 +224,19 @@ def _blinded_sentence(board: Board, end: OutcomeStatus, place: int) -> str:
     return gettext("%(left)s of %(every)s arms may still be the best.", left=left, every=every)
 
 
-def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str]) -> str:
+def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str], shown: Sequence[str]) -> str:
+    """The sentence without a tolerance; `shown` are arms with enough evidence that wait for the other agents."""
     out = [arm for arm, one in zip(board.arms, of, strict=True) if one in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE)]
     others = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.OPEN and arm not in leader]
+    if leader and shown:
+        possible = [arm for arm in others if arm not in shown]
+        parts = [
+            gettext("%(arm)s leads; still possible: %(others)s.", arm=named(leader), others=named(possible))
+            if possible
+            else gettext("%(arm)s leads.", arm=named(leader)),
+            gettext("Enough evidence against: %(shown)s.", shown=named(shown)),
+        ]
+        return " ".join(parts + ([gettext("Ruled out: %(out)s.", out=named(out))] if out else []))
     if not out:
         if not leader:
             return gettext("Too early to say: no arm is ruled out yet.")
