@@ -17,7 +17,7 @@ SEED = 77  # not used while the defaults were chosen
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to run the paper's instance, which should take at most `most` samples, or that share if `relative`."""
+    """One way to run the paper's instance, in at most `most` samples or, if `relative`, a share of other policies'."""
 
     alpha: float = 0.5
     delta: float = 0.1

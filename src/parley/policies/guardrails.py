@@ -154,9 +154,9 @@ class Guardrail:
         return -1 not in self.problem.noise.shared_axes and self.problem.rho is None
 
     def first_look(self, draws: IntArray) -> float:
-        """The probability that the first `draws (arm, agent)` find a large harm of an arm, in the mean of all mixes.
+        """The factor on the first `draws (arm, agent)` with which they find a large harm, in the mean of all mixes.
 
-        By normal scores, 15 studies in 16 would find it, so that nine in ten still do with exact evidence.
+        It is chosen so that 15 studies in 16 find it by normal scores, and nine in ten still do with exact evidence.
         """
         problem, model, sign = self.problem, self.problem.noise, self.outcome.sign
         usual = np.full(problem.shape, model.usual_mean)

@@ -29,7 +29,7 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-FINER = 1.15  # with a tolerance or joint answers: steps are smaller by this factor (docs/tolerance.md)
+FINER = 1.15  # factor on optimism with a tolerance or joint answers, for smaller phases (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that represents no set, if slots have lines of their own
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
 LOG_EVIDENCE = phrase("log evidence ")
