@@ -38,7 +38,7 @@ class Closing:
     contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
     outside: FloatArray  # (..., arm, agent): twice the variance of its mean at which another arm loses; or inf
-    information: FloatArray  # (..., agent): 1 / the variance of all arms' means that should close the question
+    information: FloatArray  # (..., agent): sum of 1 / variance over the arms' means that should close the question
     looks: IntArray | None = None  # (...): looks left, if a phase is planned
     cost: FloatArray | None = None  # (...): rough cost of closing all questions
 
@@ -115,7 +115,7 @@ def closing(
 
 
 def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
-    """`(..., 1, agent)`: the information at which the leader's contrasts have these `variances (..., arm, agent)`."""
+    """`(..., 1, agent)`: least information, summed over arms, for these `variances (..., arm, agent)` to the leader."""
     hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
     hardest = np.where(np.isfinite(hardest), hardest, 1.0)
     costs = []

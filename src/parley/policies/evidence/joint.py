@@ -32,7 +32,8 @@ class Joint:
         A slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders / share of k). Bets aim a
         little higher the more likely leaders are to change, since an arm that may take over has a larger share.
 
-        `variances` are those of mixed means from all draws so far; leaders of `stuck (..., agent)` may never win.
+        `variances` are those of mixed means from all draws so far. Leaders of `stuck (..., agent)` may never win, so
+        the largest remaining share of such an agent counts instead.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)

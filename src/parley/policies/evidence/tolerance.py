@@ -297,7 +297,7 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """The N arms that have reached the line against most others, the pairs they still miss, and who misses none.
+    """The N arms that have reached the line against most others, the arms they still miss, and who misses none.
 
     `(..., arm, agent)` twice, then `(..., agent)`.
     """
