@@ -46,7 +46,8 @@ class Shape:
 
     @classmethod
     def of(cls, values: FloatArray) -> Shape:
-        """
+        """The shape of these values.
+
         >>> Shape.of(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0])).words
         'strongly skewed to the right, heavy tails, 90 % zeros'
         """

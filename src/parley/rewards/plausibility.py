@@ -224,7 +224,7 @@ def implausible_mean(
 def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
     """Two arms of one report whose means are too far apart.
 
-    The arm to blame is the one farther from the middle or, of two arms, the one with the larger mean.
+    The arm to blame is the one farther from the median or, if there are only two arms, farther from 0.
     """
     if len(arms) < 2:
         return None
