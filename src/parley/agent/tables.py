@@ -65,7 +65,7 @@ def covariates_by_arm(data: bytes, source: str, arms: Sequence[str], covariate: 
 
 
 def is_gone(cell: object) -> bool:
-    """Whether a cell says that an outcome will not come, as programs and tables say it.
+    """Whether a cell marks an outcome as missing for good, in any of the usual spellings.
 
     >>> is_gone("Missing"), is_gone(None), is_gone("")
     (True, True, False)

@@ -26,7 +26,7 @@ class Sequential:
 
     @property
     def decided(self) -> float:
-        """The share of studies with every answer by then."""
+        """The share of studies that had every answer before they were stopped."""
         return float(self.outcome.finished.mean())
 
     @property

@@ -142,7 +142,8 @@ def _draw(
 
 
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:
-    """The problem with other weights. A site without recruitment that now needs it is as fast as the slowest other."""
+    """The problem with other weights. A site without a rate of draws that now needs one gets that of the slowest other
+    site."""
     if problem.rate is None or problem.rate.all():
         return problem.with_(weights=weights)
     rates = np.where(problem.rate > 0, problem.rate, problem.rate[problem.rate > 0].min())

@@ -317,7 +317,7 @@ class Cell:
 
     @property
     def policy(self) -> str:
-        """The label of its policy, on an axis or not."""
+        """The label of its policy, whether that is an axis or not."""
         usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
         return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
 
