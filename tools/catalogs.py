@@ -3,10 +3,10 @@
 A message belongs to the folder of the edge that uses it (`edges/NAME/catalogs`), or to `text/catalogs` if it is used
 outside of edges too. `messages.pot` lists all messages of a folder. They are marked by `{% trans %}` in templates, and
 in Python by `gettext`, `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience
-contains the messages that use a researcher's word; that of a language contains all messages except those that only
-commands print; that of an audience in a language contains the messages that belong to both. A new message is added
-without a translation, and `tests/text/test_translation.py` fails until it has one. A message that moves keeps its
-translations, and a deleted message is removed from all catalogs.
+contains the messages that use a researcher's word; that of a language contains all messages; that of an audience
+in a language contains the messages that belong to both. A new message is added without a translation, and
+`tests/text/test_translation.py` fails until it has one. A message that moves keeps its translations, and a deleted
+message is removed from all catalogs.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ NOT_SAID = {
     "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),
 }
 KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # placeholders and keys of the study file do not count as words
-# Files whose messages are printed only by commands, which are in English.
-ENGLISH = ("simulation/",)
 
 
 # Tables whose texts are shown to people: every row counts as marked.
@@ -105,11 +103,8 @@ def strings(message: Message) -> tuple[str, ...]:
 
 def belongs(name: str, message: Message) -> bool:
     """Whether a message belongs in a catalog."""
-    language, _, audience = name.rpartition("_") if name not in AUDIENCES else ("", "", name)
-    if not audience or audience not in AUDIENCES:
-        language, audience = name, ""
-    spoken = not audience or any(not_said(audience, form) for form in forms(message))
-    return spoken and (not language or any(not place.startswith(ENGLISH) for place, _ in message.locations))
+    audience = name.rpartition("_")[2]
+    return audience not in AUDIENCES or any(not_said(audience, form) for form in forms(message))
 
 
 def folders() -> dict[str, Path]:

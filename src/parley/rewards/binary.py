@@ -140,7 +140,11 @@ class Binary(KnownVariance):
         if self.rate is None:
             return []
         return [
-            ("guess of the rate", f"{factor:g} times", replace(self, rate=min(factor * self.rate, 0.99)))
+            (
+                Translatable("guess of the rate"),
+                Translatable("{0:g} times", factor),
+                replace(self, rate=min(factor * self.rate, 0.99)),
+            )
             for factor in (0.5, 1.5)
         ]
 

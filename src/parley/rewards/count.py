@@ -129,7 +129,12 @@ class Count(RewardModel):
             return []
         factors = (0.5, 1.5)
         return [
-            ("guess of the mean", f"{factor:g} times", replace(self, mean=factor * self.mean)) for factor in factors
+            (
+                Translatable("guess of the mean"),
+                Translatable("{0:g} times", factor),
+                replace(self, mean=factor * self.mean),
+            )
+            for factor in factors
         ]
 
     # ---- what a report may hold

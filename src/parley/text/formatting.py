@@ -154,7 +154,10 @@ def is_number(cell: str) -> bool:
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]
     """
-    return not cell.strip() or cell.strip() == DASH or NUMBER.fullmatch(cell.strip()) is not None
+    plain = cell.strip().replace("\u202f", "").replace("\xa0", "")  # thousands in French
+    at_least, to = gettext("at least %(limit)s", limit=""), gettext("%(low)s to %(high)s", low="", high="")
+    plain = plain.removeprefix(at_least).replace(to, " to ")
+    return not plain or plain == DASH or NUMBER.fullmatch(plain) is not None
 
 
 KINDS = ("mean", "to_leader", "to_control")

@@ -35,9 +35,7 @@ class DossierOfProtocol(Edge):
             "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands."
         )
         more = f" With {REPLICATIONS:,} simulated studies per truth, unless --replications says otherwise."
-        spoken = (
-            "The language of --report: its two pages to decide by, their table and picture. The appendix is English."
-        )
+        spoken = "The language of --report."
         return (
             click.Option(["--report"], type=click.Path(dir_okay=False), help=words + more),
             click.Option(["--language"], type=click.Choice(LANGUAGES), default="en", show_default=True, help=spoken),

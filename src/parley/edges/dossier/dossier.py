@@ -34,7 +34,6 @@ from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Pro
 from parley.simulation import Outcome, Phase, phases, simulate
 from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
 from parley.study import Study
-from parley.text.formatting import number
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable
 from parley.totals import Totals
@@ -50,8 +49,7 @@ MOST_BEST = 6  # arms that are each best in a truth of their own
 DESIGN_RUNS = 4_000  # simulated runs of other designs
 TILTED = 5  # tilted runs per simulated study: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this multiple of the planned study's cost
-OWN_BEST, AGAINST = "each has a best of its own, by {:.3g}", "{} against all others, by {:.3g}"  # where agents differ
-MISSING = "missing outcomes"
+MISSING = Translatable("missing outcomes")
 FINE = 1001  # values of alpha at which the best arm is computed
 
 
@@ -319,19 +317,24 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
     beyond, sites = BEYOND * tolerance, np.flatnonzero(problem.draws)
     if tolerance:
         for arm, name in enumerate(problem.arms[:MOST_BEST]):
-            best(f"{name} best by {beyond:g}, just beyond the tolerance", first(arm), beyond, many)
+            best(Translatable("{0} best by {1:g}, just beyond the tolerance", name, beyond), first(arm), beyond, many)
         if rates and level > LOW_RATE:
-            name = f"{problem.arms[0]} best by {beyond:g} at a low rate, {100 * LOW_RATE:g} % of the others"
-            best(name, first(0), beyond, many, LOW_RATE)
+            low = Translatable(
+                "{0} best by {1:g} at a low rate, {2:g} % of the others", problem.arms[0], beyond, 100 * LOW_RATE
+            )
+            best(low, first(0), beyond, many, LOW_RATE)
     if tolerance and problem.control is not None:
         for share in WITHIN:
-            by, name = share * tolerance, f"{problem.control} best by {share * tolerance:g}, within the tolerance"
-            best(name, first(problem.arms.index(problem.control)), by, planner.replications)
+            by = share * tolerance
+            within = Translatable("{0} best by {1:g}, within the tolerance", problem.control, by)
+            best(within, first(problem.arms.index(problem.control)), by, planner.replications)
     if len(sites) > 1 and problem.top == 1:
         each = many if tolerance else planner.replications
-        best(OWN_BEST.format(gap), (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
+        own = Translatable("each has a best of its own, by {0:.3g}", gap)
+        best(own, (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
         apart = np.where(sites == sites[-1], 0, problem.arm_count - 1)
-        best(AGAINST.format(problem.sites[-1], gap), (apart, sites), gap, each)
+        against = Translatable("{0} against all others, by {1:.3g}", problem.sites[-1], gap)
+        best(against, (apart, sites), gap, each)
     return made
 
 
@@ -394,27 +397,45 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
     made: list[tuple[str, str, Scenario, Problem]] = []
     instance, noise, most = truth.instances(problem)[0], problem.noise, problem.max_samples
     step = max(problem.tolerance, instance.smallest_gap)
+
+    def times(factor: float) -> str:
+        return Translatable("{0:g} times", factor)
+
     if noise.means_are_rates:
         for shift in (-0.05, 0.05):
             moved = np.clip(truth.means + shift, 0.001, 0.999)
-            made.append(("all rates", f"{100 * shift:+.0f} points", replace(truth, means=moved), problem))
+            made.append(
+                (
+                    Translatable("all rates"),
+                    Translatable("{0:+.0f} points", 100 * shift),
+                    replace(truth, means=moved),
+                    problem,
+                )
+            )
     elif noise.free_scale:
         scale = np.sqrt(np.broadcast_to(instance.cell_variances, instance.means.shape))
         for factor in (0.7, 1.4):
-            made.append(("true scale", f"{factor:g} times", replace(truth, scale=factor * scale), problem))
+            made.append((Translatable("true scale"), times(factor), replace(truth, scale=factor * scale), problem))
     made += [(name, value, truth, problem.with_(noise=guessed)) for name, value, guessed in noise.other_guesses()]
     changed: list[tuple[str, str, dict[str, Any]]] = []
     if most is not None:
-        changed += [("largest size", number(size), {"max_samples": size}) for size in (most * 4 // 5, most * 5 // 4)]
+        name = Translatable("largest size")
+        sizes = (most * 4 // 5, most * 5 // 4)
+        changed += [(name, Translatable("{0:,}", size), {"max_samples": size}) for size in sizes]
     if problem.rate is not None:
-        changed += [("recruitment", f"{share:g} times", {"rate": share * problem.rate}) for share in (0.5, 2.0)]
-        changed += [("delay of outcomes", f"{days} days", {"delay": float(days)}) for days in (30, 90)]
+        name = Translatable("recruitment")
+        changed += [(name, times(share), {"rate": share * problem.rate}) for share in (0.5, 2.0)]
+        name = Translatable("delay of outcomes")
+        changed += [(name, Translatable("{0} days", days), {"delay": float(days)}) for days in (30, 90)]
     if "site_counts" in policy.supports and problem.site_counts != "exact":
-        changed += [(MISSING, f"{100 * share:.0f} %", {"dropout": share}) for share in (0.1, 0.3)]
+        changed += [(MISSING, Translatable("{0:.0f} %", 100 * share), {"dropout": share}) for share in (0.1, 0.3)]
     made += [(what, value, truth, problem.with_(**keys)) for what, value, keys in changed]
-    drift = {"random walk between looks": Drift(step=step), "season of four looks": Drift(season=step)}
+    drift = {
+        Translatable("drift: random walk between looks"): Drift(step=step),
+        Translatable("drift: season of four looks"): Drift(season=step),
+    }
     for name, moves in drift.items():
-        made.append((f"drift: {name}", f"of {step:.3g}", replace(truth, drift=moves), problem))
+        made.append((name, Translatable("of {0:.3g}", step), replace(truth, drift=moves), problem))
     return made
 
 
@@ -556,15 +577,15 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
 
     arms = np.arange(problem.arm_count)[:, None]
     every = np.ones(found.mean.value.shape, dtype=np.bool_)
-    rows = [row(f"mean of {arm}", "mean", every & (arms == k)) for k, arm in enumerate(problem.arms)]
+    rows = [row(Translatable("mean of {0}", arm), "mean", every & (arms == k)) for k, arm in enumerate(problem.arms)]
     is_leader, has = arms == place, answered[:, None]
-    rows.append(row("mean of the answer", "mean", is_leader & has))
+    rows.append(row(Translatable("mean of the answer"), "mean", is_leader & has))
     second = np.where(is_leader, -np.inf, found.mean.value).argmax(axis=-2)[:, None]
-    rows.append(row("best other less the answer", "lead", (arms == second) & has))
+    rows.append(row(Translatable("best other less the answer"), "lead", (arms == second) & has))
     superior = None
     if problem.control is not None:
         against = (arms == problem.arms.index(problem.control)) & ~is_leader & has
-        rows.append(row(f"{problem.control} less the answer", "lead", against))
+        rows.append(row(Translatable("{0} less the answer", problem.control), "lead", against))
         superior = float((against & (found.lead.high < 0)).any(axis=(-2, -1)).mean())
     kept = [one for one in rows if one is not None]
     return replace(ended, estimates=kept, all_hold=float(all_hold.mean()), superior=superior)

@@ -1,7 +1,7 @@
 """A protocol's dossier as a printable page or as Markdown: one content, two renderings.
 
-The words are in `templates/dossier.md`, in those of the study's audience; its tables and charts are made here. Charts
-are on the page only: tables have the same numbers.
+The words are in `templates`, as messages in those of the study's audience; tables and charts are made here. Charts are
+on the page only: tables have the same numbers.
 """
 
 import math
@@ -26,7 +26,13 @@ from parley.experiments.forecasts.planning import ScenarioCost
 from parley.experiments.forecasts.power import Characteristic
 from parley.experiments.forecasts.scenarios import CONFIDENCE, upper_bound
 from parley.experiments.forecasts.selection import MOST_LOOKS
-from parley.experiments.report_kit.charts import canvas, elimination_timeline, legend_below, sample_axis
+from parley.experiments.report_kit.charts import (
+    canvas,
+    elimination_timeline,
+    legend_below,
+    localized_axis,
+    sample_axis,
+)
 from parley.experiments.report_kit.pages import picture, render, render_text
 from parley.experiments.report_kit.prose import (
     FIGURE,
@@ -37,18 +43,16 @@ from parley.experiments.report_kit.prose import (
     html_sections,
     markdown_text,
     token,
-    words_of_reader,
 )
 from parley.outcomes import Outcome
 from parley.policies.evidence.racing import EvidenceRacing
-from parley.policies.guardrails import TOGETHER
 from parley.problem import Problem
 from parley.protocol import StudyMessage
 from parley.rewards.base import RewardModel
 from parley.simulation import Phase
 from parley.text.formatting import DASH, number, real, share_text
 from parley.text.status import ArmStatus
-from parley.text.translation import Translatable, gettext, localized, reading, translated
+from parley.text.translation import Translatable, fixed, gettext, localized, reading, translated
 from parley.text.translation import language as spoken
 from parley.weights import alphas_of
 
@@ -58,6 +62,63 @@ MOST_NAMED = 12
 # The two pages to decide by stay two pages, whatever is in the study file.
 MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
 WIDE_RANGE = 20  # times the fewest draws: beyond this, an axis from 0 would hide them
+PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # what has to say what is open
+# Item and question of the ACE checklist, the sections that answer it, and what else has to.
+CHECKLIST = (
+    ("1a", Translatable("Title: a randomised trial"), "", PROTOCOL),
+    ("1b", Translatable("Structured summary, with the word adaptive"), "", PROTOCOL),
+    ("2a", Translatable("Background and rationale"), "", PROTOCOL),
+    ("2b", Translatable("Objectives and hypotheses"), "2", PROTOCOL),
+    ("3a", Translatable("Design and allocation ratio"), "2, 6, 13", ""),
+    ("3b", Translatable("Type of adaptive design, planned adaptations, what informs them"), "2, 13", ""),
+    ("3c", Translatable("Important changes after the start"), "", END),
+    ("4a", Translatable("Eligibility"), "", PROTOCOL),
+    ("4b", Translatable("Settings and locations"), "", PROTOCOL),
+    ("5", Translatable("Interventions"), "", PROTOCOL),
+    ("6a", Translatable("Outcomes, and those that inform adaptations"), "2", PROTOCOL),
+    ("6b", Translatable("Unplanned changes of outcomes"), "", END),
+    ("7a", Translatable("Size and operating characteristics"), "4, 5, 6, 9, 10, 11", PROTOCOL),
+    ("7b", Translatable("Criteria of interim decisions, timing and frequency of looks"), "2, 4, 8, 13", END),
+    ("8a", Translatable("How the random sequence is generated"), "2", ""),
+    ("8b", Translatable("Type of randomisation, restrictions, updates of the allocation"), "2, 8, 13", ""),
+    ("9", Translatable("Concealment"), "2", ""),
+    ("10", Translatable("Who generates, enrols and assigns"), "2", PROTOCOL),
+    ("11a", Translatable("Who is blinded"), "", PROTOCOL),
+    ("11b", Translatable("Similarity of interventions"), "", PROTOCOL),
+    ("11c", Translatable("Confidentiality of interim results"), "2", PROTOCOL),
+    ("12a", Translatable("Methods to compare groups"), "13", ""),
+    ("12b", Translatable("Estimates and inference, given the adaptations"), "7, 13", ""),
+    ("12c", Translatable("Additional analyses"), "10", PROTOCOL),
+    ("13a", Translatable("Flow: assigned, treated, analysed"), "", END),
+    ("13b", Translatable("Losses and exclusions"), "", END),
+    ("14a", Translatable("Dates of recruitment and follow-up"), "", END),
+    ("14b", Translatable("Why the trial ended"), "", END),
+    ("14c", Translatable("Adaptation decisions that were made"), "", END),
+    ("15a", Translatable("Baseline data"), "", PROTOCOL),
+    ("15b", Translatable("Similarity of the populations of the stages"), "9", END),
+    ("16", Translatable("Numbers analysed"), "2", END),
+    ("17a", Translatable("Results, effects and precision"), "7", END),
+    ("17b", Translatable("Absolute and relative effects"), "", END),
+    ("17c", Translatable("Interim results that informed decisions"), "", END),
+    ("18", Translatable("Other analyses"), "", PROTOCOL),
+    ("19", Translatable("Harms"), "2", END),
+    ("20", Translatable("Limitations: bias, imprecision, multiplicity"), "5, 7, 13", END),
+    ("21", Translatable("Generalisability"), "3, 5", PROTOCOL),
+    ("22", Translatable("Interpretation"), "", END),
+    ("23", Translatable("Registration"), "", PROTOCOL),
+    ("24a", Translatable("Where the protocol is"), "", PROTOCOL),
+    ("24b", Translatable("Analysis plan and simulation report"), "14, 15", PROTOCOL),
+    ("25", Translatable("Funding"), "", PROTOCOL),
+)
+# As it is cited in every language.
+LITERATURE = (
+    "Ville 1939, Étude critique de la notion de collectif. Shafer, J. R. Stat. Soc. A 2021;184:407. "
+    "Ramdas et al., Stat. Sci. 2023;38:576. Waudby-Smith & Ramdas, J. R. Stat. Soc. B 2024;86:1. "
+    "Fischer & Ramdas 2024, arXiv 2410.16076. Müller & Schäfer, Biometrics 2001;57:886. "
+    "Farrington & Manning, Stat. Med. 1990;9:1447. Wilson & Hilferty, PNAS 1931;17:684. "
+    "Réda, Vakili & Kaufmann, NeurIPS 2022. Clopper & Pearson, Biometrika 1934;26:404. "
+    "O'Brien & Fleming, Biometrics 1979;35:549. Jennison & Turnbull 2000, Group Sequential Methods."
+)
 
 
 def dossier_html(dossier: Dossier, command: str, language: str = "en") -> str:
@@ -71,7 +132,6 @@ def dossier_html(dossier: Dossier, command: str, language: str = "en") -> str:
             command=command,
             decision=html_sections(decision, blocks),
             sections=html_sections(appendix, blocks),
-            in_english=_in_english(),
             made=f"Parley {__version__}, {_today()}",
         )
 
@@ -81,8 +141,7 @@ def dossier_markdown(dossier: Dossier, command: str, language: str = "en") -> st
     decision, text, blocks = _content(dossier, command, language, pictures=False)
     contents = "".join(f"{place}. {name}\n" for place, name in enumerate(SECTION.findall(text), start=1))
     with reading(dossier.problem.audience, language):
-        noted = f"{_in_english()}\n\n" if _in_english() else ""
-        appendix = markdown_text(gettext("Appendix"), f"{noted}{contents}\n{text}", blocks)
+        appendix = markdown_text(gettext("Appendix"), f"{contents}\n{text}", blocks)
         title = f"# {_title(dossier)}"
     # One level down: the appendix is beside the sections to decide by, with its own sections under it.
     appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
@@ -97,34 +156,24 @@ def _title(dossier: Dossier) -> str:
     return gettext("Statistical design: %(study)s", study=dossier.study.name)
 
 
-def _in_english() -> str:
-    """What a reader of another language is told first: the appendix, unlike the pages to decide by, is English."""
-    return "" if spoken() == "en" else gettext("This appendix is in English.")
-
-
 def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -> tuple[str, str, Blocks]:
-    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each.
+    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each."""
+    counts, audience, blocks = Counter[str](), dossier.problem.audience, Blocks()
 
-    What to decide by is in the reader's language, the appendix in English, both in the words of the audience.
-    """
-    counts, captions, audience, blocks = Counter[str](), dict[str, int](), dossier.problem.audience, Blocks()
-
-    def caption(title: str, name: str = "", kind: str = TABLE) -> str:
+    def caption(title: str, kind: str = TABLE) -> str:
         counts[str(kind)] += 1
-        captions.setdefault(name, counts[str(kind)])
         return f"**{translated(kind)} {counts[str(kind)]}.** {title}"
 
     def figure(name: str, title: str) -> str:
         return f"{caption(title, kind=FIGURE)}\n\n{token(name)}" if (name, 0) in blocks else ""
 
-    texts = []
-    # In this order: tables and figures are numbered as they are rendered.
-    for name, spoken_in in (("decision", language), ("dossier", "en")):
-        with reading(audience, spoken_in):
-            blocks |= _pictures(dossier, name) if pictures else {}
-            known = _values(dossier, command) | {"caption": caption, "captions": captions, "figure": figure}
-            texts.append(render_text(name, package=PACKAGE, filters=FILTERS, **known))
-    decision, appendix = texts
+    with reading(audience, language):
+        blocks |= _pictures(dossier) if pictures else {}
+        known = _values(dossier, command) | {"caption": caption, "figure": figure}
+        # In this order: tables and figures are numbered as they are rendered.
+        decision, appendix = (
+            render_text(name, package=PACKAGE, filters=FILTERS, **known) for name in ("decision", "dossier")
+        )
     return decision, appendix, blocks
 
 
@@ -134,10 +183,8 @@ def _values(dossier: Dossier, command: str) -> dict[str, Any]:
     alphas, temper = alphas_of(problem.weights), policy.temper if isinstance(policy, EvidenceRacing) else None
     known, size = [dossier.planned, *dossier.operating], policy.largest_size
     looks = math.log((size or 1) / int(dossier.examples[0][2][0].quotas.sum()))
-    said = (translated(text) for key, text in problem.descriptions().items() if key != "audience")
     return dict[str, Any](
         dossier=dossier,
-        words=words_of_reader(),
         known=known,
         comparison=dossier.comparison,
         design_runs=DESIGN_RUNS,
@@ -148,16 +195,13 @@ def _values(dossier: Dossier, command: str) -> dict[str, Any]:
         quantiles=lambda values: np.quantile(values, (0.05, 0.95), axis=0),
         design_days=lambda design: _design_days(problem, design),
         evidence=isinstance(policy, EvidenceRacing),
-        together=TOGETHER,
         guardrails=[_guardrail(dossier, one) for one in problem.outcomes if one.guards],
         secondary=[one.name for one in problem.outcomes if not one.guards],
         outcomes=[_outcome_text(one) for one in problem.outcomes],
         proven=policy.bounds_errors,
         missing=_missing_text(dossier),
         alone=known[0].alone.largest_size,
-        hardest=_hardest(known),
         worst=max(dossier.errors, key=lambda one: one.outcome.mistaken.mean(), default=None),
-        most_biased=max(dossier.watched[0].estimates, key=lambda row: abs(row.bias), default=None),
         tilted=_most_tilted(dossier),
         approximate=problem.noise.document().get("inference") == "normal",
         observed=_observed(dossier),
@@ -165,13 +209,14 @@ def _values(dossier: Dossier, command: str) -> dict[str, Any]:
         confidence=localized(f"{100 * CONFIDENCE:g}"),
         level=localized(f"{100 * (1 - problem.delta):g}"),
         looks=LOOKS,
-        stated=" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said),
+        against_control=[one for one in dossier.errors if one.truth.startswith(f"{problem.control} best")],
+        checklist=_checklist(dossier),
+        literature=LITERATURE,
         temper=temper,
         most_looks=1 + math.ceil(looks / math.log(temper.smallest_growth)) if size and temper else None,
         alpha=None if alphas is None or np.ptp(alphas) > 1e-9 else float(alphas[0]),
         examples=[_example(dossier, *one) for one in dossier.examples],
         date=_today(),
-        version=__version__,
         digest=StudyMessage.of(dossier.study).digest,
         versions=f"Parley {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy "
         f"{scipy.__version__}",
@@ -191,7 +236,21 @@ def _decision_rows(dossier: Dossier) -> list[Characteristic]:
 
 
 def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
+    today = datetime.now(UTC).date()
+    if spoken() == "en":
+        return today.isoformat()
+    from babel.dates import format_date
+
+    return format_date(today, "long", locale=spoken())
+
+
+def _checklist(dossier: Dossier) -> list[tuple[str, str, str, str]]:
+    """The rows of the ACE checklist: item, question, sections, what is open."""
+    more = {"19": "2, 4" if dossier.harms else "2", "14a": "4, 9" if dossier.problem.rate is not None else ""}
+    return [
+        (item, translated(question), more.get(item, sections), translated(needed))
+        for item, question, sections, needed in CHECKLIST
+    ]
 
 
 def _design_days(problem: Problem, design: DesignSize) -> float:
@@ -222,13 +281,13 @@ FILTERS: dict[str, Callable[..., str]] = {
     "number": number,
     "listed": _listed,
     "brief": _brief,
-    "a": lambda word: f"{'an' if word[0] in 'aeiou' else 'a'} {word}",
     "cell": as_text,
     "right": right_text,
     "wrong": wrong_text,
     "mean": mean_text,
     "share": share_text,
     "real": lambda value: real(value, 4),
+    "fixed": fixed,
     "span": lambda ends, form="%g": span(ends[0], ends[1], form),
     "percent": lambda share, digits=1: localized(f"{100 * share:.{digits}f} %"),
     "localized": localized,
@@ -237,8 +296,15 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 def _missing_text(dossier: Dossier) -> str:
     """The effect of missing outcomes on the power, by the table: "lower at 10 %, about the same at 30 %"."""
-    rows = [(value, cost) for what, value, cost in dossier.what_if if what == MISSING]
-    return ", ".join(f"{direction(cost, dossier.planned.study)} at {value}" for value, cost in rows)
+    said = []
+    for value, cost in ((value, cost) for what, value, cost in dossier.what_if if what == MISSING):
+        changes = {
+            "higher": gettext("higher at %(share)s", share=translated(value)),
+            "lower": gettext("lower at %(share)s", share=translated(value)),
+            "about the same": gettext("about the same at %(share)s", share=translated(value)),
+        }
+        said.append(changes[direction(cost, dossier.planned.study)])
+    return ", ".join(said)
 
 
 def direction(one: ScenarioCost, other: ScenarioCost) -> str:
@@ -247,13 +313,6 @@ def direction(one: ScenarioCost, other: ScenarioCost) -> str:
     if abs(one.power - other.power) <= 2 * error:
         return "about the same"
     return "higher" if one.power > other.power else "lower"
-
-
-def _hardest(known: Sequence[Characteristic]) -> dict[str, str]:
-    """The truths of a table with the least power and with the largest mean size."""
-    weakest = min(known, key=lambda one: one.study.power)
-    dearest = max(known, key=lambda one: one.study.samples.mean())
-    return {"power": weakest.study.scenario, "size": dearest.study.scenario}
 
 
 def _most_tilted(dossier: Dossier) -> float:
@@ -270,8 +329,8 @@ def span(low: float, high: float, form: str = "%g") -> str:
     >>> span(14, 14), span(3, 14.5)
     ('14', '3 to 14.5')
     """
-    ends = form % low, form % high
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    first, last = localized(form % low), localized(form % high)
+    return first if first == last else gettext("%(low)s to %(high)s", low=first, high=last)
 
 
 def _kind(noise: RewardModel) -> str:
@@ -280,16 +339,16 @@ def _kind(noise: RewardModel) -> str:
 
 
 def _observed(dossier: Dossier) -> str:
-    """The kind of rewards, and what the study file says about them."""
+    """The kind of rewards, and the keys with which the study file states them."""
     noise = dossier.problem.noise
-    kind = _kind(noise)
-    stated = ", ".join(f"{key} = {value}" for key, value in noise.document().items() if key != "kind")
-    return f"{kind}; `[noise]` states {stated}" if stated else kind
+    return f"{_kind(noise)} ({', '.join(f'`{key} = {value}`' for key, value in noise.document().items())})"
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    kind = _kind(outcome.noise)
-    return f"{outcome.name} ({kind}; {outcome.better} is better; {outcome.role})"
+    parts = Translatable(noise.observed) if (noise := outcome.noise).observed else noise.description
+    better = Translatable("lower is better") if outcome.better == "lower" else Translatable("higher is better")
+    role = Translatable("guardrail") if outcome.guards else Translatable("secondary")
+    return f"{as_text(outcome.name)} ({'; '.join(map(translated, (parts, better, role)))})"
 
 
 def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
@@ -308,7 +367,7 @@ def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "allowed": allowed,
-        "delta": f"{outcome.delta:g}",
+        "delta": localized(f"{outcome.delta:g}"),
         "alarm": arms / outcome.delta,
         "pair": arms * problem.question_count / outcome.delta,
         "stops": outcome.on_alarm == "stop",
@@ -342,25 +401,28 @@ def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> d
             {"number": phase.number, "quotas": phase.quotas, "total": total, "worse": left[0], "aside": left[1]}
         )
     ended = (np.flatnonzero(run[-1].after.active[:, place]) for place in range(problem.agent_count)[:MOST_COLUMNS])
-    left = [
-        f"{agent}: {_listed([problem.arms[arm] for arm in arms], 4)}{' (undecided)' * (len(arms) > problem.top)}"
-        for agent, arms in zip(problem.agents, ended, strict=False)
-    ]
+    left = []
+    for agent, arms in zip(problem.agents, ended, strict=False):
+        names = _listed([problem.arms[arm] for arm in arms], 4)
+        if len(arms) > problem.top:
+            names = gettext("%(names)s (undecided)", names=names)
+        left.append(f"{agent}: {names}")
     return {"truth": truth, "seed": seed, "phases": shown, "left": "; ".join(left)}
 
 
-def _pictures(dossier: Dossier, text: str) -> Blocks:
-    """Those of a text."""
-    if text == "decision":
-        takes, rows = gettext("Draws by truth, beside other designs"), _decision_rows(dossier)
-        return {("decision_figure", 0): picture(takes, decision_figure, rows, dossier.policy.largest_size)}
+def _pictures(dossier: Dossier) -> Blocks:
+    takes, rows = gettext("Draws by truth, beside other designs"), _decision_rows(dossier)
     known, first = [dossier.planned, *dossier.operating], dossier.examples[0][2]
+    operating = gettext("Power, wrong answers and sizes by truth; sizes on a logarithmic axis")
+    looked = gettext("The first example, look by look")
     drawn = {
-        "operating_figure": picture("Power, wrong answers and samples by truth", operating_figure, known),
-        "timeline": picture("The first example, look by look", elimination_timeline, first, dossier.problem),
+        "decision_figure": picture(takes, decision_figure, rows, dossier.policy.largest_size),
+        "operating_figure": picture(operating, operating_figure, known),
+        "timeline": picture(looked, elimination_timeline, first, dossier.problem),
     }
     if dossier.by_weights:
-        drawn["weights_figure"] = picture("Mean samples and power by the weights", weights_figure, dossier)
+        weighed = gettext("Mean size and power by the weights; bars are Monte Carlo errors")
+        drawn["weights_figure"] = picture(weighed, weights_figure, dossier)
     return {(name, 0): shown for name, shown in drawn.items()}
 
 
@@ -403,15 +465,16 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         look: dict[str, Any] = {"fmt": "o-", "color": style.colour(0)}
         errors = [study.standard_error(study.samples) for study in studies]
         cost.errorbar(values, [study.samples.mean() for study in studies], yerr=errors, **look)
-        cost.set(ylim=(0, None), title="What it takes", ylabel=f"{words_of_reader()['draws']} in all, mean")
+        cost.set(ylim=(0, None), title=gettext("What it takes"), ylabel=gettext("draws, mean"))
         sample_axis(cost)
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)
-        power.set(ylim=(-4, 104), title="Power", ylabel="studies, %")
-        own = f"{words_of_reader()['rewards']} alone"
-        start = "alpha: 0 is the average of all" if dossier.weights_axis == "alpha" else "-1 is equal weights"
+        power.set(ylim=(-4, 104), title=gettext("Power"), ylabel=gettext("studies, %%"))
+        alpha = gettext("alpha: 0 is the average of all, 1 one's own rewards alone")
+        scale = alpha if dossier.weights_axis == "alpha" else gettext("-1 is equal weights, 1 one's own rewards alone")
         for panel in (cost, power):
-            panel.set_xlabel(f"{start}, 1 is one's own {own}")
+            panel.set_xlabel(scale)
+            localized_axis(panel, "x")
     return figure
 
 
@@ -420,15 +483,17 @@ def _commands(dossier: Dossier, command: str) -> list[str]:
     planner, file = dossier.planner, command.split()[2]
     same, gaps = f"--policy {planner.policy} --seed {planner.seed}", [one.gap for one in dossier.operating if one.gap]
     tried = " ".join(f"--gap {gap:g}" for gap in gaps)
+    section, this, numbers = gettext("Section %(number)s", number=4), gettext("this document"), gettext("its numbers")
     lines = [
-        f"{command}   # this document",
-        f"{command} --json   # its numbers",
-        f"parley plan {file} --operating {tried} {same} --replications {planner.replications} --json   # Section 4",
+        f"{command}   # {this}",
+        f"{command} --json   # {numbers}",
+        f"parley plan {file} --operating {tried} {same} --replications {planner.replications} --json   # {section}",
     ]
     if dossier.study.instance is not None:
         studies = len(dossier.planned.study.samples)
-        lines.append(f"parley simulate {file} {same} --replications {studies} --json   # the planned row of Section 4")
+        lines.append(f"parley simulate {file} {same} --replications {studies} --json   # {section}")
     if dossier.tilted and all(one.found.believable for one in dossier.tilted):  # the command refuses others
         runs = f"--seed {planner.seed} --replications {dossier.tilted[0].found.replications}"
-        lines.append(f"parley audit-policy {file} {runs} --json   # the tilted errors of Section 5")
+        section = gettext("Section %(number)s", number=5)
+        lines.append(f"parley audit-policy {file} {runs} --json   # {section}")
     return lines

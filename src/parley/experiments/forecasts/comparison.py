@@ -22,7 +22,7 @@ from parley.experiments.forecasts.selection import DroppingTrial, Selection, bec
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
-from parley.text.translation import translated
+from parley.text.translation import Translatable, joined
 
 RUNS = 1000  # of every other design and truth
 FEW_RUNS = 200  # of KN, which has many looks
@@ -34,6 +34,7 @@ CLOSE = 1.05  # times the size of another design, up to which sizes count as the
 PRACTICAL = 3.0  # a recommended design may have at most this many times our looks
 
 EXACT, NORMAL = "exact", "normal"
+OURS = Translatable("this study")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ class Comparison:
         found = [(self.error_truth, self.errors[name])] if name in self.errors else []
         found += [(row.truth, row.studies[name]) for row in self.rows]
         truth, study = max(found, key=lambda pair: pair[1].error_rate)
-        return study.error_rate, upper_bound(int(study.mistaken.sum()), len(study.samples)), translated(truth)
+        return study.error_rate, upper_bound(int(study.mistaken.sum()), len(study.samples)), truth
 
     @property
     def inference(self) -> tuple[str, str]:
@@ -121,15 +122,20 @@ class Comparison:
         samples = {name: sum(float(row.studies[name].samples.mean()) for row in self.rows) for name in (EXACT, NORMAL)}
         power = {name: sum(row.studies[name].power for row in self.rows) / len(self.rows) for name in (EXACT, NORMAL)}
         (rate, most, truth), share = self.wrong(NORMAL), samples[NORMAL] / samples[EXACT]
-        erred = f"wrong in {_percent(rate)} (at most {_percent(most)}) of the studies under {truth}"
-        allowed = f"delta is {_percent(self.delta)}"
+        erred = Translatable(
+            "wrong in {0:.1f} % (at most {1:.1f} %) of the studies under {2}; delta is {3:.1f} %",
+            *(100 * rate, 100 * most, truth, 100 * self.delta),
+        )
         if most > self.delta:  # too few studies to show that it errs no more often
-            return EXACT, f"normal inference is {erred}; {allowed}"
-        gains = f"{share:.2f} times the samples of exact inference over these truths"
-        gains += f" and a mean power of {_percent(power[NORMAL])} instead of {_percent(power[EXACT])}"
+            return EXACT, Translatable("normal inference is {0}", erred)
+        gains = Translatable(
+            "{0:.2f} times the samples of exact inference over these truths and a mean power of {1:.1f} % instead of "
+            "{2:.1f} %",
+            *(share, 100 * power[NORMAL], 100 * power[EXACT]),
+        )
         if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
-            return EXACT, f"normal inference is an approximation and hardly saves: {gains}"
-        return NORMAL, f"it takes {gains}, and is {erred}; {allowed}"
+            return EXACT, Translatable("normal inference is an approximation and hardly saves: {0}", gains)
+        return NORMAL, Translatable("it takes {0}, and is {1}", gains, erred)
 
     @property
     def design(self) -> tuple[str, str]:
@@ -145,10 +151,12 @@ class Comparison:
         ]
         share, best = min(choices, key=lambda pair: pair[0], default=(1.0, None))
         if best is None or share > 1 / CLOSE:
-            why = "no other design of its power with about as many looks takes clearly fewer samples"
-            return "this study", f"{why}; the nearest, {best.label}, takes {share:.2f} times as many" if best else why
-        ours = f"this study with {name} inference" if self.inference[1] else "this study"
-        return best.label, f"over these truths it takes {share:.2f} times the samples of {ours}"
+            why = Translatable("no other design of its power with about as many looks takes clearly fewer samples")
+            if best is not None:
+                why = Translatable("{0}; the nearest, {1}, takes {2:.2f} times as many", why, best.label, share)
+            return OURS, why
+        ours = Translatable("this study with {0} inference", name) if self.inference[1] else OURS
+        return best.label, Translatable("over these truths it takes {0:.2f} times the samples of {1}", share, ours)
 
     @property
     def behind(self) -> list[tuple[str, Peer, float]]:
@@ -163,22 +171,26 @@ class Comparison:
     def error_sentence(self) -> str:
         """How often both inferences are wrong where that is likeliest; empty without a choice or a tolerance."""
         shares = [
-            f"{name} inference {_percent(study.error_rate)} (at most "
-            f"{_percent(upper_bound(int(study.mistaken.sum()), len(study.samples)))})"
+            Translatable(
+                "{0} inference {1:.1f} % (at most {2:.1f} %)",
+                *(name, 100 * study.error_rate, 100 * upper_bound(int(study.mistaken.sum()), len(study.samples))),
+            )
             for name, study in self.errors.items()
         ]
-        return f"Wrong under {self.error_truth}: {', '.join(shares)}." if shares else ""
+        return Translatable("Wrong under {0}: {1}.", self.error_truth, joined(", ", shares)) if shares else ""
 
     @property
     def sentences(self) -> list[str]:
         """The recommendation, its reasons, and where other designs are better."""
         (name, why), (design, because) = self.inference, self.design
-        said = [f"Recommended inference: {name}: {why}."] if why else []
+        said: list[str] = [Translatable("Recommended inference: {0}: {1}.", name, why)] if why else []
         said += [self.error_sentence] if self.error_sentence else []
-        said.append(f"Recommended design: {design}: {because}.")
+        said.append(Translatable("Recommended design: {0}: {1}.", design, because))
         said += [
-            f"Under {translated(truth)}, {peer.label} takes fewer samples: {peer.figures.mean:,.0f} in "
-            f"{peer.figures.rounds:,.1f} looks; this study takes {ratio:.2f} times that."
+            Translatable(
+                "Under {0}, {1} takes fewer samples: {2:,.0f} in {3:,.1f} looks; this study takes {4:.2f} times that.",
+                *(truth, peer.label, peer.figures.mean, peer.figures.rounds, ratio),
+            )
             for truth, peer, ratio in self.behind
         ]
         return said
@@ -196,10 +208,6 @@ class Comparison:
             "design_reason": because,
             "behind": [{"scenario": truth, "peer": peer.name, "ratio": ratio} for truth, peer, ratio in self.behind],
         }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _as_powerful(figures: DesignSize, study: ScenarioCost) -> bool:
@@ -280,7 +288,8 @@ def error_truth(problem: Problem) -> Scenario | None:
     if not 0 < gap <= problem.largest_gap:
         return None
     return replace(
-        gap_scenario(problem, gap), name=f"all others {gap:.4g} worse than the best, just beyond the tolerance"
+        gap_scenario(problem, gap),
+        name=Translatable("all others {0:.4g} worse than the best, just beyond the tolerance", gap),
     )
 
 
@@ -351,7 +360,7 @@ class Designs:
                 kn(one, self.zone, estimated=self.estimated, looks=looks, runs=each, seed=self.seed + place)
                 for place, one in enumerate(instances)
             ]
-            label = LABELS[name].format(looks=self.looks)
+            label = KN if looks is None else Translatable("KN with {0} looks", looks)
             found.append(Peer(name=name, label=label, figures=_figures(instances, runs)))
         return found
 
@@ -361,13 +370,12 @@ class Designs:
 
 
 LABELS = {
-    "fixed": "a fixed size (Bonferroni)",
-    "sequential": f"{LOOKS} looks (O'Brien and Fleming)",
-    "dropping": f"{LOOKS} looks that drop losers",
-    "bechhofer": "Bechhofer's fixed size",
-    "kn": "KN, fully sequential",
-    "kn_looks": "KN with {looks} looks",
+    "fixed": Translatable("a fixed size (Bonferroni)"),
+    "sequential": Translatable("{0} looks (O'Brien and Fleming)", LOOKS),
+    "dropping": Translatable("{0} looks that drop losers", LOOKS),
+    "bechhofer": Translatable("Bechhofer's fixed size"),
 }
+KN = Translatable("KN, fully sequential")
 
 
 def _figures(

@@ -19,7 +19,6 @@ from parley.experiments.forecasts.power import Characteristic, PoweredBudget
 from parley.experiments.forecasts.scenarios import upper_bound
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
-from parley.experiments.report_kit.prose import words_of_reader
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.problem import Problem
@@ -115,7 +114,8 @@ def right_text(study: ScenarioCost) -> str:
     """The power with its Monte Carlo error; if no study failed, with its lower confidence bound."""
     if not study.correct.all():
         return study.power_text
-    return f"100.0 % (at least {100 * (1 - upper_bound(0, len(study.samples))):.1f} %)"
+    share, bound = (localized(f"{100 * one:.1f} %") for one in (1.0, 1 - upper_bound(0, len(study.samples))))
+    return gettext("%(share)s (at least %(bound)s)", share=share, bound=bound)
 
 
 def wrong_text(study: ScenarioCost) -> str:
@@ -127,7 +127,7 @@ def wrong_text(study: ScenarioCost) -> str:
 
 def mean_text(figures: Mapping[str, float]) -> str:
     """A mean with its Monte Carlo error."""
-    return f"{figures['mean']:,.0f} ± {figures['standard_error']:,.0f}"
+    return localized(f"{figures['mean']:,.0f} ± {figures['standard_error']:,.0f}")
 
 
 def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
@@ -379,24 +379,31 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
     places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
-        power.plot([100 * one.study.power for one in found], places, "o", color=style.colour(0), label="power")
+        power.plot([100 * one.study.power for one in found], places, "o", color=style.colour(0), label=gettext("power"))
         wrong = [100 * one.study.error_rate for one in found]
-        power.plot(wrong, places, "s", color=style.colour(1), label="wrong answers")
-        power.set(xlim=(-4, 104), xlabel="studies, %", title="Power to find the best within the tolerance")
-        _mean_to_p90(cost, places - 0.2, [one.study for one in found], style.colour(0), "this study, mean to 90%", "o")
+        power.plot(wrong, places, "s", color=style.colour(1), label=gettext("wrong answers"))
+        power.set(xlim=(-4, 104), xlabel=gettext("studies, %%"), title=gettext("Power to find the best"))
+        ours = gettext("this study, mean to 90 %%")
+        _mean_to_p90(cost, places - 0.2, [one.study for one in found], style.colour(0), ours, "o")
         sized = [(one.fixed.samples, place) for place, one in zip(places, found, strict=True) if one.fixed]
         if sized:
-            cost.plot(*zip(*sized, strict=True), "D", color=style.colour(2), label="fixed size, Bonferroni")
+            cost.plot(*zip(*sized, strict=True), "D", color=style.colour(2), label=gettext("fixed size"))
         looked = [(one.sequential.mean, place) for place, one in zip(places, found, strict=True) if one.sequential]
         if looked:
-            cost.plot(*zip(*looked, strict=True), "^", color=style.colour(3), label=f"{LOOKS} looks, mean")
+            cost.plot(
+                *zip(*looked, strict=True),
+                "^",
+                color=style.colour(3),
+                label=gettext("%(count)s looks, mean", count=LOOKS),
+            )
         _mean_to_p90(
             cost, places + 0.2, [one.alone for one in found], style.colour(1), gettext("every agent alone"), "s"
         )
         cost.set_xscale("log")
         sample_axis(cost, "x")
-        words = words_of_reader()
-        cost.set(xlabel=f"{words['draws']} of all {words['agents']} (logarithmic)", title="What it costs")
+        cost.set(
+            xlabel=gettext("draws of all agents") + gettext(" (logarithmic scale)"), title=gettext("What it takes")
+        )
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)
         for panel in (power, cost):  # beneath: within, they would lie on the points

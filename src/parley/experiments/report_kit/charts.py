@@ -28,13 +28,12 @@ from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator, ScalarFormatter
 
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.report_kit.prose import words_of_reader
 from parley.problem import FloatArray, Problem
 from parley.simulation import Phase
-from parley.text.translation import localized
+from parley.text.translation import gettext, localized
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
@@ -257,6 +256,18 @@ def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: localized(f"{value:,.0f}")))
 
 
+class _LocalizedTicks(ScalarFormatter):
+    """Numbers as matplotlib would write them, with the separators of the reader's language."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return localized(super().__call__(x, pos))
+
+
+def localized_axis(panel: Axes, which: Literal["x", "y"]) -> None:
+    """Format numbers on an axis as the reader's language writes them."""
+    (panel.yaxis if which == "y" else panel.xaxis).set_major_formatter(_LocalizedTicks())
+
+
 def delta_axis(panel: Axes, deltas: list[float]) -> None:
     """Deltas along x, from the largest to the smallest, each as it is typed: 0.1, 0.01, 0.001.
 
@@ -306,13 +317,13 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
             panel.set_axis_off()
         for panel in panels[max(shown - columns, 0) : shown]:  # with no panel below
             panel.tick_params(labelbottom=True)
-            panel.set_xlabel(f"phase, and {words_of_reader()['draws']} so far", size=9)
+            panel.set_xlabel(gettext("phase, and draws so far"), size=9)
         legend_below(figure, panels[0])
-        aside = " or set aside" if problem.tolerance else ""
-        words, hidden = words_of_reader(), problem.agent_count - shown
-        title = f"Timeline of one run: a cross marks the phase in which the {words['arm']} was ruled out{aside}"
-        of = f" (first {shown} {words['agents']} of {problem.agent_count})" if hidden else ""
-        figure.suptitle(title + of, size=11)
+        out = gettext("A cross: the phase in which the arm was ruled out")
+        title = gettext("A cross: the phase in which the arm was ruled out or set aside") if problem.tolerance else out
+        if problem.agent_count > shown:
+            title += gettext(" (first %(shown)s agents of %(count)s)", shown=shown, count=problem.agent_count)
+        figure.suptitle(title, size=11)
     return figure
 
 
@@ -338,16 +349,16 @@ def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent
             end = means[numbers == last, arm]
             panel.plot(last, end, "x", color=style.ink, markersize=9, markeredgewidth=1.6, zorder=5)
     remaining = [name for arm, name in enumerate(problem.arms) if not dropped[arm]]
-    answer = (
-        ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} {words_of_reader()['arms']} left"
-    )
+    still = gettext("%(count)s arms left", count=len(remaining))
+    answer = ", ".join(remaining) if len(remaining) == problem.top else still
     panel.set_title(f"{problem.agents[agent]}: {answer}")
     ticks = phases[:: math.ceil(len(phases) / MOST_TICKS)]
     labels = [f"{phase.number}\n{_thousands(int(phase.after.counts.sum()))}" for phase in ticks]
     panel.set_xticks([phase.number for phase in ticks], labels)
     panel.set_xlim(numbers[0] - 0.25, numbers[-1] + 0.25)
     if panel.get_subplotspec().is_first_col():  # type: ignore[union-attr]
-        panel.set_ylabel(f"mean {words_of_reader()['reward']}, weighted")
+        panel.set_ylabel(gettext("mean reward, weighted"))
+        localized_axis(panel, "y")
 
 
 def _thousands(count: int) -> str:
@@ -358,4 +369,4 @@ def _thousands(count: int) -> str:
     """
     if count < 1_000:
         return str(count)
-    return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+    return localized(f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M")
