@@ -210,6 +210,7 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
         while "settled" not in here.call("GET", f"studies/{study}/board")["ends"]:
             here.phase(study, np.array([[1.8, 0.50], [0.0, 0.45], [0.2, 0.40]]))
         running = browser.get(f"/studies/{study}").text
+        assert "Settled: the evidence is enough" in browser.get(f"/studies/{study}/evidence").text
         here.call("POST", f"studies/{study}/cancel", json={"reason": "no money"})
         over = browser.get(f"/studies/{study}").text
     assert "1 of 2 agents is settled: its answer becomes final when all are." in running
