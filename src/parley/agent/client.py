@@ -121,7 +121,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """The answer, parsed. If it does not parse, it is a captive portal's or a proxy's: try again."""
+    """The parsed answer. One that does not parse came from a captive portal or a proxy: `Unreachable`."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:

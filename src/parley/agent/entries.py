@@ -14,7 +14,7 @@ YES_OR_NO = (0.0, 1.0)  # rewards of a study with yes/no outcomes
 
 
 class Entered(NamedTuple):
-    """What somebody enters about a person: a value, or None if it will not come; the reward, or the named outcome."""
+    """A value entered for a person, None if it is missing for good; of the reward unless `outcome` names another."""
 
     participant: str
     value: float | None

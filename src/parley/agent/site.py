@@ -172,9 +172,9 @@ class Site:
     ) -> Assignment:
         """Assign an arm to a person: drawn the first time, and the same ever after.
 
-        A new key that looks like a known one raises `SimilarKey`, unless it is `somebody_else`. If the study has a
-        `covariate`, its value, or that it is unknown, has to be given here, before the arm is known; never later. If
-        the study asks about eligibility, the person has to be declared `eligible`.
+        A new key that looks like a known one raises `SimilarKey`, unless the caller says it is `somebody_else`. If the
+        study has a covariate, pass its value, or `without_covariate` if it is unknown: it cannot be added once the arm
+        is known. If the study asks about eligibility, the person must be declared `eligible`.
         """
         key = checked_key(participant)
         with self._journal.turn() as write:

@@ -335,7 +335,7 @@ def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str =
 def write_secret(file: str, token: str) -> None:
     """Write a token to a file that only its owner can read, on a line of its own.
 
-    Links are not followed: whoever may write in the folder could choose the file that is replaced.
+    A symbolic link is refused: otherwise anyone who can write to the folder could choose which file is replaced.
     """
     if Path(file).is_symlink():
         raise InvalidInput("--token-file", found=f"{file}, a link", allowed="a file, or a name that is free")

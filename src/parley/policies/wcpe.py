@@ -161,7 +161,7 @@ class Wcpe(Elimination):
         return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
     def decide(self, before: State, after: State) -> State:
-        """With a tolerance, also accept the leaders once no interval reaches more than it above their lowest end."""
+        """Also accept the leaders once no interval extends above their lowest lower end by more than the tolerance."""
         decided = super().decide(before, after)
         if not self.problem.tolerance:
             return decided

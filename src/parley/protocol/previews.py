@@ -404,7 +404,10 @@ def _finite(value: float) -> float | None:
 
 
 def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
-    """`(arm, agent)`: the smallest radius that an interval at this delta can reach without the `frozen` agents."""
+    """`(arm, agent)`: a floor for an interval's radius if the `frozen` agents draw no more.
+
+    Infinite if one of them counts for the mix and never drew the arm.
+    """
     problem = trial.study.problem
     places = [problem.agents.index(name) for name in frozen]
     counts = trial.state.counts.astype(np.float64)

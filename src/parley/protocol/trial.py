@@ -140,7 +140,7 @@ class Trial:
 
     @property
     def guarantee(self) -> str:
-        """The guarantee of the answers, with that delta."""
+        """The guarantee of the answers, with the delta that the study stated when it was created."""
         return guarantee_under(self.claim, self.study.weights, self.arms_opened, self.arms_withdrawn)
 
     @once

@@ -194,7 +194,7 @@ class Expectations(PossibleRewards):
         return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
 
     def expecting(self, mean: float) -> Self:  # noqa: ARG002
-        """A copy that expects about this mean, if none is stated.
+        """This model with `mean` as the mean it expects, if it uses one and none is stated; otherwise unchanged.
 
         Stakes and sizes use it; no guarantee depends on it.
         """

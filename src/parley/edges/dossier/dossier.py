@@ -320,7 +320,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
             best(Translatable("{0} best by {1:g}, just beyond the tolerance", name, beyond), first(arm), beyond, many)
         if rates and level > LOW_RATE:
             low = Translatable(
-                "{0} best by {1:g} at a low rate, {2:g} % of the others", problem.arms[0], beyond, 100 * LOW_RATE
+                "{0} best by {1:g} at a low rate (all others at {2:g} %)", problem.arms[0], beyond, 100 * LOW_RATE
             )
             best(low, first(0), beyond, many, LOW_RATE)
     if tolerance and problem.control is not None:
@@ -432,7 +432,7 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
     made += [(what, value, truth, problem.with_(**keys)) for what, value, keys in changed]
     drift = {
         Translatable("drift: random walk between looks"): Drift(step=step),
-        Translatable("drift: season of four looks"): Drift(season=step),
+        Translatable("drift: seasonal cycle of four looks"): Drift(season=step),
     }
     for name, moves in drift.items():
         made.append((name, Translatable("of {0:.3g}", step), replace(truth, drift=moves), problem))

@@ -128,7 +128,7 @@ class TextbookDesign:
         runs: int = RUNS,
         control: int | None = None,
     ) -> TextbookDesign:
-        """A design for one truth, or for some on average; with a control, for showing that some arm is better."""
+        """A design for one truth, or averaged over several; with a control, agents only show that some arm beats it."""
         each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
         trials = [_Trial.of(instance, seed + place, each, looks, control) for place, instance in enumerate(instances)]
         return cls(trials=trials, cells=instances[0].problem.cell_count)

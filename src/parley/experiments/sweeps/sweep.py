@@ -94,7 +94,7 @@ def parse_sweep(
 ) -> Sweep:
     """Check a parsed sweep document, multiply its axes out and check every cell.
 
-    `made_by` is the version of Parley that ran a finished sweep: its cells are named, not checked again.
+    `made_by` is the version of Parley that ran a finished sweep: its cells keep that version and are not checked again.
     """
     _check_keys(document)
     base = _base_study(document["study"], folder)

@@ -146,11 +146,11 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """The line of every slot, or of every pair with a tolerance: log(M / delta); log(1 / delta) for joint answers.
+        """The log wealth that every slot needs (with a tolerance, every pair): log(M / delta); jointly log(1 / delta).
 
         Agents with the same weights have the same evidence and err together, so M counts distinct columns of weights.
-        Finer steps of weights in doubt divide a reserved share of delta: their wealth starts lower
-        (`tolerance.log_parts`).
+        Finer weight steps (`weight_refine`) do not count: a share of delta is reserved for all of them, and their
+        wealth starts lower (`tolerance.log_parts`).
         """
         return (0.0 if self.together else self._log_questions) - math.log(self.problem.delta)
 
