@@ -35,8 +35,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     |---|---|
     | 1 | 25.2 |
     """
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (columns, *rows)]
+    lines = [f"| {' | '.join(map(_one_line, line))} |" for line in (columns, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
+
+
+def _one_line(cell: str) -> str:
+    return " ".join(cell.splitlines()).replace("|", "\\|")
 
 
 def cells(markdown: str) -> list[list[str]]:
@@ -45,7 +49,7 @@ def cells(markdown: str) -> list[list[str]]:
     >>> cells(table(["rule", "cost"], [["`a|b`", ""]]))
     [['rule', 'cost'], ['`a|b`', '']]
     """
-    head, _, *rows = markdown.splitlines()
+    head, _, *rows = markdown.split("\n")
     split = (re.split(r"(?<!\\)\|", line.strip()[1:-1]) for line in (head, *rows))
     return [[cell.strip().replace("\\|", "|") for cell in line] for line in split]
 
@@ -104,8 +108,11 @@ def write(page: Path, text: str) -> None:
 
 
 def fill(page: Path, name: str, text: str) -> None:
-    """Replace the text between two marks of a page; its tables go into files."""
-    write(page, between(page.read_text(encoding="utf-8"), name, text))
+    """Replace the text between two marks of a page; its tables go into files.
+
+    The other tables of the page are written again too, so that no two of them take the same name.
+    """
+    write(page, between(read(page), name, text))
 
 
 def store(page: Path, text: str, made: Mapping[Path, str]) -> None:

@@ -136,6 +136,23 @@ def test_an_answer_before_the_end_of_the_study_is_shown_and_stays(here):
     assert {**later, "stage": "", "phases": 0} == {**then, "stage": "", "phases": 0}
 
 
+@pytest.mark.parametrize(
+    ("study", "change", "together"),
+    [
+        ("both-asked", ("", ""), True),
+        ("one-question", ("alpha = 0.5", "alpha = 0.0"), False),  # the agents ask the same
+        ("wcpe-apart", ("[weights]", '[policy]\nname = "wcpe"\n[noise]\nscale = 1.0\n[weights]'), False),
+    ],
+)
+def test_only_where_answers_are_joint_a_page_says_that_they_come_together(here, study, change, together):
+    here.create(TWO.replace(*change), study)
+    here.phase(study)
+    assert here.call("GET", f"studies/{study}")["together"] is together
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}/evidence").text
+    assert ("given together" in page) is together
+
+
 def test_money_counts_the_samples_that_are_called_spent(here):
     study = here.create(PRICED, "paid")
     here.phase(study)

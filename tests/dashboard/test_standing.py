@@ -19,12 +19,10 @@ def study(*, stage="running", rates=True, missing=(), reported=(), frozen=(), ag
         "draws_only": (),
         "tolerance": 0.05,
         "largest_gap": 1.0,
-        "answers": "together",
-        "horizon": None,
-    }
+    } | settings
     return SimpleNamespace(
         stage=stage, rates=rates, missing=list(missing), reported=list(reported), frozen=list(frozen), phase=3,
-        agents=agents, asked=agents, settings=usual | settings,
+        agents=agents, asked=agents, settings=usual, together=not usual["tolerance"],
     )  # fmt: skip
 
 

@@ -46,6 +46,22 @@ def test_outside_the_appendix_short_tables_and_those_of_people_stay(tmp_path):
     assert page.read_text() == f"{LONG}\n\n<!-- a -->\n{NUMBERS}\n<!-- /a -->\n<!-- b -->\n{link}\n<!-- /b -->\n"
 
 
+def test_parts_with_the_same_heading_keep_their_own_tables(page, tmp_path):
+    write(page, "# Peers\n\n<!-- a -->\n<!-- /a -->\n<!-- b -->\n<!-- /b -->\n")
+    for name, told in (("a", NUMBERS), ("b", LONG), ("a", NUMBERS)):
+        fill(page, name, f"### By arm\n\n{told}")
+    assert (part(page, "a"), part(page, "b")) == (f"### By arm\n\n{NUMBERS}", f"### By arm\n\n{LONG}")
+    assert len(list((tmp_path / "tables" / "peers").iterdir())) == 2
+
+
+def test_a_cell_has_one_line():
+    assert cells(table(["failure"], [["first\nsecond\u2028third"], ["b"]])) == [
+        ["failure"],
+        ["first second third"],
+        ["b"],
+    ]
+
+
 def test_a_table_survives_its_file(page):
     assert cells(NUMBERS) == [["N", "saving | `rule`"], ["1", "25.2"], ["2", ""]]
     told, made = files(page, "no table here\n| nor here |\n")

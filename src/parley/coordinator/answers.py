@@ -138,6 +138,7 @@ class StudyStatus(StudyLine):
     descriptions: dict[str, str]  # key of the study file -> a sentence, for every setting that is not the default
     guarantee: str
     extent: str  # the planned number of looks and the largest number of samples, if known in advance; may be empty
+    together: bool  # all agents give one joint answer: none is final before every agent is settled
     rates: bool  # rewards are 0 or 1: means are shown in per cent
     warnings: list[str]  # assumptions that the data contradict; empty for blinded readers
     asked: int

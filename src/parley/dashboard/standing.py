@@ -190,7 +190,7 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
         for arm, one, scores in zip(board.arms, of, case.score, strict=True)
         if one is ArmStatus.OPEN and arm not in leader and is_full(scores[place], case.line)
     ]
-    return _open_sentence(board, of, leader, shown if answers_together(status) else [])
+    return _open_sentence(board, of, leader, shown if status.together else [])
 
 
 SETTLED = Translatable(
@@ -287,12 +287,6 @@ def leading(board: Board, case: Explained | None, place: int) -> list[str]:
         if (mean := means[place]) is not None and row[place] in (ArmStatus.OPEN, ArmStatus.CHOSEN)
     ]
     return [arm for _, arm in sorted(found, key=lambda one: -one[0])[: board.top]]
-
-
-def answers_together(status: StudyStatus) -> bool:
-    """Whether answers become final only when all agents are settled: not with a tolerance, or in a study that plays."""
-    stated = status.settings
-    return stated["answers"] == "together" and status.agents > 1 and not stated["tolerance"] and not stated["horizon"]
 
 
 def tolerance_words(status: StudyStatus) -> str:

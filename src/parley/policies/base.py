@@ -194,6 +194,11 @@ class Policy(ABC):
         return self.problem.max_rounds
 
     @property
+    def together(self) -> bool:
+        """Whether all agents give one joint answer: none is final before every agent is settled."""
+        return False
+
+    @property
     def extent(self) -> str:
         """A sentence on how many looks and samples the study may take; empty if that is unknown before it starts."""
         looks, size = self.planned_looks, self.largest_size

@@ -150,6 +150,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         descriptions=claim.problem.descriptions(),  # as created: `changed_arms` has what was opened or withdrawn
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         extent=extent_of(study, anew=question is not None),
+        together=study.make_policy().together,
         rates=study.problem.noise.means_are_rates,
         warnings=list(phases.warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),

@@ -13,7 +13,7 @@ from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.session import Page, page
-from parley.dashboard.standing import answers_together, named
+from parley.dashboard.standing import named
 from parley.protocol.codec import read_json
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext
@@ -70,7 +70,7 @@ async def evidence_page(shown: Page) -> Response:
                 drawn.append(partial(_panels, history, board, *limits, rates=status.rates, name=name))
     values: dict[str, Any] = {"pages": pages, "words": words}
     values["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
-    together = answers_together(head["status"])
+    together = head["status"].together
     return await shown.show("evidence.html", tab="Evidence", together=together, **head, **values)
 
 

@@ -19,7 +19,6 @@ from parley.dashboard.outcomes import guardrail_boards
 from parley.dashboard.session import Page, page
 from parley.dashboard.standing import (
     OVER,
-    answers_together,
     is_full,
     leading,
     says_nothing,
@@ -198,7 +197,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
     """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
     largest_gap, unit = float(status.settings["largest_gap"]), unit_of("mean", rates=status.rates)
-    tolerance, together = tolerance_words(status), answers_together(status)
+    tolerance, together = tolerance_words(status), status.together
     if tolerance:
         enough = gettext("not better by %(tolerance)s or more", tolerance=tolerance)
     elif together and status.stage in OVER:
