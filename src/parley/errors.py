@@ -119,7 +119,7 @@ class SimilarKey(NotNow):
 
     def __init__(self, key: str, similar: str) -> None:
         super().__init__(
-            f"{key!r} reads like {similar!r}, who was assigned here: use that key, or say that this is somebody else"
+            f"{key!r} looks like {similar!r}, who was assigned here: use that key, or say that this is somebody else"
         )
         self.key, self.similar = key, similar
 

@@ -25,10 +25,11 @@ PART = 10_000  # contrasts processed together, to bound memory
 SUSPICIOUS = 0.01  # p-values below this are reported as a change
 
 WORDS = (
-    "low to high hold together for all agents, arms, differences and phases with probability at least the level; "
+    "the intervals from low to high hold simultaneously for all agents, arms, differences and phases with probability "
+    "at least the level; "
     "differences are taken within phases, so means may drift as long as differences do not; "
-    "fixed_low to fixed_high is the usual interval, each by itself, for a number of draws fixed in advance, which this "
-    "was not"
+    "fixed_low to fixed_high is the usual interval for one number alone and a number of draws fixed in advance, which "
+    "this study does not have"
 )
 
 
@@ -89,13 +90,13 @@ class Change:
         values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
             return Translatable(
-                "No sign that differences change between phases: least for {arm} and {other} for {agent}, p = {p:.2g} "
-                "(Cochran's Q; no part of the guarantee).",
+                "No sign that differences change between phases: the smallest p-value is {p:.2g}, for {arm} and "
+                "{other} for {agent} (Cochran's Q, not part of the guarantee).",
                 **values,
             )
         return Translatable(
-            "The difference of {arm} and {other} for {agent} seems to change between phases, p = {p:.2g} "
-            "(Cochran's Q; no part of the guarantee). Its interval assumes that it does not.",
+            "The difference between {arm} and {other} for {agent} seems to change from phase to phase, p = {p:.2g} "
+            "(Cochran's Q, not part of the guarantee). Its interval assumes that it does not.",
             **values,
         )
 

@@ -65,7 +65,7 @@ OWN_KEYS: dict[str, Key] = {
         default='`"stop"`',
         limits={"enum": list(ALARMS)},
     ),
-    "question": Key(kinds=(str,), meaning="what a site's page asks of a person, in its own words", default="the name"),
+    "question": Key(kinds=(str,), meaning="the question that a site's page asks about a person", default="the name"),
     "words": Key(
         kinds=(list,),
         meaning='what a site\'s page calls a value of 1 and one of 0, as in `["healed", "not healed"]`',

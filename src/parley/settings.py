@@ -466,7 +466,7 @@ class StudySettings:
     tolerance: float = setting(
         0.0, NUMBER, at_least_zero,
         "an arm within this distance of the best (of the N-th best) is a right answer too; at least 0",
-        sentence="an arm within {value:g} of the best is an answer", affects_decisions=True,
+        sentence="an arm within {value:g} of the best counts as an answer", affects_decisions=True,
     )
     answers: str = setting(
         "together", (str,), choice("together", "each"),
@@ -483,11 +483,11 @@ class StudySettings:
     max_samples: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_COUNT)),
         "the study ends after this many draws in total, decided or not",
-        default="no limit", sentence="it ends after {value:,} samples at most", affects_decisions=True,
+        default="no limit", sentence="the study ends after at most {value:,} samples", affects_decisions=True,
     )
     max_rounds: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_CELL)), "the study ends after this many phases, decided or not",
-        default="no limit", sentence="it ends after {value:,} rounds at most", affects_decisions=True,
+        default="no limit", sentence="the study ends after at most {value:,} rounds", affects_decisions=True,
     )
     control: str | None = setting(
         None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
@@ -505,7 +505,7 @@ class StudySettings:
     )
     draws_only: Names = setting(
         (), (list,), agent_names, "agents that are only drawn, and ask nothing",
-        default="none", sentence="asks nothing of its own: {value}", section="sites", key="asks", in_file=False,
+        default="none", sentence="ask no question of their own: {value}", section="sites", key="asks", in_file=False,
     )
     weight_steps: Names = setting(
         (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
@@ -523,7 +523,9 @@ class StudySettings:
     weight_refine: int = setting(
         0, (int,), counted(0, MOST_HALVINGS),
         "how many times the distance between two stated steps is halved: finer steps matter where answers differ",
-        default="0", sentence="where two neighbours differ, the distance is halved up to {value} times",
+        default="0", sentence=(
+            "where two neighbouring steps differ, the distance between them is halved up to {value} times"
+        ),
         section="weights", key="refine", in_file=False,
     )
     horizon: int | str | None = setting(
@@ -563,7 +565,7 @@ class StudySettings:
         None, NUMBER, or_none(any_number),
         "x0: estimates are for people with this covariate, and it replaces unknown ones",
         default="each site's mean in its first phase; the middle of the range where `theta` is stated",
-        section="covariate", key="center", sentence="outcomes are those at a covariate of {value:g}",
+        section="covariate", key="center", sentence="outcomes are adjusted to a covariate of {value:g}",
         needs="covariate",
     )
     covariate_theta: FloatArray | None = setting(
@@ -574,9 +576,9 @@ class StudySettings:
         sentence="the slope in the covariate is stated: {span}", needs="covariate",
     )
     covariate_largest_theta: float | None = setting(
-        None, NUMBER, or_none(above_zero), "no learned theta is further from 0 than this",
+        None, NUMBER, or_none(above_zero), "the largest absolute value of a learned theta",
         default="where rewards are in a range: its width over that of `range`", section="covariate",
-        key="largest_theta", sentence="no slope in the covariate is further from 0 than {value:g}", needs="covariate",
+        key="largest_theta", sentence="slopes in the covariate are limited to ±{value:g}", needs="covariate",
     )
     covariate_correlation: float = setting(
         0.0, NUMBER, within(-0.999, 0.999),
@@ -633,7 +635,7 @@ class StudySettings:
     )
     most_times_plan: float = setting(
         3.0, NUMBER, within(1.0, 1e6), "a report may have at most this many times the planned draws of an arm",
-        section="sites", sentence="a report has up to {value:,.10g} times the planned draws",
+        section="sites", sentence="a report may have up to {value:,.10g} times the planned draws",
     )
     between: str = setting(
         "outside", (str,), choice("outside", "leading", "assign"),
@@ -678,7 +680,7 @@ class StudySettings:
         True, (bool,), switch,
         "whether the page of a site hides the arm where outcomes are entered; `false` where those who judge outcomes "
         "know it anyway",
-        default="true", section="sites", sentence="sites see the arm where outcomes are entered",
+        default="true", section="sites", sentence="sites see the arm when they enter outcomes",
     )
     outcome_question: str = setting(
         "", (str,), text(200),
@@ -689,7 +691,7 @@ class StudySettings:
         (), (list,), text_list,
         "what sites call an outcome of 1 and one of 0, as in `[\"closed\", \"open\"]`, where outcomes are 0 or 1",
         default="yes and no, in the reader's language", section="sites", key="words",
-        sentence="an outcome of 1 or 0 is called: {value}",
+        sentence="outcomes of 1 and 0 are called: {value}",
     )
     kits: bool = setting(
         False, (bool,), switch,
@@ -758,8 +760,8 @@ def why_largest_gap(gap: float) -> str:
     'largest_gap = 2.4 would do'
     """
     return (
-        "largest_gap says how far apart the mixed means of two arms can be at most, and so sets the scale of the first "
-        f"phase: it has to be at least every gap, and much more than that only costs draws: largest_gap = "
+        "largest_gap limits how far apart the mixed means of two arms can be, and so sets the scale of the first "
+        "phase. It has to be at least every gap, and a much larger value only costs draws: largest_gap = "
         f"{rounded_up(gap):g} would do"
     )
 

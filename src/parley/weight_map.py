@@ -88,7 +88,7 @@ class WeightMap:
     >>> steps = ("alpha 0.3", "alpha 0.5", "alpha 0.7")
     >>> found = WeightMap(agent="x", questions=("y", "x", "z"), steps=steps, arms=(("B",), ("B",), ("A",)))
     >>> str(found.words)
-    'B from alpha 0.3 to alpha 0.5, A at alpha 0.7; it changes in between'
+    'B from alpha 0.3 to alpha 0.5, A at alpha 0.7; the answer changes in between'
     """
 
     agent: str
@@ -123,7 +123,7 @@ class WeightMap:
             return Translatable("no answer yet")
         said: str = joined(", ", parts)
         if len(parts) > 1:
-            said = joined("; ", [said, Translatable("it changes in between")])
+            said = joined("; ", [said, Translatable("the answer changes in between")])
         if None in self.arms:
             said = joined("; ", [said, Translatable("elsewhere there is no answer")])
         return said

@@ -175,7 +175,7 @@ class WeightPath:
         sites = np.ones(len(weights), dtype=np.bool_) if draws is None else draws
         alphas, stated = alphas_of(weights[np.ix_(sites, sites)]), np.zeros(len(weights))
         if alphas is None:
-            axis, low = "-1: everybody equally, 0: as stated, 1: only oneself", -1.0
+            axis, low = "-1: equal weights, 0: weights as stated, 1: own results only", -1.0
         else:
             stated[sites] = alphas
             axis, low = "alpha", 0.0

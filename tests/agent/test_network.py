@@ -116,7 +116,7 @@ def test_files_that_are_none(papers, tmp_path, environment):
         ({"ca_file": ca, "client_cert": str(text)}, "found no PEM in it"),
         (
             {"ca_file": ca, "client_cert": str(papers / "site.pem"), "client_key": str(papers / "server.key")},
-            "found a key that is not this certificate's",
+            "found a key that does not belong to this certificate",
         ),
     ):
         with pytest.raises(InvalidInput, match=words):

@@ -143,7 +143,7 @@ def test_an_agent_holds_the_coordinator_to_the_terms_of_its_first_start(tmp_path
         own = SitePolicy(largest_rho=0.1, hold=True)
         assert pinned(box, rules, own) == own
         assert pinned(box, rules, None) == own, "a start without --policy goes on with the last"
-        with pytest.raises(InvalidInput, match=f"{next(iter(later))} of the study: .*as when this agent started first"):
+        with pytest.raises(InvalidInput, match=f"{next(iter(later))} of the study: .*as when this agent first started"):
             pinned(box, msgspec.structs.replace(rules, **later), own)
         assert pinned(box, msgspec.structs.replace(rules, title="renamed", contact="x"), SitePolicy()) == SitePolicy()
         assert pinned(box, rules, None) == SitePolicy(), "the site may change its own policy"

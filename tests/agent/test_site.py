@@ -209,7 +209,7 @@ def test_a_person_who_comes_when_nobody_is_needed_stays_outside_or_on_the_leadin
         site.assign("p-0")
         late = site.assign("p-1")
         assert (late.arm, late.counted) == (None, False)
-        with pytest.raises(NotNow, match="outside of the study"):
+        with pytest.raises(NotNow, match="outside the study"):
             site.outcome("p-1", 1.0)
     with open_site(tmp_path / "b", draws=(0, 1), rules=RulesSeen(between="leading")) as site:
         site.assign("p-0")
@@ -221,7 +221,7 @@ def test_a_person_who_comes_when_nobody_is_needed_stays_outside_or_on_the_leadin
     [
         (lambda site: site.assign(""), "participant"),
         (lambda site: site.assign("a\nb"), "printable"),
-        (lambda site: site.outcome("nobody", 1.0), "one who was assigned here"),
+        (lambda site: site.outcome("nobody", 1.0), "somebody who was assigned here"),
         (lambda site: site.outcome("p-0", 2.0), "from 0 to 1"),
         (lambda site: site.outcome("p-0", float("nan")), "reward"),
         (lambda site: site.outcome("p-0", True), "reward"),

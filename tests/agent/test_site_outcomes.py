@@ -130,7 +130,8 @@ def test_what_cannot_be_is_named(tmp_path, name, value, words):
 def test_an_outcome_of_a_study_without_any_is_named(tmp_path):
     with open_site(tmp_path, draws=(1,)) as site:
         site.assign("p-0")
-        with pytest.raises(InvalidInput, match="outcome: found 'harm'; allowed: none: this study has the reward alone"):
+        allowed = "none: this study measures only the reward"
+        with pytest.raises(InvalidInput, match=f"outcome: found 'harm'; allowed: {allowed}"):
             site.missing("p-0", "harm")
 
 
@@ -157,7 +158,7 @@ def test_nothing_more_comes_of_a_person(tmp_path):
         site.gone("p-0")
         person = site.people["p-0"]
         assert (person.missing, person.value("harm"), person.is_gone("Pain")) == (True, 1.0, True)
-        with pytest.raises(InvalidInput, match="one who was assigned here"):
+        with pytest.raises(InvalidInput, match="somebody who was assigned here"):
             site.gone("p-9")
 
 
@@ -202,7 +203,7 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         desk.site.assign(f"p-{number}")
     taken = desk.post(do="take", table="Participant;HARM;Outcome;pain\np-1;yes;1;2,5\np-2;missing;;\np-3;;;\n")
     assert "4 outcomes entered... " not in taken
-    assert "The table was taken. 3 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored" in taken
+    assert "The table was saved. 3 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored" in taken
     people = desk.site.people
     assert (people["p-1"].reward, people["p-1"].others) == (1.0, {"harm": 1.0, "Pain": 2.5})
     assert people["p-2"].others == {"harm": None}
@@ -213,8 +214,8 @@ def test_a_table_has_a_column_for_each_outcome(desk):
     for words in (
         "harm: Found: 0.5. Allowed: 0 or 1.",
         "Pain: Found: 11.0. Allowed: a number from 0 to 10.",
-        "once; it is in line 4",
-        "one who was assigned here",
+        "once; it is already in line 4",
+        "somebody who was assigned here",
     ):
         assert wrong.count(words) == 1, words
     assert people["p-4"].others == {"Pain": 3.0}, "nothing of it was taken"

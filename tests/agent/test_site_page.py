@@ -110,7 +110,7 @@ def test_an_outcome_that_is_measured_is_typed_with_a_point_or_a_comma(desk):
     assert open_.site.people["p-1"].reward == 0.25
     wrong = open_.post(422, do="outcome", participant="p-1", reward="7")
     assert "a number from 0 to 1" in wrong
-    assert "<title>Not taken" in wrong
+    assert "<title>Not saved" in wrong
 
 
 def test_who_is_awaited_comes_first_with_due_dates_and_the_overdue_on_top(desk):
@@ -290,7 +290,7 @@ def test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens
     assert sum(open_.site(ASKED).totals.sums) == 1.0
     page = open_.get()
     assert "Send now" not in page
-    assert "If something was wrong, find the person by key and correct it; the trial office has to confirm it." in page
+    assert "If an outcome was wrong, find the person by key and correct it; the trial office has to confirm it." in page
     assert "the trial office has to confirm" in open_.post(422, do="outcome", participant="p-1", reward="0")
     assert listed(open_.post(do="find", sought="p-1")) == ["p-1"]
 
@@ -334,8 +334,8 @@ def test_a_table_says_at_the_top_what_was_taken_missing_and_ignored_or_that_noth
     text = "Participant;Reward\np-0;Yes\np-1;no\np-2;missing\np-3;\np-9;1\np-1;0\n"
     page = open_.post(do="take", table=text)
     top = page.partition('id="assign-title"')[0]
-    assert "Nothing of the table was taken: 2 rows are wrong." in top
-    assert "once; it is in line 3" in top
+    assert "Nothing in the table was saved: 2 rows are wrong." in top
+    assert "once; it is already in line 3" in top
     assert "p-9;1" in page, "what was pasted is there to be mended"
     assert open_.site.status()["observed"] == 0
     page = open_.post(do="take", table=text.replace("p-9;1\np-1;0\n", ""))
@@ -354,7 +354,7 @@ def test_after_the_end_there_is_no_form_and_the_answer_if_the_site_may_see_it(de
     assert "The study has ended" in page
     assert '<form method="post"' not in page
     assert ('<p class="arm">x</p>' in page) == (answer is not None)
-    assert ("For what was found, ask the trial office." in page) == (answer is None)
+    assert ("Ask the trial office." in page) == (answer is None)
     open_.close()
     open_.open()
     assert open_.site.people.stage.answer == answer, "also when the coordinator is gone"

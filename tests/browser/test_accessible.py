@@ -82,7 +82,7 @@ def test_what_a_study_asks_for_is_folded_and_its_report_is_not_cut(visit, server
     settings = page.locator("details.settings")
     expect(settings.locator("li").first).not_to_be_visible()
     settings.locator("summary").click()
-    expect(settings).to_contain_text("9,000 samples at most")
+    expect(settings).to_contain_text("at most 9,000 samples")
     page.goto("/studies/asks-much/report")
     for frame in page.locator(".scroll").all():
         assert frame.evaluate("frame => frame.scrollWidth <= frame.clientWidth"), frame.get_attribute("aria-label")

@@ -264,4 +264,4 @@ def _confirm(visit, coordinator, study):
     if folder := os.environ.get("PARLEY_BEDSIDE"):
         page.screenshot(path=Path(folder) / f"{study}-preview.png", full_page=True)
     page.get_by_role("button", name="Correct the report of Lyon in phase 1").click()
-    expect(page.get_by_text("The report was corrected with it.")).to_be_visible()
+    expect(page.get_by_text("The report was corrected with these numbers.")).to_be_visible()

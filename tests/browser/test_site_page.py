@@ -114,8 +114,8 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_role("button", name="Check it").click()
     wrong = page.get_by_role("region", name="Wrong rows")
     expect(wrong).to_contain_text(f"{came + 1}")
-    expect(wrong).to_contain_text("one who was assigned here")
-    expect(wrong).to_contain_text("once; it is in line 2")
+    expect(wrong).to_contain_text("somebody who was assigned here")
+    expect(wrong).to_contain_text("once; it is already in line 2")
     file = ward.folder / "outcomes.csv"
     file.write_bytes("\ufeffPARTICIPANT;Reward\r\n".encode() + "\r\n".join(rows).encode())
     page.get_by_label(re.compile("Choose a file")).set_input_files(file)
@@ -123,8 +123,8 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_role("button", name="Check it").click()
     expect(page.get_by_role("heading", name="What the table would do")).to_be_visible()
     assert ward.status()["observed"] == 0, "nothing is written before somebody says so"
-    page.get_by_role("button", name="Enter all of it").click()
-    expect(page.get_by_role("status").first).to_contain_text(f"The table was taken. {came} outcomes entered. 0 marked")
+    page.get_by_role("button", name="Save the whole table").click()
+    expect(page.get_by_role("status").first).to_contain_text(f"The table was saved. {came} outcomes entered. 0 marked")
     ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
     page.goto("/")
     expect(page.get_by_role("region", name="Reported phases")).to_contain_text("high dose")
@@ -218,7 +218,7 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     page.get_by_text("Upload a table").click()
     page.get_by_label("or paste it here").fill("participant,reward\nnobody,1\n")
     page.get_by_role("button", name="Check it").click()
-    expect(page.get_by_role("alert")).to_contain_text("Nothing of the table was taken: 1 row is wrong")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing in the table was saved: 1 row is wrong")
     assert _serious(Axe(), page) == []
 
 

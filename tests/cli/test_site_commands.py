@@ -78,11 +78,11 @@ def test_outcomes_of_a_reported_phase_are_corrected_in_a_file_for_the_administra
         run(house, tmp_path, "outcome", f"p-{number}", "0.5")
     file = tmp_path / "corrected.json"
     correct = ("correct", "--output", str(file), "--outcome")
-    with pytest.raises(InvalidInput, match="allowed: outcomes of one reported phase"):
+    with pytest.raises(InvalidInput, match="allowed: outcomes from a single reported phase"):
         run(house, tmp_path, *correct, "p-0", "1")
     run(house, tmp_path, "missing", "p-3")
     for wrong in ("p-3", "nobody"):
-        with pytest.raises(InvalidInput, match="one whose outcome was reported"):
+        with pytest.raises(InvalidInput, match="somebody whose outcome was reported"):
             run(house, tmp_path, *correct, wrong, "1")
     with pytest.raises(InvalidInput, match="nothing to correct"):
         run(house, tmp_path, *correct, "p-0", "0.5")

@@ -1,4 +1,4 @@
-"""Arms come and go, live: what follows is shown first, and what is confirmed happens, on either database."""
+"""Open or withdraw an arm, live: what follows is shown first, and what is confirmed happens, on either database."""
 
 import numpy as np
 import pytest

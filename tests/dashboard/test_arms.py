@@ -1,4 +1,4 @@
-"""Arms come and go: the administration page shows what follows first, and does what was confirmed."""
+"""Open or withdraw an arm: the administration page shows what follows first, and does what was confirmed."""
 
 import re
 

@@ -221,7 +221,7 @@ CELL = re.compile(r'<td class="open" data-label="(\w)">(.*?)</td>', re.DOTALL)
 
 
 def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here):
-    """The page said "open", and "enough to rule it out" below it."""
+    """The page said "open", and "enough evidence to rule it out" below it."""
     study = here.create(TWO.replace('"personalized"\nalpha = 0.5', '"identity"'), "joint")
     with here.browser() as browser:
         while "settled" not in here.call("GET", f"studies/{study}/board")["ends"]:
@@ -234,10 +234,11 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
     assert "settled: the evidence is enough, and final as soon as every agent is settled" in running
     cells = CELL.findall(running)
     assert [arm for arm, cell in cells if "</span> settled" in cell] == ["a", "b", "c"]
-    assert [arm for arm, cell in cells if "enough to rule it out" in cell] == ["b", "c"]
+    assert [arm for arm, cell in cells if "enough evidence to rule it out" in cell] == ["b", "c"]
     assert not [arm for arm, cell in cells if "</span> open" in cell and "enough" in cell]
     assert "</span> settled" not in over
-    assert [arm for arm, cell in CELL.findall(over) if "enough here, but not for every agent" in cell] == ["b", "c"]
+    enough = "enough evidence here, but not yet for every agent"
+    assert [arm for arm, cell in CELL.findall(over) if enough in cell] == ["b", "c"]
 
 
 def test_of_exact_studies_every_arm_that_is_out_is_worse(here):
@@ -306,11 +307,11 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
     here.run(study)
     certificate = here.call("GET", f"studies/{study}/certificate")
     assert certificate["empty_phases"] == {"North": 3, "South": 3}
-    assert certificate["guarantee"].startswith("withdrawn, since ")
+    assert certificate["guarantee"].startswith("withdrawn, because ")
     with here.browser() as browser:
         answer, report = (browser.get(f"/studies/{study}/{page}").text for page in ("answer", "report"))
     for page in (answer, report):
-        assert "not bounded: too much is missing" in page
+        assert "not bounded: too much data is missing" in page
         assert "at most 10 %" not in page
         assert "the intervals assume that nothing is missing because of its outcome" in page
         assert re.search(rf"nder drift</(dt><dd|td><td)>{certificate['drift']}</", page)

@@ -58,7 +58,7 @@ def test_they_are_there_at_every_phase_and_of_some_agents(here, half):
     assert widths[0] > widths[1]
     part = here.call("GET", f"studies/{half}/findings?first=1&columns=1")
     assert part["agents"] == now["agents"][1:]
-    with pytest.raises(AssertionError, match="phase 3 is not decided yet: 2 are"):
+    with pytest.raises(AssertionError, match="phase 3 is not decided yet: the last decided phase is 2"):
         here.call("GET", f"studies/{half}/findings?phase=3")
 
 

@@ -40,7 +40,7 @@ def test_a_freeze_shows_both_ways_and_keeps_the_question(either):
             "Keep the question",
             "Freeze West and re-weigh",
             "North 0.778",
-            "Would not get one",
+            "Would not get an answer",
             "Still to draw",
         ):
             assert words in page.text, words
@@ -52,7 +52,7 @@ def test_a_freeze_shows_both_ways_and_keeps_the_question(either):
         assert either.call("GET", f"studies/{study}")["stage"] == "stalled"
         assert "re-weigh the others or thaw a site" in browser.get(base).text
         answer = browser.get(f"{base}/answer").text
-        assert "Answers, and candidates that remained" in answer
+        assert "Answers and remaining candidates" in answer
         page = browser.get(f"{base}/administration?reweigh=1")
         assert "West" in page.text
         assert "The next phase is planned at once" in page.text or "the study ends at once" in page.text

@@ -60,8 +60,8 @@ def outcome(**changes):
     [
         ({}, 0.02, True, "worse by more than 2 points"),
         ({"better": "higher"}, -0.02, False, "worse by more than 2 points"),
-        ({"margin": None, "limit": 0.1}, 0.1, True, "beyond the limit, 10 %"),
-        ({"margin": None, "limit": 3.5, "better": "higher", "rates": False}, 3.5, False, "beyond the limit, 3.5"),
+        ({"margin": None, "limit": 0.1}, 0.1, True, "worse than the limit, 10 %"),
+        ({"margin": None, "limit": 3.5, "better": "higher", "rates": False}, 3.5, False, "worse than the limit, 3.5"),
     ],
     ids=["lower is better", "higher is better", "limit", "limit of a mean"],
 )

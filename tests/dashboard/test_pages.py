@@ -56,7 +56,7 @@ def test_a_large_board_is_paged_and_summed_up(here, many):
     with here.browser() as browser:
         page = browser.get(f"/studies/{many}").text
         assert page.count('class="open"') + page.count('class="ruled-out"') <= 25 * 8
-        assert "Arm by arm, over all 60 agents" in page
+        assert "Arm by arm, across all 60 agents" in page
         assert "Agents 1–25 of 60" in page
         last = browser.get(f"/studies/{many}?first=50").text
         assert "Agents 51–60 of 60" in last
@@ -99,7 +99,7 @@ def test_many_awaited_agents_are_named_without_filling_the_page(here):
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text
         assert "Waiting for 60 agents" in page
-        assert "Awaited and on other pages: 35" in page
+        assert "Awaited, on other pages: 35" in page
         for name in here.call("GET", f"studies/{study}")["agent_names"]:
             assert name in page
 

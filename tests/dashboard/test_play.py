@@ -27,7 +27,7 @@ def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text
     assert "<dt>Regret so far</dt>" in page
-    assert "<dt>Still to cost</dt>" in page
+    assert "<dt>Expected further cost</dt>" in page
     assert "What is played" in page
     for _ in range(30):
         if here.call("GET", f"studies/{study}")["stage"] != "running":
@@ -79,7 +79,7 @@ def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
             page = browser.get(f"/studies/{study}").text
         spent, left = (
             int(re.search(rf"<dt>{words}</dt><dd>([\d,]+)<", page)[1].replace(",", ""))
-            for words in ("Samples spent", "Samples likely left")
+            for words in ("Samples spent", "Expected remaining samples")
         )
         assert spent + left == 2 * 3000
 
@@ -91,8 +91,8 @@ def test_nobody_forecasts_the_end_of_an_open_study(here):
     forecast_of(here, study)
     with here.browser() as browser:
         page, samples = (browser.get(f"/studies/{study}{path}").text for path in ("", "/samples"))
-    assert "until an administrator ends it" in page
+    assert "until an administrator ends the study" in page
     assert "Draws until the horizon grows" in page
-    assert "Still to cost" not in page
+    assert "Expected further cost" not in page
     assert "in all" not in page
     assert "Likely" not in samples

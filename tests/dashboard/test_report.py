@@ -102,7 +102,7 @@ def test_page_and_file_have_the_same_sections_and_tables(here, told):
         "Flow of participants",
         "Costs",
         "Estimates",
-        "Who decided what, when",
+        "Who decided what and when",
         "Certificate",
     ):
         assert any(section.endswith(name) for section in sections), name
@@ -121,7 +121,7 @@ def test_page_and_file_have_the_same_sections_and_tables(here, told):
     assert "| North | 0.75 | 0.25 |" in file
     assert f"| Phase {certificate['phases']} |".lower() in file.lower()
     assert ">assigned: " in page, "the picture of the flow"
-    assert ">outside of the study: 3<" in page
+    assert ">outside the study: 3<" in page
 
 
 def test_a_tolerance_is_drawn_where_arms_are_compared(here, told):

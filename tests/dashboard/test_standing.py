@@ -75,7 +75,7 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
             CASE,
             "B is its answer: no treatment is better by 5 points or more.",
         ),
-        (board(ends=("exhausted", "open")), TWO, "No answer: the budget or the horizon came first. B leads."),
+        (board(ends=("exhausted", "open")), TWO, "No answer: the budget or horizon was reached first. B leads."),
         (board(ends=("cancelled", "open")), None, "No answer: the study was stopped."),
         (
             board(ends=("settled", "open")),
@@ -83,14 +83,14 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
             "B leads. Settled: the evidence is enough. Its answer becomes final when every site is settled, because "
             "all answers are given together.",
         ),
-        (board(ends=("unasked", "open")), CASE, "It asks nothing of its own."),
+        (board(ends=("unasked", "open")), CASE, "It asks no question of its own."),
         (board(ends=("left", "open")), CASE, "It left the study and has no answer of its own."),
         (board(blinded=True), None, "2 of 2 treatments may still be the best."),
         (board(blinded=True, candidates=[1, 2]), None, "It has its answer."),
         (
             board(ends=("blocked", "open"), blinded=True),
             None,
-            "No answer: nobody can supply what is missing any more.",
+            "No answer: the missing data can no longer be supplied.",
         ),
     ],
 )  # fmt: skip

@@ -498,7 +498,7 @@ def contradictions(page):
         undecided = status in ("open", "not-cleared-yet")
         if (decided and "too " in said) or (undecided and TOO_WIDE.search(said)):
             wrong.append((status, said))
-        if re.search(r"● open\b.*enough to rule it out", said):
+        if re.search(r"● open\b.*enough evidence to rule it out", said):
             wrong.append((status, said))
     return wrong
 

@@ -236,7 +236,7 @@ def test_with_private_reports_it_is_refused_in_a_sentence():
 
 
 def test_kits_hide_the_leading_arm_too():
-    """Whoever is outside of the study would have a kit of it: to unmask one of them tells which one leads."""
+    """Whoever is outside the study would have a kit of it: to unmask one of them tells which one leads."""
     keys = {"arms": 2, "agents": 2, "sites": {"kits": True, "between": "leading"}}
     with pytest.raises(InvalidInput, match=r'sites.between: found "leading"; .*"assign" with sites.kits'):
         parse_study(keys)

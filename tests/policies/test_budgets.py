@@ -80,7 +80,7 @@ def test_the_certificate_of_an_exhausted_study_claims_candidates_only():
     certificate = issue_certificate(trial, data=["x"], sequence=1, head="0" * 64, version="t")
     assert not certificate.complete
     assert set(certificate.ends.values()) == {"exhausted"}
-    assert "the budget came first" in certificate.guarantee
+    assert "the budget was reached first" in certificate.guarantee
     assert type(certificate).read(certificate.text) == certificate
 
 

@@ -255,7 +255,7 @@ def test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guaran
     trial, records, certificate = dropping()
     assert certificate.empty_phases == {trial.study.agents[0]: 6}
     assert np.array(certificate.left_out).sum() > np.array(certificate.samples)
-    assert certificate.guarantee.startswith("withdrawn, since ")
+    assert certificate.guarantee.startswith("withdrawn, because ")
     assert "the study allows 50 % of an arm" in certificate.guarantee
     assert verify_log(records).sound
 
@@ -266,7 +266,7 @@ def test_a_share_that_the_study_allows_is_a_condition_in_words():
     assert "are missing from the reports: it holds if that does not depend on their outcomes" in certificate.guarantee
     assert verify_log(records).sound
     _, _, strict = dropping(phases=2, dropped=1, less=1, most_missing=0.001)
-    assert strict.guarantee.startswith("withdrawn, since ")
+    assert strict.guarantee.startswith("withdrawn, because ")
 
 
 @pytest.mark.parametrize("name", ["left_out", "empty_phases", "guarantee"])

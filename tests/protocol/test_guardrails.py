@@ -299,7 +299,7 @@ def test_harm_that_a_correction_shows_is_told_before_it_is_confirmed():
         shown = correction_preview(course.trial, report)
         course.correct(report)
     assert [(one.guardrail, one.arm, one.with_corrections) for one in shown.guardrails] == [("harm", "arm 2", "alarm")]
-    assert "the guardrail harm would have raised an alarm on arm 2" in shown.effect
+    assert "the guardrail harm would have raised an alarm about arm 2" in shown.effect
     assert not course.trial.arms_withdrawn, "decisions stand"
     course.certify()
     course.verified()

@@ -1,4 +1,4 @@
-"""A report that the stated model rules out is held until an administrator takes or refuses it."""
+"""A report that the stated model rules out is held until an administrator accepts or refuses it."""
 
 from pathlib import Path
 

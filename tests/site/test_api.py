@@ -35,7 +35,7 @@ def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, tmp_pat
     assert [row["taken"] for row in found["rows"]] == [True, *[False] * 5, True, *[False] * 3, True]
     assert [row["participant"] for row in found["rows"]][7:9] == [None, None]
     why = [row["why"] for row in found["rows"]]
-    assert why[1] == "participant: found 'p-9'; allowed: one who was assigned here. Assign first"
+    assert why[1] == "participant: found 'p-9'; allowed: somebody who was assigned here. Assign this person first"
     assert why[2] == "participant: found 'p-1' again; allowed: once"
     assert why[3] == 'missing: found no reward; allowed: a reward, or "missing": true'
     assert "reward" in why[4]
@@ -78,7 +78,7 @@ def test_after_the_end_no_outcome_is_taken_by_whatever_way_and_the_same_again_is
     assert line.post("/v1/outcomes", json=first).status_code == 200
     site.seen(stage)
     late = {"participant": "p-2", "reward": 1}
-    why = "the study has ended: no outcome is counted any more"
+    why = "the study has ended: outcomes no longer count"
     for path, body in (("outcomes", late), ("outcomes", first | {"reward": 0}), ("missing", {"participant": "p-2"})):
         found = line.post(f"/v1/{path}", json=body)
         assert found.status_code == 409

@@ -160,7 +160,7 @@ def test_a_correction_goes_from_the_page_to_an_administrator_and_back(bed):
     assert 'name="value-0"' in found
     assert "Send the correction of p-1" in found
     done = bed.post(WRONG)
-    assert "The correction of p-1 is kept. The corrected report of phase 1 goes to the office" in done
+    assert "The correction of p-1 is saved. The corrected report of phase 1 goes to the office" in done
     assert (bed.status, bed.waiting()) == ("unsent", [])
     assert bed.sent() == {}
     (entry,) = bed.waiting()
@@ -274,7 +274,7 @@ def test_an_administrator_sees_which_of_two_waiting_corrections_is_older(bed, mo
     newest, *older = bed.cards()
     assert f'id="q{records[-1]}"' in newest
     assert "A newer report" not in newest
-    assert all(f"A newer report of the same phase waits too: record {records[-1]}" in card for card in older)
+    assert all(f"A newer report of the same phase is waiting too: record {records[-1]}" in card for card in older)
     monkeypatch.setattr(administration, "MOST_BESIDE", 2)
     assert [re.search(r'id="q(\d+)"', card)[1] for card in bed.cards()] == [str(records[n]) for n in (2, 1, 0)]
     asked = {"newest_first": True, "limit": 2}
@@ -332,7 +332,7 @@ def test_an_amendment_that_another_one_replaced_does_not_count_when_it_comes_aga
     assert early.status == "refused"
     assert "it was accepted before and replaced since" in early.post({"do": "find", "sought": "p-1"})
     (replaced,) = [card for card in early.cards() if "/amend" in card]
-    assert "It was accepted by an amendment, and replaced since." in replaced
+    assert "This report was accepted by an amendment, and has been replaced since." in replaced
     with early.office() as browser:
         browser.post("/studies/trial/amend", data=fields_of(replaced) | {"reason": "right after all"})
     first, *_ = early.house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
@@ -355,7 +355,7 @@ def test_an_amendment_that_was_corrected_since_does_not_count_when_it_comes_agai
     early.sent()
     assert early.status == "refused"
     (card,) = [card for card in early.cards() if SHOW in card]
-    assert "It was accepted by an amendment." in card
+    assert "This report was accepted by an amendment." in card
 
 
 FREEZE, WITHDRAW = ("agents", "agent 1", "freeze"), ("arms", "arm 2", "withdraw")
@@ -384,7 +384,7 @@ def test_whatever_happened_meanwhile_a_correction_is_answered(early, what, decid
     (card,) = early.cards()
     if what in ("cancelled", "withdrawn") and not decided:  # it is over: of two arms one is left
         assert SHOW not in card
-        assert "Its phase is over: it changes nothing." in card
+        assert "The phase is over, so this report changes nothing." in card
         early.refuse(entry)
     elif decided:
         assert SHOW in card

@@ -65,7 +65,7 @@ def test_people_get_numbers_of_their_arm_and_no_number_is_given_twice(leeds):
     for one in given:
         assert ARMS[int(one.kit[2:]) % 2] == arm_of(leeds, one.participant)
     assert leeds.assign("old-0").kit == given[0].kit
-    assert leeds.assign("late", "old").kit == "", "outside of the study there is no kit"
+    assert leeds.assign("late", "old").kit == "", "outside the study there is no kit"
     assert [one.left for one in leeds.shelf.stock()] == [2, 2]
     assert numbers != sorted(numbers), "drawn, so that a number that is passed over says nothing"
 

@@ -72,7 +72,7 @@ def test_to_ask_again_gives_the_same_whoever_names_the_stratum_and_nobody_change
     for more in ({}, {"stratum": "young"}):
         assert assigned(line, 200, participant="p-1", **more) == first | {"again": True}
     moved = assigned(line, 409, participant="p-1", stratum="old & frail")
-    assert "'p-1' was assigned in the stratum 'young': nobody changes strata" in moved["detail"]
+    assert "'p-1' was assigned in the stratum 'young': nobody can change strata" in moved["detail"]
     assert assigned(line, 409, participant="P 1", stratum="old & frail")["detail"], "it reads like one of the other"
 
 
@@ -82,7 +82,9 @@ def test_outcomes_find_their_stratum(line, sites):
     rows = [{"participant": name, "reward": 1} for name in (*NAMES, "nobody")]
     found = line.post("/v1/outcomes/bulk", json={"outcomes": rows}).json()
     assert (found["taken"], found["refused"]) == (2, 1)
-    assert found["rows"][2]["why"] == "participant: found 'nobody'; allowed: one who was assigned here. Assign first"
+    assert found["rows"][2]["why"] == (
+        "participant: found 'nobody'; allowed: somebody who was assigned here. Assign this person first"
+    )
     assert [site.status()["observed"] for site in sites] == [1, 1]
     assert line.post("/v1/missing", json={"participant": "old & frail"}).status_code == 200
     assert line.get("/v1/status", params={"stratum": "old & frail"}).json()["missing"] == 1
@@ -192,7 +194,7 @@ def test_rows_of_several_strata_on_a_full_disk_say_which_were_taken(line, sites,
     answer = line.post("/v1/outcomes/bulk", json={"outcomes": rows})
     assert answer.status_code == 507
     first = next(site for site in sites if site is not last)
-    said = f"the rows of {first.stratum} were taken, those of {last.stratum} were not"
+    said = f"the rows of {first.stratum} were saved, but those of {last.stratum} were not"
     assert said in answer.json()["detail"]
     assert [site.status()["observed"] for site in (first, last)] == [1, 0]
     monkeypatch.undo()

@@ -82,7 +82,7 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     assert [ward.site.people[key].reward for key in ("p-1", "p-2")] == [1.0, 0.0]
     again = upload(ward, TABLES[name], name=name)
     assert "2 are known already." in again
-    assert "Enter all of it" not in again
+    assert "Save the whole table" not in again
 
 
 def test_what_somebody_changed_after_the_preview_is_shown_again_and_not_overwritten(ward):

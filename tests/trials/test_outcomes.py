@@ -106,7 +106,7 @@ class Desk:
             ";".join([key, *("missing" if one is None else f"{one:g}" for one in row)]) for key, row in people.items()
         ]
         shown = self.posted({"do": "take", "table": "\n".join(["participant;reward;bleeding;alive;pain", *lines])})
-        assert "The table was taken." in shown
+        assert "The table was saved." in shown
 
     def posted(self, fields):
         answer = self.ward.line.post("/", data=fields, headers=OURS)

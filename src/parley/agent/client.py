@@ -92,7 +92,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if not isinstance(problem, dict):
         problem = {}
     if response.status_code == 407:  # to plain HTTP; a CONNECT is refused before there is an answer
-        raise Blocked(f"a proxy does not let us through (407). {WANTS_PASSWORD}")
+        raise Blocked(f"a proxy refused the connection (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
@@ -215,7 +215,7 @@ class Client:
         """Every agent's draws in a phase."""
         plan = _understood(Plan.from_json, self.request("GET", "studies", study, "phases", phase, "plan"))
         if (plan.study, plan.phase) != (study, phase):
-            raise WrongPlan(f"the plan is of phase {plan.phase} of {plan.study!r}, not of phase {phase} of {study!r}")
+            raise WrongPlan(f"the plan is for phase {plan.phase} of {plan.study!r}, not for phase {phase} of {study!r}")
         return plan
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:

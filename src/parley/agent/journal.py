@@ -380,7 +380,9 @@ class Journal:
         except OSError as error:
             self._undo()
             raise NoRoom(
-                Translatable("{path}: not written ({why}); nothing was taken", path=self._path, why=error.strerror)
+                Translatable(
+                    "{path} could not be written ({why}), so nothing was recorded", path=self._path, why=error.strerror
+                )
             ) from None
         reached("journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)

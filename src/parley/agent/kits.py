@@ -23,7 +23,7 @@ from parley.validation.tables import read_table, wrong_cell
 LEAST = 5  # kits of an arm: with fewer left, more should be ordered whatever the plan asks
 LONGEST_NUMBER = 60
 COLUMNS = ("kit", "arm")
-NO_KIT = Translatable("no kit is left for the next person: more must be listed before anybody is assigned")
+NO_KIT = Translatable("no kit is left for the next person: list more kits before you assign anybody")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,11 @@ class Shelf:
                 raise wrong_cell(source, row.line, "kit", repr(number)[:80], allowed)
             if alike in seen:
                 raise wrong_cell(
-                    source, row.line, "kit", f"{number!r} again", f"every number once; it is in line {seen[alike]}"
+                    source,
+                    row.line,
+                    "kit",
+                    f"{number!r} again",
+                    f"every number once; it is already in line {seen[alike]}",
                 )
             if alike in before:
                 found = f"{number!r}, which is listed already"

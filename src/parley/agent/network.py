@@ -22,7 +22,9 @@ with needs("agent", "talking to a coordinator"):
 
 DIRECT = "none"  # --proxy none: no proxy, whatever the environment says
 SCHEMES = ("http", "https")
-WANTS_PASSWORD = "It wants a user and a password: http://USER:PASSWORD@HOST:PORT in PARLEY_PROXY or HTTPS_PROXY"
+WANTS_PASSWORD = (
+    "The proxy requires a user and a password: http://USER:PASSWORD@HOST:PORT in PARLEY_PROXY or HTTPS_PROXY"
+)
 KEY_PASSWORD = "PARLEY_CLIENT_KEY_PASSWORD"
 
 
@@ -70,22 +72,24 @@ class Network:
         through = f" through the proxy {_shown(proxy)}" if proxy else ""
         if isinstance(error, httpx.ProxyError):
             status = str(error).partition(" ")[0]
-            hint = WANTS_PASSWORD if status == "407" else "Ask those who run it to let this address pass"
-            return Blocked(f"the proxy {_shown(proxy)} does not let us through to {server} ({status}). {hint}")
+            hint = WANTS_PASSWORD if status == "407" else "Ask its operator to allow this address"
+            return Blocked(f"the proxy {_shown(proxy)} refused the connection to {server} ({status}). {hint}")
         wrong = next((one for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
         if wrong is not None:
             return Blocked(
-                f"the certificate of {server}{through} is not trusted: {wrong.verify_message}. If it is of a private "
-                "authority, name that authority's certificate: --ca-file FILE"
+                f"the certificate of {server}{through} is not trusted: {wrong.verify_message}. If it comes from a "
+                "private authority, name that authority's certificate: --ca-file FILE"
             )
         if any(isinstance(one, ssl.SSLError) and "certificate" in str(one) for one in _causes(error)):
             ours = f"refuses our certificate {self.client_cert}" if self.client_cert else "asks for a certificate"
-            return Blocked(f"{server}{through} {ours}: {error}. Give one that it trusts: --client-cert, --client-key")
+            return Blocked(
+                f"{server}{through} {ours}: {error}. Give a certificate that it trusts: --client-cert, --client-key"
+            )
         if proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(f"no answer from the proxy {_shown(proxy)}, on the way to {server}: {error}")
         cut = server.startswith("https://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
         hint = (
-            ". Perhaps it asks for a certificate: --client-cert, --client-key" if cut and not self.client_cert else ""
+            ". It may require a client certificate: --client-cert, --client-key" if cut and not self.client_cert else ""
         )
         return Unreachable(f"no answer from {server}{through}: {error or type(error).__name__}{hint}")
 
@@ -131,7 +135,7 @@ class Network:
             trust.load_cert_chain(self.client_cert, self.client_key or None, password=lambda: password)
         except (OSError, ssl.SSLError, ValueError) as error:
             where = f"{self.client_cert}, {self.client_key}" if self.client_key else self.client_cert
-            found = "a key that is not this certificate's" if "MISMATCH" in str(error) else _reason(error)
+            found = "a key that does not belong to this certificate" if "MISMATCH" in str(error) else _reason(error)
             raise InvalidInput(
                 "--client-cert, --client-key",
                 found=f"{found} ({where})",

@@ -49,7 +49,7 @@ class Outbox:
         except Locked:
             raise InvalidInput(
                 "outbox",
-                found=f"{self.folder}, which another process holds",
+                found=f"{self.folder}, which another process is using",
                 allowed="one process per agent and study",
                 hint="Stop the other one: two processes would draw twice",
             ) from None
@@ -70,8 +70,7 @@ class Outbox:
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
-                f"phase {phase} was interrupted, and it is unknown what was drawn. If nothing was, start "
-                f"again with `--draw-again {phase}`; if something was, tell the study's administrator"
+                f"phase {phase} was interrupted, and it is unknown what was drawn. If nothing was drawn, start again with `--draw-again {phase}`; otherwise tell the study's administrator"
             )
         write_whole(mark, "", mode=SECRET)
 
@@ -84,7 +83,9 @@ class Outbox:
         if not (self.folder / "drawing" / str(phase)).exists():
             begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
             raise InvalidInput(
-                "--draw-again", found=phase, allowed=f"a phase that was begun and interrupted ({begun or 'none was'})"
+                "--draw-again",
+                found=phase,
+                allowed=f"a phase that was begun and interrupted ({begun or 'none at present'})",
             )
         self.abandon(phase)
 
@@ -215,7 +216,7 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
     path = home / "draws" / f"{phase}.json"
     if not path.exists():
         waiting = ", ".join(sorted((one.stem for one in kept_files(home / "draws")), key=int))
-        known = waiting or Translatable("none is")
+        known = waiting or Translatable("none at present")
         allowed = Translatable("a phase whose report is in the outbox ({waiting})", waiting=known)
         raise InvalidInput("phase", found=phase, allowed=allowed)
     report = Report.read(path.read_text(encoding="utf-8"))

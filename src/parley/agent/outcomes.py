@@ -103,7 +103,7 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
             return one
     names = ", ".join(one.name for one in outcomes)
     allowed = Translatable("{names}, or no name for the reward", names=names)
-    none = Translatable("none: this study has the reward alone")
+    none = Translatable("none: this study measures only the reward")
     raise InvalidInput("outcome", found=repr(name)[:60], allowed=allowed if outcomes else none)
 
 

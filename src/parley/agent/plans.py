@@ -85,8 +85,8 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     def resting(self) -> str:
         """Why nothing is asked until an administrator acts; empty if the agent may be asked for draws."""
         if self.frozen:
-            return "this agent is frozen: it waits, in case it is thawed"
-        return "open questions are blocked by a lost site: this agent waits, in case the study goes on" * (
+            return "this agent is frozen, and waits in case it is thawed"
+        return "open questions are blocked by a lost site; this agent waits in case the study goes on" * (
             self.stage == "stalled"
         )
 

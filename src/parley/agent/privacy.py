@@ -162,8 +162,8 @@ def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SiteP
                 raise InvalidInput(
                     f"{name} of the study",
                     found=terms.get(name),
-                    allowed=f"{earlier['terms'].get(name)}, as when this agent started first",
-                    hint=f"Nothing is drawn or sent. Ask the administrator; {outbox.folder} has what was pinned",
+                    allowed=f"{earlier['terms'].get(name)}, as when this agent first started",
+                    hint=f"Nothing is drawn or sent. Ask the administrator; the pinned values are in {outbox.folder}",
                 )
         if policy is None:
             return SitePolicy.of(earlier["policy"])

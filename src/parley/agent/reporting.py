@@ -154,7 +154,7 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
                 warn(words)
 
 
-SAME = Translatable("this is what is already noted: there is nothing to correct")
+SAME = Translatable("this value is already recorded, so there is nothing to correct")
 CONFLICT = "urn:parley:problem:report-conflict"
 
 
@@ -181,7 +181,7 @@ def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[in
 
 def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int) -> None:
     earlier = outbox.report(phase)
-    assert earlier is not None, "a report was acknowledged, and is not in the outbox"
+    assert earlier is not None, "a report was acknowledged, but it is not in the outbox"
     now = site.corrected(phase)
     disclosure = Disclosure(site.people.rules, site.policy)
     report = disclosure.recounted(now.arms, earlier, now.rewards, outbox, now.outcomes, now.between)
@@ -205,7 +205,7 @@ def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
         if error.problem.get("type") != CONFLICT:
             raise
         if not error.problem.get("quarantined"):
-            raise NotNow(f"{error}. Too many corrections of this phase wait: ask the administrator") from None
+            raise NotNow(f"{error}. Too many corrections of this phase are waiting: ask the administrator") from None
         return str(error.problem.get("answer", "waiting")), str(error.problem.get("reason", ""))
 
 
@@ -275,7 +275,7 @@ class SiteRuntime:
             and self.site.people.book_of(known).reported
             and not self.correctable(self.site.people.reported_in(known))
         ):
-            raise NotNow(Translatable("the study moved on without this report: there is nothing to correct"))
+            raise NotNow(Translatable("the study went on without this report, so there is nothing to correct"))
         phase = self.site.correct(outcomes, reason=reason, who=who)
         if before.get(phase) == self.site.people.corrections.get(phase):
             raise NotNow(SAME)

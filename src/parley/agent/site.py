@@ -240,7 +240,7 @@ class Site:
             self._require_kits()
             person = self.people.persons.get(key)
             if person is None or person.arm is None:
-                allowed = Translatable("one who was given a kit here")
+                allowed = Translatable("somebody who was given a kit here")
                 raise InvalidInput("participant", found=repr(key), allowed=allowed)
             write(journal.Unmasked(participant=key, by=by.strip(), reason=reason.strip(), emergency=emergency))
             reached("site-unmasked")
@@ -249,7 +249,7 @@ class Site:
 
     def _require_kits(self) -> None:
         if not self.rules.kits:
-            raise NotNow(Translatable("this study has no kits: everybody here sees what is assigned"))
+            raise NotNow(Translatable("this study has no kits: everybody here can see the assignments"))
 
     def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
         """The covariate given with a request for an arm; fixed once the person has one."""
@@ -258,9 +258,9 @@ class Site:
             return None
         if not name or (covariate is not None and without):
             allowed = (
-                Translatable("a number, or that it is not known")
+                Translatable("a number, or a note that it is not known")
                 if name
-                else Translatable("nothing: this study asks for none")
+                else Translatable("nothing: this study asks no such questions")
             )
             raise InvalidInput("covariate", found=shortened(covariate), allowed=allowed)
         try:
@@ -270,7 +270,10 @@ class Site:
             raise InvalidInput("covariate", found=shortened(covariate), allowed=allowed) from None
         if person is not None and person.counted and person.x != x:
             late = Translatable(
-                "{key!r} was assigned before: {name} is noted before the assignment, and never changed after it",
+                (
+                    "{key!r} is already assigned: {name} is recorded before the assignment and cannot be changed "
+                    "afterwards"
+                ),
                 key=person.key,
                 name=name,
             )
@@ -281,7 +284,7 @@ class Site:
         """Raise if a person's assignment was voided."""
         if person is not None and person.voided is not None:
             words = Translatable(
-                "the assignment of {key!r} was voided ({reason}): this person cannot be in the study again",
+                "the assignment of {key!r} was voided ({reason}), so this person cannot join the study again",
                 key=person.key,
                 reason=person.voided.reason,
             )
@@ -300,16 +303,18 @@ class Site:
             if person.voided is not None:
                 return person.voided
             if not person.counted:
-                raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=person.key))
+                raise NotNow(Translatable("{key!r} is outside the study: no outcome is counted", key=person.key))
             if self.people.was_counted(person):
                 raise NotNow(
-                    Translatable("phase {phase} is over: nothing in it can be voided any more", phase=person.phase)
+                    Translatable(
+                        "phase {phase} is over, so its assignments can no longer be voided", phase=person.phase
+                    )
                 )
             if person.reward is not None or person.missing or person.others:
                 raise NotNow(
                     Translatable(
-                        "something is already noted about {key!r}: an assignment can be voided only before that, never "
-                        "because of an outcome",
+                        "something is already recorded about {key!r}: an assignment can be voided only before that, "
+                        "and never because of an outcome",
                         key=person.key,
                     )
                 )
@@ -320,15 +325,19 @@ class Site:
         person = self.people.persons.get(key)
         if person is None:
             similar = self.people.similar(key)
-            hint = Translatable("Did you mean {key!r}?", key=similar) if similar else Translatable("Assign first")
-            allowed = Translatable("one who was assigned here")
+            hint = (
+                Translatable("Did you mean {key!r}?", key=similar)
+                if similar
+                else Translatable("Assign this person first")
+            )
+            allowed = Translatable("somebody who was assigned here")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         return person
 
     def _require_eligible(self, eligible: bool) -> None:
         asked = self.people.rules.eligibility
         if asked and not eligible:
-            found, questions = Translatable("not all answered yes"), " ".join(asked)
+            found, questions = Translatable("an answer other than yes"), " ".join(asked)
             allowed = Translatable("yes to each of these questions: {questions}", questions=questions)
             raise InvalidInput("eligible", found=found, allowed=allowed)
 
@@ -336,7 +345,7 @@ class Site:
         """Raise unless the covariate is given, or declared unknown, before the arm is assigned."""
         name = self.people.rules.covariate
         if name and x is None and not without:
-            allowed = Translatable("a number, or that it is not known, before the assignment")
+            allowed = Translatable("a number, or a note that it is not known, before the assignment")
             raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
@@ -382,7 +391,7 @@ class Site:
             key = checked_key(row.participant)
             if (key, row.outcome) in seen:
                 raise InvalidInput(
-                    "participant", found=Translatable("{key!r} again", key=key), allowed=Translatable("once")
+                    "participant", found=Translatable("{key!r} a second time", key=key), allowed=Translatable("once")
                 )
             seen.add((key, row.outcome))
             return self._noted(key, row.value, row.outcome)
@@ -407,8 +416,8 @@ class Site:
             found = {self.people.reported_in(self.people[row.participant]) for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
                 shown = Translatable("of phase {phases}", phases=", ".join(map(str, sorted(found))))
-                hint = Translatable("Until a phase is reported, simply enter the outcome again")
-                allowed = Translatable("outcomes of one reported phase")
+                hint = Translatable("Until the phase is reported, enter the outcome again to change it")
+                allowed = Translatable("outcomes from a single reported phase")
                 raise InvalidInput("participants", found=shown, allowed=allowed, hint=hint)
             new: dict[str, list[tuple[str, float | None]]] = {}
             for key, value, name in checked:
@@ -421,11 +430,11 @@ class Site:
     def _checked_correction(self, row: Entered) -> Entered:
         key, rules = checked_key(row.participant), self._rules_of(row.outcome)
         person = self.people.persons.get(key)
-        allowed = Translatable("one whose outcome was reported")
+        allowed = Translatable("somebody whose outcome was reported")
         if person is None or not person.counted:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
         if person.ahead and self.people.book_of(person).reported is None:  # the report of this phase has no outcome
-            hint = Translatable("Until a phase is reported, simply enter the outcome again")
+            hint = Translatable("Until the phase is reported, enter the outcome again to change it")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         said = self._said(person, row.outcome)
         if not said or (not row.outcome and None in (row.value, *said)):
@@ -618,7 +627,7 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if book.plan.phase != phase or (not book.over and not self._complete(book)):
-                raise NotNow(Translatable("phase {phase} is not complete: it cannot be sent", phase=phase))
+                raise NotNow(Translatable("phase {phase} is not complete, so its report cannot be sent", phase=phase))
             if not book.over:
                 self._closed(book, write)
 
@@ -629,7 +638,7 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if not self.people.rules.flexible:
-                raise NotNow(Translatable("this study takes the counts of its plan and no others"))
+                raise NotNow(Translatable("this study accepts only the counts that its plan asks for"))
             if book.over or book.closed:
                 raise NotNow(Translatable("phase {phase} is closed here", phase=book.plan.phase))
             write(journal.PartClosed(phase=book.plan.phase, reason=reason))
@@ -700,17 +709,19 @@ class Site:
     def _book(self) -> PhaseBook:
         book = self.people.current
         if book is None:
-            raise NotNow(Translatable("no plan has come from the coordinator yet: nobody can be assigned"))
+            raise NotNow(Translatable("the coordinator has not sent a plan yet, so nobody can be assigned"))
         return book
 
     def _require_running(self) -> None:
         stage = self.people.stage
         if stage.stage == "paused":
-            paused = Translatable("the study is paused: nobody is assigned now")
-            because = Translatable("the study is paused ({reason}): nobody is assigned now", reason=stage.reason)
+            paused = Translatable("the study is paused: nobody can be assigned for now")
+            because = Translatable(
+                "the study is paused ({reason}): nobody can be assigned for now", reason=stage.reason
+            )
             raise NotNow(because if stage.reason else paused)
         if stage.stage not in ("running", "closing"):
-            unknown = Translatable("the study is {stage}: nobody is assigned now", stage=stage.stage)
+            unknown = Translatable("the study is {stage}: nobody can be assigned for now", stage=stage.stage)
             raise NotNow(NOBODY.get(stage.stage, unknown))
 
     def _require_pattern(self, key: str) -> None:
@@ -740,23 +751,23 @@ class Site:
         person = self._known(key)
         self._require_valid(person)
         if not person.counted:
-            raise NotNow(Translatable("{key!r} is outside of the study: nothing is counted", key=key))
+            raise NotNow(Translatable("{key!r} is outside the study: no outcome is counted", key=key))
         if person.is_gone(outcome) if value is None else person.value(outcome) == value:
             return []
         book, phase = self.people.book_of(person), self.people.reported_in(person)
         if book.over:
             raise NotNow(
                 Translatable(
-                    "phase {phase}, in which {key!r} was assigned, is reported: find {key!r} on the page and correct "
-                    "it there. {contact} has to confirm it",
+                    "{key!r} was assigned in phase {phase}, which is already reported. Find {key!r} on the page and "
+                    "correct the outcome there; {contact} has to confirm the correction",
                     phase=phase,
                     key=key,
                     contact=self.contact,
                 )
                 if book.reported
                 else Translatable(
-                    "phase {phase}, in which {key!r} was assigned, was decided without a report from here: nothing "
-                    "changes",
+                    "{key!r} was assigned in phase {phase}, which was decided without a report from here, so nothing "
+                    "can be changed",
                     phase=phase,
                     key=key,
                 )
@@ -769,8 +780,8 @@ class Site:
         if outcome == PRIMARY and person.missing and replaced:
             raise NotNow(
                 Translatable(
-                    "{key!r} was marked as missing and others were assigned since: the place has been given away, and "
-                    "nothing is counted",
+                    "{key!r} was marked as missing, and the place has been given to somebody else since: this outcome "
+                    "cannot count",
                     key=key,
                 )
             )
@@ -790,13 +801,13 @@ class Recounted(NamedTuple):
 LONGEST_REASON = 500
 ADMINISTRATOR = Translatable("the study’s administrator")
 ENDED = ("finished", "cancelled")
-OVER = Translatable("the study has ended: no outcome is counted any more")
+OVER = Translatable("the study has ended: outcomes no longer count")
 # Why nobody is assigned, by stage of the study.
 NOBODY = {
-    "stalled": Translatable("the study is stalled: nobody is assigned now"),
-    "frozen": Translatable("the study is frozen here: nobody is assigned now"),
-    "finished": Translatable("the study is finished: nobody is assigned any more"),
-    "cancelled": Translatable("the study is cancelled: nobody is assigned any more"),
+    "stalled": Translatable("the study is stalled: nobody can be assigned for now"),
+    "frozen": Translatable("the study is frozen here: nobody can be assigned for now"),
+    "finished": Translatable("the study is finished: nobody else can be assigned"),
+    "cancelled": Translatable("the study is cancelled: nobody else can be assigned"),
 }
 
 

@@ -415,7 +415,7 @@ class CsvSource:
                         str(self._path),
                         found=f"{len(places)} rows of {arm} that add up to {sum(rewards):.9g}",
                         allowed=f"the {count} that phase {phase} reported, with the sum {total:.9g}",
-                        hint="The file is another, or was sorted, changed or cut since",
+                        hint="It is a different file, or it was sorted, changed or cut since",
                     )
                 used |= set(places)
         return used
@@ -473,7 +473,7 @@ class SqlSource(CsvSource):
             raise InvalidInput(
                 f"{self._warehouse.name}, query",
                 found="rows in no order",
-                allowed="ORDER BY, and new rows last: by the time or the number at which they were written",
+                allowed="ORDER BY the time or number at which rows were written, so that new rows come last",
             )
         return self._next_rows(plan, table)
 
@@ -498,7 +498,7 @@ class SqlSource(CsvSource):
                     f"{self._path}, count of {arm}",
                     found=f"{count:.12g}",
                     allowed=f"{asked}, as phase {plan.phase} asks",
-                    hint="The query may take only those of the phase (:phase); or let it give rows",
+                    hint="Let the query count only the rows of the phase (:phase), or let it return rows",
                 )
             if count < asked:
                 raise NotYet(f"{arm}: {count:.0f} of {asked} are there")

@@ -39,7 +39,7 @@ class Strata:
     parley.errors.InvalidInput: stratum: found nothing; allowed: old or young
     >>> leeds.assign("p-001", "young")
     Traceback (most recent call last):
-    parley.errors.NotNow: 'p-001' was assigned in the stratum 'old': nobody changes strata
+    parley.errors.NotNow: 'p-001' was assigned in the stratum 'old': nobody can change strata
     >>> leeds.close(); folder.cleanup()
     """
 
@@ -127,7 +127,7 @@ class Strata:
             elif stratum and self.named(stratum) is not site:
                 raise NotNow(
                     Translatable(
-                        "{key!r} was assigned in the stratum {stratum!r}: nobody changes strata",
+                        "{key!r} was assigned in the stratum {stratum!r}: nobody can change strata",
                         key=key,
                         stratum=site.stratum,
                     )
@@ -205,8 +205,8 @@ def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
     if not taken:
         return error
     words = Translatable(
-        "no room on the disk: the rows of {taken} were taken, those of {left} were not. Make room, and send all of it "
-        "again",
+        "the disk is full: the rows of {taken} were saved, but those of {left} were not. Free some space and send the "
+        "whole table again",
         taken=", ".join(site.stratum for site in sites[:taken]),
         left=", ".join(site.stratum for site in sites[taken:]),
     )

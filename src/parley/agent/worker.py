@@ -210,8 +210,8 @@ class Worker:
         if str(error) != self._held:
             self._held = str(error)
             self._warn(
-                f"{error}. Look at what was entered, and tell the administrator whether it is right: until then the "
-                "study waits for this agent, and this agent for the administrator"
+                f"{error}. Check what was entered, and tell the administrator whether it is right. Until then the "
+                "study waits for this agent"
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
@@ -273,7 +273,10 @@ class Worker:
                 return None
             if kind == REFUSED and not self._outbox.was_aside(report):
                 self._outbox.set_aside(report.phase)
-                self._warn(f"phase {report.phase}: {error}. It is set aside in the outbox, and drawn or read again")
+                self._warn(
+                    f"phase {report.phase}: {error}. The report is set aside in the outbox, and the phase is drawn or "
+                    "read again"
+                )
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         reached("report-sent")
@@ -301,4 +304,4 @@ def _advice(kind: str, error: CoordinatorError, report: Report) -> str:
         return f"the report of phase {report.phase} was refused: {error}"
     if kind.endswith("receipt-unknown"):
         return f"{error}. The coordinator's log is not the one this agent reported to; tell its administrator"
-    return f"{error}. Another report of phase {report.phase} was taken before this one; tell the administrator"
+    return f"{error}. Another report of phase {report.phase} was accepted before this one; tell the administrator"

@@ -66,7 +66,7 @@ for change in CHANGES:
 @click.option(
     "--tokens",
     type=click.Path(file_okay=False),
-    help="Issue every agent a token, each in a file of this folder; the strata of a site share one.",
+    help="Issue a token for every agent, each in a file in this folder; the strata of a site share one token.",
 )
 @with_client
 @json_option
@@ -118,10 +118,12 @@ def _sites(problem: Problem) -> list[list[str]]:
 
 @admin_command.command("issue-token")
 @click.option("--role", required=True, type=click.Choice(["agent", "viewer", "analyst", "auditor", "administrator"]))
-@click.option("--name", default="", help="Who it is for (not for agents).")
-@click.option("--study", help="Only this study (needed for an agent).")
-@click.option("--agent", help="The agent it is for.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
+@click.option("--name", default="", help="Who the token is for (not for agents).")
+@click.option("--study", help="Restrict the token to this study (required for an agent).")
+@click.option("--agent", help="The agent the token is for.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), help="Write the token to this file instead of to the screen."
+)
 @with_client
 def issue_token(client: Client, role: str, name: str, study: str | None, agent: str | None, output: str | None) -> None:
     """Issue a token. Every principal may have two live tokens: the old and the new one, while you rotate."""
@@ -210,7 +212,9 @@ database_option = click.option(
 @admin_command.command()
 @database_option
 @click.option("--name", default="root", show_default=True, help="Name of the administrator that gets the token.")
-@click.option("--token-file", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
+@click.option(
+    "--token-file", type=click.Path(dir_okay=False), help="Write the token to this file instead of to the screen."
+)
 @click.option("--new-token", is_flag=True, help="Issue another token, if the first one was lost.")
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
@@ -309,7 +313,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
         rows.append((agent["agent"], answer_text(agent), held, *steps))
     show_table(f"{study}: other weights ({found['axis']})", ("agent", "answer", "holds", *heads), rows)
     if len(found["agents"]) > MOST_LINES:
-        say(f"{number(len(found['agents']) - MOST_LINES)} more: --json has all.")
+        say(f"{number(len(found['agents']) - MOST_LINES)} more; --json lists all of them.")
     say(f"{found['words']}. The level is {found['level']:g}.")
 
 
@@ -401,10 +405,11 @@ def _show_estimates(found: dict[str, Any]) -> None:
     ]
     show_table("Estimates", ("agent", "arm", "status", *heads.values()), rows)
     if len(lines) > MOST_LINES:
-        say(f"{number(len(lines) - MOST_LINES)} more: --csv and --json have all.")
+        say(f"{number(len(lines) - MOST_LINES)} more; --csv and --json list all of them.")
     say(
-        f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}; "
-        "--csv has the usual ones too."
+        "The intervals are simultaneous: all of them hold, at every phase, with probability at least "
+        f"{found['level']:.4g}; "
+        "--csv has the usual intervals too."
     )
     if found["change"]:
         say(found["change"]["words"])

@@ -128,7 +128,7 @@ def _exact(instance: Instance) -> Instance:
 def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[str]:
     if certain is not None:
         yield (
-            f"With the middle weights alone, none in doubt, T* is {certain.value:,.5f}: doubt costs "
+            f"With the middle weights alone, T* is {certain.value:,.5f}: doubt about the weights costs "
             f"{bound.value / certain.value:.2f} times as much. These are bounds of the exact question, without a "
             "tolerance."
         )

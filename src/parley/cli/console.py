@@ -259,7 +259,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
             chosen[name] = value
 
     for name, description in (
-        ("--client-key", "Its key (PEM), unless it is in the same file."),
+        ("--client-key", "Key of the client certificate (PEM), unless it is in the same file."),
         ("--client-cert", "Client certificate (PEM), if the coordinator requires one."),
         ("--ca-file", "Authorities (PEM) to trust instead of the system's, such as a private one."),
         (
@@ -323,7 +323,7 @@ def paced(call: Callable[[], Answer]) -> Answer:
             time.sleep(PAUSE)
 
 
-def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str = ", kept nowhere") -> None:
+def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str = ", stored nowhere") -> None:
     """Write a token or another secret to the file, or show it once if no file is named."""
     if file is None:
         say(f"{what} (shown once{kept}): {secret}")

@@ -73,7 +73,7 @@ PATIENCE = 30.0  # seconds for its server to start
 @click.option("--replications", default=1000, show_default=True, help="Runs per policy in the comparison.")
 @seed_option
 @output_option("parley-demo.html")
-@click.option("--live", is_flag=True, help="A real coordinator and a process for every agent, on this machine.")
+@click.option("--live", is_flag=True, help="Run a real coordinator and a process for every agent on this machine.")
 @click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
 @click.option(
     "--keep-open/--no-keep-open",

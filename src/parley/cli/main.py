@@ -31,7 +31,7 @@ PARTS = {
     "A live study": {
         "serve": "Run the coordinator, and a dashboard at the same address.",
         "admin": "Prepare a coordinator's database, and run its studies.",
-        "agent": "Take part in a study: draw what the plan asks for, report.",
+        "agent": "Take part in a study: draw what the plan asks for, and report it.",
         "site": "Run a site where people come one by one.",
         "verify": "Check a study's log: every hash, every decision.",
     },
@@ -117,7 +117,7 @@ def run() -> None:
     except Terminated:
         _tell("Stopped", "the process was asked to end (SIGTERM) before it was done", 143)
     except BrokenExecutor:
-        _tell("Failed", "a worker process was killed, perhaps for want of memory: try fewer workers", 1)
+        _tell("Failed", "a worker process was killed, perhaps because it ran out of memory: try fewer workers", 1)
     except InvalidInput as error:
         _tell("Error", str(error), 2)
     except (ParleyError, OSError) as error:
@@ -127,7 +127,7 @@ def run() -> None:
     except Exception as error:  # a bug of ours: report it in one line
         if os.environ.get("PARLEY_DEBUG"):
             raise
-        _tell("Failed", f"{type(error).__name__}: {error}. This is a fault in Parley; PARLEY_DEBUG=1 shows where", 1)
+        _tell("Failed", f"{type(error).__name__}: {error}. This is a bug in Parley; PARLEY_DEBUG=1 shows where", 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 

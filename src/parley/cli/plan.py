@@ -109,13 +109,13 @@ class PlanRequest:
 @click.option(
     "--operating",
     is_flag=True,
-    help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone; "
-    "power by budget.",
+    help="Also compute operating characteristics: power, samples and rounds by gap, compared with a fixed-size design "
+    "and with every agent alone; power by budget.",
 )
 @click.option(
     "--power",
     type=float,
-    help="Only answer with the smallest max_samples that has this power: under every --gap (0: all arms tie), else "
+    help="Only find the smallest max_samples with this power: under every --gap (0: all arms tie), else "
     "under the study's [truth], else under the default gaps.",
 )
 @click.option(

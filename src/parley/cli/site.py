@@ -96,8 +96,8 @@ class _OpenSite:
         if client is None:
             if site.due:
                 errors.print(
-                    "Not reported: no token is given (--token-file, or PARLEY_TOKEN). The phase is kept, and goes out "
-                    "with the next command that has one, or with the service.",
+                    "Not reported, because no token is given (--token-file, or PARLEY_TOKEN). The phase is kept, and "
+                    "will be reported by the next command that has a token, or by the service.",
                     highlight=False,
                 )
             return
@@ -106,7 +106,9 @@ class _OpenSite:
         try:
             hand_over(site, client, self.outbox, warn=partial(attention, site.agent))
         except Unreachable as error:
-            errors.print(f"Not reported yet: {error}. It is kept, and sent the next time.", highlight=False)
+            errors.print(
+                f"Not reported yet: {error}. The report is kept, and will be sent the next time.", highlight=False
+            )
         except InvalidInput as error:
             if error.key != "outbox":  # the service holds it, and reports
                 raise
@@ -235,7 +237,7 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 
 @site_command.command()
 @click.argument("key")
-@click.option("--somebody-else", is_flag=True, help="KEY looks like a known one, but is another person.")
+@click.option("--somebody-else", is_flag=True, help="KEY looks like a known key, but is another person.")
 @click.option("--covariate", type=float, help="The study's covariate of this person, known before the assignment.")
 @click.option("--without-covariate", is_flag=True, help="The covariate of this person is not known.")
 @click.option("--eligible", is_flag=True, help="All eligibility questions of the study were answered yes.")
@@ -265,7 +267,7 @@ def assign(
     if given.counted or given.shown is not None:
         say(f"{given.participant}: {'kit ' if given.kit else ''}{given.shown}{before}")
     if not given.counted:
-        say(f"{given.participant}: outside of the study; this phase needs no more people")
+        say(f"{given.participant}: outside the study; this phase needs no more people")
 
 
 @site_command.command()
@@ -423,7 +425,7 @@ def release_report(opened: _OpenSite, phase: int) -> None:
 def send(opened: _OpenSite, phase: int) -> None:
     """Report the complete PHASE now, before its grace period is over."""
     opened.site.send(phase)
-    say(f"Phase {phase} is closed: its report goes out.")
+    say(f"Phase {phase} is closed, and its report is being sent.")
     opened.settle()
 
 
@@ -532,7 +534,7 @@ def _say_status(shown: Mapping[str, Any]) -> None:
             f"outcome, {shown['pending']} awaited, {shown['missing']} missing{reported}"
         )
     if shown["kits_low"]:
-        say("  kits run low: list more (parley site kits FILE)")
+        say("  kits are running low: list more (parley site kits FILE)")
     for named, awaited in shown["outcomes"].items():
         say(f"  {named}: {awaited} awaited")
 
@@ -650,8 +652,8 @@ def agent_command(
                 phases = ", ".join(map(str, lost))
                 attention(
                     agent,
-                    f"the noise in the reports of these phases is gone from the outbox: {phases}. A "
-                    "correction of one is another release, and counts as one",
+                    f"the noise in the reports of these phases is gone from the outbox: {phases}. Correcting one of "
+                    "them is another release, and counts as such",
                 )
             if corrects is not None:
                 arms = tuple(client.status(study)["arm_names"])

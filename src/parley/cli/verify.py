@@ -88,7 +88,7 @@ def verify_command(
         )
         _say_stamped(result, times, asked=bool(judges))
         if not result.exact:
-            _line("Numbers differ in the last digits: another machine's rounding. No decision differs.")
+            _line("Numbers differ in the last digits, because another machine rounds differently. No decision differs.")
         for found in result.amended:
             _line(
                 f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
@@ -206,7 +206,7 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
         _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they prove nothing here.")
     if not result.stamps:
         if asked:
-            _line("No time stamp is with this log: there was nothing to check.")
+            _line("This log has no time stamp, so there was nothing to check.")
         return
     later = result.records - max(stamp.sequence for stamp in result.stamps)
     after = (

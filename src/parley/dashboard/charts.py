@@ -171,7 +171,7 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
     for order, place in enumerate(loud):
         drawn.append(_evidence(arms[place], order, x, limit, top + row * order, row))
     drawn.append(line(x(limit), top - 10, x(limit), top + row * len(loud), "limit"))
-    drawn.append(text(x(limit), top - 15, gettext("enough at %(limit)s", limit=real(limit, 2)), "ink", "middle"))
+    drawn.append(text(x(limit), top - 15, gettext("threshold: %(limit)s", limit=real(limit, 2)), "ink", "middle"))
     if len(arms) > len(loud):
         drawn.append(
             text(

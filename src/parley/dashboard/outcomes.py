@@ -62,7 +62,7 @@ def harm_of(one: Found) -> Harm | None:
         return Harm(
             bound=one["limit"],
             above=above,
-            words=gettext("beyond the limit, %(limit)s", limit=_amount(one, one["limit"], "mean")),
+            words=gettext("worse than the limit, %(limit)s", limit=_amount(one, one["limit"], "mean")),
         )
     bound = one["margin"] if above else -one["margin"]
     words = gettext("worse by more than %(margin)s", margin=_amount(one, one["margin"], "to_control"))
@@ -217,7 +217,7 @@ def _beside(arm: Found, one: Found, gone: set[str]) -> str:
 def _label(one: Found, agent: Found, to: str | None) -> str:
     what = gettext("Means") if to is None else gettext("Differences to %(arm)s", arm=to)
     return gettext(
-        "%(what)s of %(outcome)s, %(agent)s, with the intervals that hold together; numbers are below",
+        "%(what)s of %(outcome)s for %(agent)s with simultaneous intervals; the numbers are below",
         what=what,
         outcome=one["name"],
         agent=agent["agent"],

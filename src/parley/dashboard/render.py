@@ -58,9 +58,9 @@ WORDS = (
     *("alarm", "cleared", "not cleared yet"),
     *("never", "blocked"),
     *("live", "failing", "disabled"),
-    "-1: everybody equally, 0: as stated, 1: only oneself",
+    "-1: equal weights, 0: weights as stated, 1: own results only",
 )
-TOO_LARGE = "This record is too large for a page. The exported log has all of it."
+TOO_LARGE = "This record is too large to show here. The exported log contains all of it."
 
 
 def _time(text: str | None) -> Markup:
@@ -230,14 +230,18 @@ def _forgotten() -> Iterator[None]:
 
 # stage -> sign, word, meaning; the sign is shown beside the colour, which is never the only cue
 STAGES: dict[str, tuple[str, str, str]] = {
-    "running": ("●", Translatable("Running"), Translatable("Reports come in.")),
-    "closing": ("◐", Translatable("Deciding"), Translatable("Every report is in; the decision is being computed.")),
-    "paused": ("‖", Translatable("Paused"), Translatable("No report is taken until it is resumed.")),
-    "stalled": ("▲", Translatable("Stalled"), Translatable("Not decided, and what is missing cannot be supplied.")),
+    "running": ("●", Translatable("Running"), Translatable("Reports are coming in.")),
+    "closing": ("◐", Translatable("Deciding"), Translatable("Every report is in, and the decision is being computed.")),
+    "paused": ("‖", Translatable("Paused"), Translatable("No reports are accepted until the study is resumed.")),
+    "stalled": (
+        "▲",
+        Translatable("Stalled"),
+        Translatable("Undecided, because the missing data can no longer be supplied."),
+    ),
     "finished": (
         "✓",
         Translatable("Finished"),
-        Translatable("Every question has its answer, or the budget or the horizon came first."),
+        Translatable("Every question has its answer, or the budget or horizon was reached first."),
     ),
     "cancelled": ("■", Translatable("Cancelled"), Translatable("Stopped before every question had its answer.")),
 }
@@ -261,7 +265,7 @@ def error_bound(guarantee: str, delta: float) -> str:
     'not bounded: this policy has no guarantee'
     """
     if says(guarantee, WITHDRAWN):
-        return translation.gettext("not bounded: too much is missing")
+        return translation.gettext("not bounded: too much data is missing")
     if says(guarantee, NO_GUARANTEE):
         return translation.gettext("not bounded: this policy has no guarantee")
     bound = translation.gettext("at most %(share)s", share=percent(delta))

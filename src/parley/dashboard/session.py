@@ -38,7 +38,10 @@ STUDY = "/studies/{study}"  # address of a study's first page; its others are be
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
-NOT_OURS = "the browser does not say that a page of this server sent it: load the page again, and send it from there"
+NOT_OURS = (
+    "the browser does not confirm that the form is from a page of this server: load the page again, and send it from "
+    "there"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

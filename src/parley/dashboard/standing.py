@@ -156,7 +156,7 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
     """
     end = OutcomeStatus(board.ends[place])
     if end is OutcomeStatus.UNASKED:
-        return gettext("It asks nothing of its own.")
+        return gettext("It asks no question of its own.")
     if end is OutcomeStatus.LEFT:
         return gettext("It left the study and has no answer of its own.")
     if board.blinded or board.statuses is None:
@@ -194,12 +194,12 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
 
 
 SETTLED = Translatable(
-    "Settled: the evidence is enough. Its answer becomes final when every agent is settled, because all answers are "
+    "Settled: there is enough evidence. The answer becomes final when every agent is settled, because all answers are "
     "given together."
 )
 NO_ANSWER: Mapping[OutcomeStatus, str] = {
-    OutcomeStatus.EXHAUSTED: Translatable("No answer: the budget or the horizon came first."),
-    OutcomeStatus.BLOCKED: Translatable("No answer: nobody can supply what is missing any more."),
+    OutcomeStatus.EXHAUSTED: Translatable("No answer: the budget or horizon was reached first."),
+    OutcomeStatus.BLOCKED: Translatable("No answer: the missing data can no longer be supplied."),
     OutcomeStatus.CANCELLED: Translatable("No answer: the study was stopped."),
 }
 

@@ -70,8 +70,10 @@ STEPS = (
     ),
     Step(
         name="precision",
-        title=Translatable("How sure, and how much"),
-        lead=Translatable("How often may an answer be wrong, what is good enough, and when does it end at the latest?"),
+        title=Translatable("Certainty and budget"),
+        lead=Translatable(
+            "How often may an answer be wrong, what is good enough, and when does the study end at the latest?"
+        ),
         first=("delta", "tolerance", "max_samples", "max_rounds", "largest_gap"),
         # All sections of no other step, so that a new section of the file needs nothing here.
         sections=tuple(
@@ -85,25 +87,27 @@ BY_NAME = {step.name: step for step in STEPS}
 
 LABELS: Mapping[str, tuple[str, str]] = {
     "name": (Translatable("Name of the study"), ""),
-    "audience": (Translatable("Who reads its pages"), Translatable("Pages and reports use their words.")),
+    "audience": (Translatable("Who reads the pages of the study"), Translatable("Pages and reports use their words.")),
     "arms": (
         Translatable("Arms: what is compared"),
-        Translatable("One per line, at least two; or just a number, if they need no names."),
+        Translatable("One per line, at least two, or just a number if they need no names."),
     ),
     "control": (Translatable("The one in use today"), Translatable("Optional: the others are compared with it.")),
-    "agents": (Translatable("Agents"), Translatable("One per line; or just a number, if they need no names.")),
+    "agents": (Translatable("Agents"), Translatable("One per line, or just a number if they need no names.")),
     "sampling.rate": (
         Translatable("Draws a day"),
-        Translatable("Optional: one number, or one for each agent, as in 4, 3, 5. Says who is late."),
+        Translatable("Optional: one number, or one for each agent, for example 4, 3, 5. It shows who is late."),
     ),
     "sampling.round_days": (
         Translatable("Days between two phases"),
-        Translatable("Optional: to collect, decide and start again."),
+        Translatable("Optional: the time to collect, decide and start again."),
     ),
     "weights.kind": (Translatable("How an agent's question is weighted"), ""),
     "weights.alpha": (
         Translatable("Own share"),
-        Translatable("From 0 to 1; the rest is the average of all. One number, or one for each agent."),
+        Translatable(
+            "From 0 to 1; the rest of the weight is on the average of all. Give one number, or one for each agent."
+        ),
     ),
     "weights.labels": (
         Translatable("The cluster of each agent"),
@@ -111,46 +115,53 @@ LABELS: Mapping[str, tuple[str, str]] = {
     ),
     "weights.shares": (
         Translatable("The size of each agent’s population"),
-        Translatable("In any unit, as in 2.1, 1.2, 1.7."),
+        Translatable("In any unit, for example 2.1, 1.2, 1.7."),
     ),
     "weights.matrix": (
         Translatable("The numbers, agent by agent"),
         Translatable("One row per line, numbers separated by commas."),
     ),
     "weights.features": (
-        Translatable("What each agent is like, in numbers"),
+        Translatable("Features of each agent, in numbers"),
         Translatable("A row for each agent, instead of a similarity for each pair."),
     ),
-    "weights.kernel": (Translatable("Similarity from these numbers"), ""),
+    "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),
     "weights.bandwidth": (Translatable("Distance at which similarity has fallen to 0.61"), ""),
     "weights.mix": (
-        Translatable("Shares of the own cell, site, stratum and of everybody"),
+        Translatable("Weights of the own cell, own site, own stratum and everybody"),
         Translatable("Four numbers that sum to 1."),
     ),
-    "weights.reason": (Translatable("Why these weights"), Translatable("For the readers of the reports.")),
+    "weights.reason": (Translatable("Why these weights"), Translatable("The readers of the reports will see this.")),
     "noise.kind": (Translatable("A single reward is"), ""),
     "noise.scale": (
         Translatable("Its standard deviation"),
-        Translatable("A number; or the word unknown."),
+        Translatable("A number, or the word unknown."),
     ),
-    "noise.low": (Translatable("The smallest it can be"), ""),
-    "noise.high": (Translatable("The largest it can be"), ""),
+    "noise.low": (Translatable("The smallest possible value"), ""),
+    "noise.high": (Translatable("The largest possible value"), ""),
     "noise.rate": (
-        Translatable("About how often it is a success now"),
-        Translatable("From 0 to 1: sizes the first phase; nothing else depends on it."),
+        Translatable("Roughly how often it is a success today"),
+        Translatable("From 0 to 1. It sets the size of the first phase and affects nothing else."),
     ),
-    "noise.inference": (Translatable("Exact, or by the normal approximation"), ""),
-    "noise.mean": (Translatable("About how many events there are now"), Translatable("Sizes the first phase.")),
+    "noise.inference": (Translatable("Exact or normal approximation"), ""),
+    "noise.mean": (Translatable("Roughly how many events there are today"), Translatable(
+        "Sets the size of the first phase."
+    )),
     "delta": (Translatable("Chance of any wrong answer"), Translatable("Between 0 and 1; 0.1 if left out.")),
     "tolerance": (
-        Translatable("Good enough: within this of the best"),
-        Translatable("In units of the reward; for shares, 0.05 is five points. 0 if left out: only the best will do."),
+        Translatable("Tolerance: how far from the best is good enough"),
+        Translatable(
+            "In units of the reward; for rates, 0.05 means five percentage points. 0 if left out: only the best will "
+            "do."
+        ),
     ),
-    "max_samples": (Translatable("Draws in total, at most"), Translatable("Optional: it ends then, decided or not.")),
-    "max_rounds": (Translatable("Phases, at most"), Translatable("Optional.")),
+    "max_samples": (Translatable("Maximum number of draws"), Translatable(
+        "Optional: the study ends then, decided or not."
+    )),
+    "max_rounds": (Translatable("Maximum number of phases"), Translatable("Optional.")),
     "largest_gap": (
-        Translatable("The largest difference there can be"),
-        Translatable("Optional: sizes the first phase."),
+        Translatable("The largest possible difference"),
+        Translatable("Optional: sets the size of the first phase."),
     ),
 }  # fmt: skip
 CHOICES: Mapping[str, Mapping[str, str]] = {
@@ -161,18 +172,18 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     },
     "weights.kind": {
         "identity": Translatable("every agent by itself"),
-        "personalized": Translatable("its own share, and the average of all"),
+        "personalized": Translatable("its own share and the average of all"),
         "clusters": Translatable("the average of its cluster"),
         "similarity": Translatable("by similarity"),
         "population": Translatable("one question for all, by population"),
-        "matrix": Translatable("as I write it"),
+        "matrix": Translatable("with weights that I enter"),
         "nested": Translatable("by site and stratum"),
     },
     "weights.kernel": {"rbf": Translatable("by distance"), "cosine": Translatable("by angle")},
     "noise.kind": {
         "binary": Translatable("yes or no"),
         "bounded": Translatable("a number between two limits"),
-        "gaussian": Translatable("a measurement, about bell-shaped"),
+        "gaussian": Translatable("a measurement, roughly bell-shaped"),
         "subgaussian": Translatable("a number with light tails"),
         "count": Translatable("a count of events"),
     },

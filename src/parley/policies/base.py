@@ -177,10 +177,11 @@ class Policy(ABC):
         """What remains of the guarantee if means move between phases, as a sentence for users."""
         if self.allows_drift:
             return Translatable(
-                "the same if means move between phases, all arms of a site alike: arms are compared within phases"
+                "the same if means change between phases, by the same amount for all arms of a site: arms are "
+                "compared within phases"
             )
         return Translatable(
-            "none if means move between phases: rewards of all phases are added up, and a trend biases their means"
+            "none if means change between phases: rewards of all phases are pooled, so a trend biases their means"
         )
 
     @property

@@ -215,7 +215,7 @@ def _drawn(shown: ArmPreview) -> str:
 
 ARM = (
     EFFECT,
-    (Translatable("Candidates then"), "open_arms"),
+    (Translatable("Candidates afterwards"), "open_arms"),
     (Translatable("Asked again"), "asked_again"),
     (Translatable("Drawn so far"), _drawn),
     GUARANTEE,
@@ -237,8 +237,8 @@ def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
 
 def _this_phase(shown: FreezePreview) -> str:
     if shown.released:
-        return Translatable("no other report is awaited: it would be decided at once")
-    return Translatable("it waits for the others")
+        return Translatable("no other report is awaited, so it would be decided at once")
+    return Translatable("it still waits for other reports")
 
 
 def _corrected(trial: Trial, given: Given) -> Event:
@@ -254,7 +254,7 @@ _ROWS = (
         kind="paused",
         words="Accept no report until the study is resumed.",
         event=lambda _, given: events.Paused(reason=given.reason),
-        button="Pause: take no report",
+        button="Pause: accept no reports",
         done="Paused",
         grave=False,
     ),
@@ -293,7 +293,7 @@ _ROWS = (
             words="What closing the phase in progress with the reports that are in would do.",
             look=_closing,
             tells=(
-                (Translatable("Not waited for"), "awaited"),
+                (Translatable("No longer awaited"), "awaited"),
                 EFFECT,
                 GUARANTEE,
                 (Translatable("Arms without a draw"), "lost"),
@@ -304,7 +304,7 @@ _ROWS = (
         event=_closed_early,
         section="phase",
         heading="If phase {phase} is closed now",
-        button="Close phase {phase} with what is in",
+        button="Close phase {phase} with the reports received",
         done="Closed",
     ),
     Act(

@@ -28,21 +28,21 @@ MOST_ARMS = 6  # named in a sentence
 REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (for them: {2})"
 WHY = {
     OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
-    OutcomeStatus.EXHAUSTED: phrase("the budget came first", of=REMAIN),
-    OutcomeStatus.BLOCKED: Translatable("a site is gone"),
+    OutcomeStatus.EXHAUSTED: phrase("the budget was reached first", of=REMAIN),
+    OutcomeStatus.BLOCKED: Translatable("a site is lost"),
     OutcomeStatus.OPEN: phrase("not over yet", of=REMAIN),
 }
 WITHOUT = phrase(" for {0}", of=REMAIN)
 GONE = phrase("; {0} left and has no answer: the others were re-weighed without it")
 CORRECTED = (
-    phrase("; {0} report was corrected after the decision, and this is about the numbers that were decided on"),
-    phrase("; {0} reports were corrected after the decision, and this is about the numbers that were decided on"),
+    phrase("; {0} report was corrected after the decision, and this is about the numbers before the correction"),
+    phrase("; {0} reports were corrected after the decision, and this is about the numbers before the corrections"),
 )
 WITHDRAWN = (
-    "withdrawn, since {0} are missing from the reports and the study allows {1:.3g} % of an arm; had they been there: "
-    "{2}"
+    "withdrawn, because {0} are missing from the reports and the study allows only {1:.3g} % of an arm; without "
+    "missing outcomes it would have been: {2}"
 )
-IN_PART = phrase(" are missing from the reports: it holds if that does not depend on their outcomes")
+IN_PART = phrase(" are missing from the reports: it holds only if this does not depend on their outcomes")
 SHARE = "{0} % of {1}"
 # Of several arms: "12 % of A, 3 % of B".
 SHARES = [
@@ -91,7 +91,7 @@ def issue_certificate(
             )
         elif alarm.verdict == "proposed" and alarm.arm not in study.problem.dormant:
             guarantee += Translatable(
-                "; the guardrail {1} raised an alarm on {0}, and nobody withdrew the arm", alarm.arm, alarm.guardrail
+                "; the guardrail {1} raised an alarm about {0}, and nobody withdrew the arm", alarm.arm, alarm.guardrail
             )
     if gone:
         guarantee += GONE.format(", ".join(gone))

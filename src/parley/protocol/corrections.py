@@ -30,8 +30,8 @@ from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 
 STANDS = phrase(
-    "what the recorded phases would show with the corrected numbers in place of those that were decided on, and with "
-    "the same plans; the decisions and answers themselves do not change"
+    "what the recorded phases would show with the corrected numbers in place of the original ones, and with the same "
+    "plans; the decisions and answers themselves do not change"
 )
 WITHOUT_ERROR = phrase(STANDS + ". It has no error probability: ")
 
@@ -58,9 +58,9 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
         """The difference as a sentence."""
         values = {"guardrail": self.guardrail, "arm": self.arm}
         if self.with_corrections == "alarm":
-            return Translatable("the guardrail {guardrail} would have raised an alarm on {arm}", **values)
+            return Translatable("the guardrail {guardrail} would have raised an alarm about {arm}", **values)
         if self.verdict == "alarm":
-            return Translatable("the guardrail {guardrail} would have raised no alarm on {arm}", **values)
+            return Translatable("the guardrail {guardrail} would have raised no alarm about {arm}", **values)
         if self.with_corrections == "cleared":
             return Translatable("the guardrail {guardrail} would have cleared {arm}", **values)
         return Translatable("the guardrail {guardrail} would not have cleared {arm} yet", **values)
@@ -136,8 +136,9 @@ class Reading:
         if (why := not_reweighable(self.trial.study)) is not None:
             return WITHOUT_ERROR + why
         return STANDS + Translatable(
-            ". It has the error probability of the study if the corrected numbers are the rewards that were drawn, and "
-            "if the choice of reports to check again did not depend on them; the certificate claims none"
+            ". It has the error probability of the study if the corrected numbers are the rewards that were drawn, "
+            "and if the choice of the reports to check again did not depend on them; the certificate does not claim "
+            "this"
         )
 
 
@@ -270,7 +271,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
         effect=joined("; ", [_would_change(found.would_change), *(one.words for one in found.other_verdicts)]),
         guardrails=found.other_verdicts,
         guarantee=Translatable(
-            "{0}: unchanged, for the numbers that were decided on. With corrections: {1}",
+            "{0}: unchanged, for the numbers before the corrections. With the corrections: {1}",
             trial.guarantee,
             found.meaning,
         ),
@@ -280,9 +281,9 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
 def _would_change(found: Mapping[str, str]) -> str:
     """A sentence that names the agents whose answers would change."""
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
-    words = Translatable("decisions and answers do not change; both numbers are kept")
+    words = Translatable("decisions and answers do not change, and both reports are kept")
     if not other and not none:
         return words + Translatable(". With the corrections no answer would change")
-    parts = [Translatable("{0} would have another answer", ", ".join(other))] if other else []
+    parts = [Translatable("{0} would have a different answer", ", ".join(other))] if other else []
     parts += [Translatable("{0} would have no answer yet", ", ".join(none))] if none else []
     return words + Translatable(". With the corrections {0}", joined(Translatable(", and "), parts))

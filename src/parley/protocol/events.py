@@ -255,9 +255,9 @@ class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):
         """What happened, as a sentence."""
         values = {"arm": self.arm, "guardrail": self.guardrail, "phase": self.phase}
         if self.verdict == "cleared":
-            return Translatable("{arm} is cleared by the guardrail {guardrail}, in phase {phase}", **values)
+            return Translatable("the guardrail {guardrail} cleared {arm} in phase {phase}", **values)
         return Translatable(
-            "the guardrail {guardrail} raised an alarm on {arm}, in phase {phase}: withdraw it", **values
+            "the guardrail {guardrail} raised an alarm about {arm} in phase {phase}: withdraw it", **values
         )
 
 
@@ -276,7 +276,7 @@ class Resumed(_Event, tag="parley/event/resumed/1"):
 class Disputed(_Event, tag="parley/event/disputed/1"):
     """An agent has a receipt that is not in this log (an old backup or a rewritten log). The study is paused."""
 
-    template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence} that is not here"
+    template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence}, which this log does not contain"
     agent: str
     sequence: Count
     head: str

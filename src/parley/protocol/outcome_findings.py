@@ -18,7 +18,7 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 
 OPEN, CLEARED = "not cleared yet", "cleared"
-SECONDARY = Translatable("estimates and intervals of a secondary outcome: nothing was decided by them")
+SECONDARY = Translatable("estimates and intervals of a secondary outcome, which decided nothing")
 GUARDRAIL = Translatable(
     "the probability of any false alarm or false clearing of this guardrail in the whole study is at most delta"
 )

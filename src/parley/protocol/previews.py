@@ -167,8 +167,8 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         guarantee=after.guarantee
         + Translatable(
             ", whatever anyone has seen so far. Every recorded phase is weighed again as if the question had been "
-            "asked from the start, and the new question has an error probability of {0:.3g} to spend: its share of "
-            "what is kept for all questions that could be asked instead",
+            "asked from the start. The new question may spend an error probability of {0:.3g}: its share of what is "
+            "reserved for all questions that could be asked instead",
             after.study.problem.delta,
         ),
     )
@@ -184,7 +184,7 @@ def _asked_again(trial: Trial, after: Trial) -> Agents:
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
     asks: str = Translatable("{0} of {1} agents ask another question from here on", changed, len(trial.study.agents))
     if ahead.left:
-        asks += Translatable("; {0} left: no answer, unless weights are given for it", ", ".join(ahead.left))
+        asks += Translatable("; {0} left and gets no answer unless you give weights for it", ", ".join(ahead.left))
     return joined(". ", [asks, _goes_on(trial, finished=finished)])
 
 
@@ -192,7 +192,7 @@ def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
     """What happens to the phase in progress if another question is asked."""
     if finished:
         return Translatable(
-            "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
+            "The recorded phases answer it, so the study ends at once and draws of this phase do not count"
         )
     if trial.stage is Stage.STALLED:
         return (
@@ -241,8 +241,8 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
     problem, finished = after.study.problem, bool(after.state.finished)
     drawn = sum(int(totals.everybody.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
     spends = Translatable(
-        ", and the new question has an error probability of {0:.3g} to spend: its share of what is kept for questions "
-        "with fewer arms",
+        ", and the new question may spend an error probability of {0:.3g}: its share of what is reserved for "
+        "questions with fewer arms",
         problem.delta,
     )
     stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report the draws they have")
@@ -380,8 +380,8 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         termination=_termination(pairs, without),
         guarantee=trial.guarantee
         + Translatable(
-            ": kept, if the reason for freezing has nothing to do with the rewards. What was reported stays and "
-            "counts; answers may be lost, but the error rate does not grow"
+            ": kept, if the reason for freezing has nothing to do with the rewards. What was reported still counts; "
+            "answers may be lost, but the error probability does not grow"
         ),
         keep=project(alone),
         reweigh=anew,
@@ -440,7 +440,10 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     names = ", ".join(without)
     if any(pair.forecast == "never" for pair in pairs):
         return Translatable(
-            "the study cannot finish with the present question: {0} would be left without an answer, unless re-weighed",
+            (
+                "the study cannot finish with the present question: {0} would be left without an answer unless you "
+                "re-weigh"
+            ),
             names,
         )
     if without:
@@ -448,7 +451,9 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
             "the study is not expected to finish: {0} would not be decided if rewards stay as estimated", names
         )
     return (
-        Translatable("still expected, if rewards stay as estimated") if pairs else Translatable("nothing is undecided")
+        Translatable("still expected, if rewards stay as estimated")
+        if pairs
+        else Translatable("nothing is left undecided")
     )
 
 
@@ -483,8 +488,8 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         planned=int(planned.sum()),
         lost=tuple(arm for arm, nothing in zip(study.arms, empty, strict=True) if nothing),
         effect=Translatable(
-            "the phase is decided on {0} of {1} draws. What {2} drew in it is never "
-            "counted. The next phase asks every agent for what is still needed",
+            "the phase is decided with {0} of {1} draws. What {2} drew in it will never count. The next phase asks "
+            "every agent for what is still needed",
             int(got.sum()),
             int(planned.sum()),
             names,
@@ -492,6 +497,6 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         guarantee=trial.guarantee
         + Translatable(
             ": kept, if the reason for not waiting has nothing to do with the rewards of this phase. Only reported "
-            "draws count, and nothing is decided that needs the others"
+            "draws count, and no decision is taken that needs the others"
         ),
     )

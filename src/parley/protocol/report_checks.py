@@ -39,12 +39,12 @@ from parley.validation.checks import FloatArray
 
 # The word in a report -> what it means to people.
 REASONS: dict[str, str] = {
-    "missing-outcomes": "outcomes that never came",
-    "too-few-people": "fewer people came than were asked for",
-    "more-people": "more people came than were asked for",
-    "end-of-period": "a period that was fixed beforehand ended",
-    "supply": "an arm could not be given any more",
-    "staff": "the site could not go on, for reasons of its own",
+    "missing-outcomes": "some outcomes never came",
+    "too-few-people": "fewer people came than planned",
+    "more-people": "more people came than planned",
+    "end-of-period": "a period fixed in advance has ended",
+    "supply": "an arm could no longer be given",
+    "staff": "the site had to stop for reasons of its own",
 }
 
 # Reasons for a site to stop assigning people in a phase before its plan is full.
@@ -63,7 +63,7 @@ MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
 UNEQUAL = "{what} about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
-SKEWED = "{what} (skewness about {skew:.2g}), and so are their means, but the study takes them as Gaussian: {UNSOUND}"
+SKEWED = "{what} (skewness about {skew:.2g}), and so are their means, but the study treats them as Gaussian: {UNSOUND}"
 OVERDISPERSED = (
     "{what} {ratio:.3g} times their mean (variance over mean; Poisson counts: once): {UNSOUND}; "
     'kind = "gaussian" with an unknown scale allows for it'

@@ -429,7 +429,7 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
     if report.phase < here.phase or here.stage in (Stage.FINISHED, Stage.STALLED, Stage.CLOSING):
         raise refused("phase-closed", f"the study is {here.stage} in phase {here.phase}")
     if here.stage is Stage.PAUSED:
-        raise refused("study-paused", "it takes no report until it is resumed")
+        raise refused("study-paused", "it accepts no report until it is resumed")
     require(here.stage, kind)
     if report.agent not in here.study.agents:
         raise refused("not-found", f"no agent {report.agent!r} in {here.id!r}")
@@ -443,7 +443,7 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
         raise refused("report-refused", f"an administrator refused this report of {report.agent!r}")
     if here.place.held is not None:
         which = "it waits" if here.place.held.digest == report.digest else "another report of this agent waits"
-        raise refused("report-held", f"{which} until an administrator takes or refuses it: {here.place.held.why}")
+        raise refused("report-held", f"{which} until an administrator accepts or refuses it: {here.place.held.why}")
 
 
 def _implausible(here: Situation, report: Report) -> str | None:
@@ -464,7 +464,7 @@ def _check_held(here: Situation, phase: int, kind: str, digest: str | None = Non
         raise illegal(here.stage, kind, f"phase {phase} waits for no agent any more", "phase-closed")
     held = here.place.held if here.place is not None and here.place.awaited else None
     if held is None or digest not in (None, held.digest):
-        raise illegal(here.stage, kind, "no such report is held, nor is there one to amend", "not-found")
+        raise illegal(here.stage, kind, "no such report is held, and there is none to amend", "not-found")
 
 
 def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:

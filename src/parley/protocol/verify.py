@@ -257,7 +257,9 @@ class _Seen:
                 if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
                     self.certificate = None  # another certificate follows if a blocked study goes on
         except UNREPLAYABLE as error:
-            raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
+            raise BrokenChain(
+                f"record {record.sequence} ({record.kind}) does not follow from the earlier ones: {error}"
+            ) from None
         self.heads[record.sequence] = record.hash
         self._note_report(record, event)
         if isinstance(event, events.Signed):

@@ -25,7 +25,7 @@ COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of about ten thousand people
 EVERYBODY = ""  # instead of an address
-ELSEWHERE = Translatable("sent from elsewhere, not from this page")
+ELSEWHERE = Translatable("a form that was not sent from this page")
 
 
 class Form(dict[str, str]):
@@ -146,4 +146,4 @@ def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
 
 
 def _too_large(most: int) -> Refused:
-    return Refused(413, Translatable("at most {most} bytes are taken at once", most=most))
+    return Refused(413, Translatable("at most {most} bytes are accepted at once", most=most))

@@ -108,7 +108,7 @@ class Newcomer(Participant):
     stratum: Annotated[
         str, described("The stratum, by the study's name for it, where the site has several; nobody changes it.")
     ] = ""
-    somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
+    somebody_else: Annotated[bool, described("The key looks like a known one, but is another person.")] = False
     covariate: Annotated[
         float | None, described("The study's covariate, where it has one. It is never accepted after the assignment.")
     ] = None

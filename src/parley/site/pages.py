@@ -94,7 +94,7 @@ class Pages:
             response = RedirectResponse("/", status_code=303)
             if self._access.open_for(request, response, fields.get("code", "")):
                 return response
-            return self._show(request, "enter.html", status=403, problem=gettext("That is not the code."))
+            return self._show(request, "enter.html", status=403, problem=gettext("This code is wrong."))
 
     async def page(self, request: Request) -> Response:
         """Show the page, after doing what its form asks for."""
@@ -206,14 +206,14 @@ class Pages:
         phase, reason = _whole(fields.get("phase", "")), fields.get("reason", "")
         if what == "send":
             self._runtime.send(phase)
-            return gettext("The report is sent now.")
+            return gettext("The report is being sent.")
         if what == "release":
             self._runtime.release(phase)
-            return gettext("The report of phase %(phase)s is released. It is sent at once.", phase=phase)
+            return gettext("The report of phase %(phase)s is released and will be sent at once.", phase=phase)
         if reason not in CLOSING_REASONS:
-            raise InvalidInput("reason", found=repr(reason)[:60], allowed=Translatable("a reason of the list"))
+            raise InvalidInput("reason", found=repr(reason)[:60], allowed=Translatable("a reason from the list"))
         self._site.finish(reason)
-        return gettext("No more people are assigned in this phase.")
+        return gettext("No more people will be assigned in this phase.")
 
     def _note(self, key: str, text: str, named: str) -> dict[str, Any]:
         """Record a person's outcome, or that it will not come."""
@@ -229,7 +229,9 @@ class Pages:
         said = {name: checked_line(name, fields.get(name, "")) for name in ("reason", "who")}
         known = self._site.people.persons.get(key)
         if known is None:
-            raise InvalidInput("participant", found=repr(key), allowed=Translatable("one whose outcome was reported"))
+            raise InvalidInput(
+                "participant", found=repr(key), allowed=Translatable("somebody whose outcome was reported")
+            )
         values = []
         for number, one in enumerate(all_outcomes(self._site.people.rules)):
             text, was = fields.get(f"value-{number}", "").strip(), known.value(one.name)
@@ -238,7 +240,7 @@ class Pages:
                 values.append((key, None if text == GONE else self._value(text, one.name), one.name))
         phase = self._runtime.correct(values, **said)
         return gettext(
-            "The correction of %(key)s is kept. The corrected report of phase %(phase)s goes to %(contact)s, who has "
+            "The correction of %(key)s is saved. The corrected report of phase %(phase)s goes to %(contact)s, who has "
             "to confirm it.",
             key=key,
             phase=phase,

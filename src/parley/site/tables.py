@@ -201,8 +201,8 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
             taken.ignored.append(row.line)
         elif key in seen:
             found, once = (
-                Translatable("{key!r} again", key=key),
-                Translatable("once; it is in line {line}", line=seen[key]),
+                Translatable("{key!r} a second time", key=key),
+                Translatable("once; it is already in line {line}", line=seen[key]),
             )
             taken.refuse(row.line, error_text(InvalidInput("participant", found=found, allowed=once), place=False))
         else:
@@ -239,7 +239,7 @@ def exported(site: Site | Strata) -> str:
         for person in list(one.people.persons.values()):
             arms = one.people.book_of(person).plan.arms
             arm = [] if masked else ["" if person.arm is None else arms[person.arm]]
-            status = gettext("voided") if person.voided else "" if person.counted else gettext("outside of the study")
+            status = gettext("voided") if person.voided else "" if person.counted else gettext("outside the study")
             day = person.at.astimezone().date().isoformat() if person.at else ""
             values = [_exported(person, rule) for rule in all_outcomes(rules)]
             rows.append([person.key, person.phase, one.stratum, day, status, *arm, *values])

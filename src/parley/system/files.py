@@ -99,7 +99,7 @@ class Locked(ParleyError):
     """Another process holds the lock; `holder` is what it wrote into the file, if anything."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is held by another process ({holder or 'unknown'})")
+        super().__init__(f"{path} is in use by another process ({holder or 'unknown'})")
         self.holder = holder
 
 

@@ -35,10 +35,10 @@ class OutcomeStatus(StrEnum):
         ('accepted: within the tolerance of the best', 'decided')
         """
         meaning = {
-            OutcomeStatus.UNASKED: "it asks nothing",
+            OutcomeStatus.UNASKED: "it asks no question",
             OutcomeStatus.ACCEPTED: "within the tolerance of the best",
-            OutcomeStatus.EXHAUSTED: "the budget or the horizon came first",
-            OutcomeStatus.BLOCKED: "nobody can supply the missing draws any more",
+            OutcomeStatus.EXHAUSTED: "the budget or horizon was reached first",
+            OutcomeStatus.BLOCKED: "the missing draws can no longer be supplied",
             OutcomeStatus.LEFT: "the others were re-weighed without it",
             OutcomeStatus.SETTLED: "final when all agents are",
         }.get(self)

@@ -133,9 +133,9 @@ class Translatable(str):
     Everything that takes text takes it as it is, so files, commands and JSON have the English text. A value may be
     translatable itself; text added before or after is not translated.
 
-    >>> said = Translatable("it ends after {value:,} samples at most", value=1200)
+    >>> said = Translatable("the study ends after at most {value:,} samples", value=1200)
     >>> said, said.message, said.values
-    ('it ends after 1,200 samples at most', 'it ends after {value:,} samples at most', {'value': 1200})
+    ('the study ends after at most 1,200 samples', 'the study ends after at most {value:,} samples', {'value': 1200})
     """
 
     message: str
@@ -236,10 +236,10 @@ def phrases() -> list[str]:
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
     """A text in the reader's words, if it is translatable or if `messages` has its message.
 
-    >>> said = Translatable("it ends after {value:,} samples at most", value=9)
+    >>> said = Translatable("the study ends after at most {value:,} samples", value=9)
     >>> with reading("trial"):
-    ...     translated(said), translated(str(said)), translated(str(said), messages_of([said]))
-    ('it ends after 9 participants at most', 'it ends after 9 samples at most', 'it ends after 9 participants at most')
+    ...     translated(said) == translated(str(said), messages_of([said])), translated(str(said)), translated(said)
+    (True, 'the study ends after at most 9 samples', 'the study ends after at most 9 participants')
     """
     if not isinstance(text, Translatable):
         found = (messages or {}).get(text)

@@ -187,7 +187,7 @@ def typed_number(text: str, *, thousands: str) -> float:
     (0.5, 1.25)
     >>> typed_number("1,250", thousands=",")
     Traceback (most recent call last):
-    parley.errors.InvalidInput: number: found '1,250'; allowed: a number without separators of thousands
+    parley.errors.InvalidInput: number: found '1,250'; allowed: a number without thousands separators
     """
     doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
     plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
@@ -196,7 +196,7 @@ def typed_number(text: str, *, thousands: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        separated = Translatable("a number without separators of thousands")
+        separated = Translatable("a number without thousands separators")
         finite = Translatable("a finite number such as 0.5")
         raise InvalidInput("number", found=repr(text)[:60], allowed=separated if doubtful else finite)
     return value

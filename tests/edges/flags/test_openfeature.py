@@ -115,7 +115,7 @@ def test_an_openfeature_client_gets_concealed_sticky_and_logged_assignments(coor
     coordinator.call("POST", "studies/checkout-7/resume", json={"reason": "it is over"})
     shop.wait(lambda found: found["stage"] == "running")
 
-    # The example of the docs assigns the last two; whoever comes then is outside of the study.
+    # The example of the docs assigns the last two; whoever comes then is outside the study.
     told = subprocess.run(
         [sys.executable, str(EXAMPLE), shop.url, "button", *visitors[-2:], "visitor-late"],
         env={**os.environ, "SITE_CODE": CODE}, capture_output=True, text=True, check=True, timeout=60,
@@ -129,5 +129,5 @@ def test_an_openfeature_client_gets_concealed_sticky_and_logged_assignments(coor
     rows = [{"participant": visitor, "reward": 1.0} for visitor in [*visitors, "visitor-late"]]
     found = shop.post("/v1/outcomes/bulk", outcomes=rows).json()
     assert (found["taken"], found["refused"]) == (asked, 1)
-    assert "outside of the study" in found["rows"][-1]["why"]
+    assert "outside the study" in found["rows"][-1]["why"]
     shop.wait(lambda found: found["phase"] == 2 or found["reported"])

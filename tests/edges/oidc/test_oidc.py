@@ -224,7 +224,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
     with browser(here) as pages:
         sign_in(pages, "bob")
         page = pages.get("/studies/trial/answer").text
-        assert "You sign in at 127.0.0.1 once more" in page
+        assert "To complete the signature, sign in at 127.0.0.1 once more" in page
         assert "Your token" not in page
         address = to_sign(pages)
         asked = parse_qs(urlsplit(address).query)

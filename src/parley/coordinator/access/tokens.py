@@ -295,7 +295,7 @@ def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
         row = None if found is None or found.expires_at <= at else get_token(transaction, found.kid)
         if row is not None and row.revoked_at is None:
             return principal_of_row(row)
-    raise _bad_token("the session is unknown or over")
+    raise _bad_token("the session is unknown or has ended")
 
 
 def end_session(transaction: Transaction, secret: str) -> None:

@@ -57,13 +57,13 @@ class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
 
     after: AnyPhase = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
-    explain: Annotated[bool, Meta(description="With means, radii and scores.")] = True
+    explain: Annotated[bool, Meta(description="Include means, radii and scores.")] = True
 
 
 class FindingsQuery(SomeAgents, frozen=True, kw_only=True):
     """Some agents, after a given phase."""
 
-    phase: Annotated[AnyPhase | None, Meta(description="After it; default: the latest.")] = None
+    phase: Annotated[AnyPhase | None, Meta(description="After this phase; default: the latest.")] = None
 
 
 class StudiesQuery(Query, frozen=True, kw_only=True):
@@ -113,9 +113,9 @@ class PlanQuery(Query, frozen=True, kw_only=True):
 
     after: Annotated[AnyPhase, Meta(description="The last phase the agent has reported.")] = 0
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0.0
-    during: Annotated[AnyPhase, Meta(description="The phase of the next three.")] = 0
+    during: Annotated[AnyPhase, Meta(description="The phase that the next three values are about.")] = 0
     recruited: Annotated[Count | None, Meta(description="People assigned in it so far.")] = None
-    observed: Annotated[Count | None, Meta(description="Of them with an outcome.")] = None
+    observed: Annotated[Count | None, Meta(description="Number of these people with an outcome.")] = None
     unmasked: Annotated[
         Count | None, Meta(description="In a masked study: people whose arm was shown, ever, if any.")
     ] = None

@@ -271,7 +271,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_CELLS // row.arms)
     last = phases.decided(transaction, row.id)
     if phase is not None and phase > last:
-        raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
+        raise Refusal("not-found", f"phase {phase} is not decided yet: the last decided phase is {last}")
     shown, policy = last if phase is None else phase, policy_of(transaction, row)
     after = latest_phase(row) if phase is None else phase
     state = _phase(transaction, row, after)[0]

@@ -115,7 +115,7 @@ def _require_empty(target: Connection) -> None:
     counted = {table.name: target.execute(select(func.count()).select_from(table)).scalar_one() for table in kept}
     found = ", ".join(f"{count:,} rows of {name}" for name, count in counted.items() if count)
     if found:
-        hint = "Name a database that does not exist yet, or one in which nothing was made; `restore` prepares it itself"
+        hint = "Name a database that does not exist yet or is still empty; `restore` prepares it itself"
         raise InvalidInput("database", found=found, allowed="an empty database", hint=hint)
 
 

@@ -33,7 +33,7 @@ def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
 def _read(row: Row[*tuple[Any, ...]]) -> Record:
     record = _record(row, read_json(row.payload))
     if record.payload_text != row.payload:
-        raise BrokenChain(f"record {row.sequence} is stored as another text than it was written: {row.payload:.40}...")
+        raise BrokenChain(f"record {row.sequence} is not stored as it was written: {row.payload:.40}...")
     return record
 
 

@@ -70,7 +70,7 @@ def _created(trial: Trial) -> events.StudyCreated:
 def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str) -> StudyRow:
     """Store a study from `prepare_study`, and open its first phase."""
     if studies.get(transaction, trial.id) is not None:
-        raise Refusal("already-exists", f"there is a study {trial.id!r} already")
+        raise Refusal("already-exists", f"there is already a study {trial.id!r}")
     state = canonical(trial.state.to_json())
     return write_first(transaction, _created(trial), state=state, actor=actor, at=at, readable=True)
 

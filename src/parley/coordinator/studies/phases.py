@@ -105,7 +105,7 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
     row = enact(transaction, row, ReportQuarantined(report=report, stands="", why=why), actor=actor, at=at)
-    return Refusal("report-held", f"it waits until an administrator takes or refuses it: {why}")
+    return Refusal("report-held", f"it waits until an administrator accepts or refuses it: {why}")
 
 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
@@ -135,7 +135,7 @@ def _put_aside(
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
-        raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
+        raise Refusal("wrong-plan", "the report names another plan than that of its phase", plan=standing.plan)
     study = studies.message(transaction, row)
     draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     draws = still_asked(report, draws, study.problem, standing.counts)

@@ -105,9 +105,11 @@ async def sign_in(shown: Page) -> Response:
             raise
         known = refusal.status == 403
         problem = (
-            Translatable("This token is for sending reports: it does not open these pages.")
+            Translatable("This token is only for sending reports. It does not open these pages.")
             if known
-            else Translatable("This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed.")
+            else Translatable(
+                "This token is unknown or revoked. Enter the whole token, which looks like parley_0123…_…."
+            )
         )
         return await sign_in_form(shown, following, problem=problem, code=refusal.status)
     return entered(shown, RedirectResponse(following, status_code=303), made.session)

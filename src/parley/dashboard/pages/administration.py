@@ -227,8 +227,8 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
     found = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
     chosen = [entry for entry in found.quarantine if entry.sequence == place and (entry.held or not held)]
     if not chosen:
-        held_words = Translatable("There is no such held report")
-        words = held_words if held else Translatable("There is no such report in quarantine")
+        held_words = Translatable("No such report is held")
+        words = held_words if held else Translatable("No such report is in quarantine")
         return await administration_page(shown, problem=words, code=404)
     report = chosen[0].report
     given = {"study": shown.study, "phase": report.phase, "agent": report.agent}

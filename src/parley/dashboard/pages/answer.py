@@ -124,14 +124,14 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
     shown = found.to_json()
     values, stated = [step["value"] for step in shown["agents"][0]["steps"]], shown["agents"][0]["stated"]
     start = min(range(len(values)), key=lambda place: abs(values[place] - stated))
-    label = gettext("For which weights each answer stays; the table below has every step")
+    label = gettext("The weights for which each answer holds; the table below lists every step")
     return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
     """The chart of answers by weight if weights are in doubt; else None."""
     found = certificate["map"] if certificate else None
-    label = gettext("For which weights which answer holds; the list has it in words")
+    label = gettext("Which answer holds for which weights; the list says it in words")
     return map_chart(found, label) if found else None
 
 
@@ -287,7 +287,7 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float)
 def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool, tolerance: float) -> Markup:
     what = gettext("Mixed means") if to is None else gettext("Differences to %(arm)s", arm=to)
     label = gettext(
-        "%(what)s of %(agent)s, with the intervals that hold together; numbers are below",
+        "%(what)s of %(agent)s with simultaneous intervals; the numbers are below",
         what=what,
         agent=agent["agent"],
     )

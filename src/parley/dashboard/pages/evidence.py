@@ -127,8 +127,8 @@ def _panels(
             board.candidates[place],
         )
         begun = any(score for arm in arms for score in arm.scores)  # the first phase only informs, without bets
-        timeline = gettext("Mixed means of %(agent)s over the phases, with intervals; numbers are below", agent=agent)
-        case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
+        timeline = gettext("Mixed means of %(agent)s by phase, with intervals; the numbers are below", agent=agent)
+        case = gettext("Evidence against each arm of %(agent)s; the numbers are below", agent=agent)
         panels.append(
             {
                 "agent": agent,

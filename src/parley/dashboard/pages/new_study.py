@@ -94,9 +94,9 @@ FORM: dict[str, Any] = {
 }
 MOST_MIXED = 12  # rows of the mix that are drawn; the table has as many
 STARTS = {  # file in `starts` -> its description
-    "four-hospitals": Translatable("a trial in four hospitals: yes or no, with a tolerance and a budget"),
+    "four-hospitals": Translatable("a trial in four hospitals with yes-or-no outcomes, a tolerance and a budget"),
     "web-study": Translatable("an experiment in five markets: which page sells best"),
-    "three-centres": Translatable("three centres, as short as can be"),
+    "three-centres": Translatable("three centres, in the shortest possible file"),
 }
 LARGE = 50_000  # characters of a study file from which on reading it is queued
 STAY = ("check", "power", "stay")
@@ -270,7 +270,7 @@ def _mix(problem: Problem) -> dict[str, Any]:
     drawing = [place for place, name in enumerate(problem.agents) if name not in problem.asks_only]
     names = [problem.agents[place] for place in drawing]
     rows = [(problem.agents[place], np.asarray(problem.weights)[drawing, place].tolist()) for place in asking]
-    label = gettext("Whose results count in each agent's question; numbers are below")
+    label = gettext("Whose results count in each agent's question; the numbers are below")
     return {"picture": mix_chart(names, rows, label), "names": names[:MOST_MIXED], "rows": rows}
 
 

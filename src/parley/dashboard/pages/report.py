@@ -276,11 +276,11 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         ),
         (gettext("digest of the study"), status.digest),
     ]
-    return _table(gettext("Design"), (gettext("What"), gettext("As the study states it")), rows)
+    return _table(gettext("Design"), (gettext("What"), gettext("As stated in the study")), rows)
 
 
 def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Mapping[str, str]) -> Table:
-    ended = f"{stamp(conduct.ended_at)}, {_ended(status.end)}" if conduct.ended_at else gettext("not over")
+    ended = f"{stamp(conduct.ended_at)}, {_ended(status.end)}" if conduct.ended_at else gettext("still running")
     begun = gettext("%(at)s, created and launched", at=stamp(status.created_at))
     rows = [(gettext("the study"), begun, ended, number(status.samples))]
     rows += [
@@ -292,7 +292,7 @@ def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Map
         )
         for one in phases
     ]
-    head = (gettext("What"), gettext("Begun"), gettext("Decided or ended"), w["draws"])
+    head = (gettext("What"), gettext("Started"), gettext("Decided or ended"), w["draws"])
     return _table(gettext("Dates"), head, rows)
 
 
@@ -348,7 +348,7 @@ def _flow_figure(conduct: Conduct) -> Markup:
         lost.append(gettext("in a phase that is not decided: %(count)s", count=undecided))
     others = [gettext("not assigned or not reported: %(count)s", count=number(short))] if short > 0 else []
     if conduct.outside_in_all:
-        others.append(gettext("outside of the study: %(count)s", count=number(conduct.outside_in_all)))
+        others.append(gettext("outside the study: %(count)s", count=number(conduct.outside_in_all)))
     if conduct.voided_in_all:
         others.append(gettext("voided: %(count)s", count=number(conduct.voided_in_all)))
     if conduct.ahead_in_all:
@@ -381,7 +381,7 @@ def _acts(conduct: Conduct) -> Table:
         for one in conduct.acts
         if one.kind != "signed"
     ]
-    head = (gettext("Record"), gettext("When"), gettext("What"), gettext("By"), gettext("Words and reason"))
+    head = (gettext("Record"), gettext("When"), gettext("What"), gettext("By"), gettext("Statement and reason"))
     return _table(gettext("Who decided what"), head, rows)
 
 
@@ -491,7 +491,7 @@ def _corrections(known: Mapping[str, Any]) -> str:
     if not (other := corrected["with_corrections"].get("guardrails")):
         return shown
     head = (
-        gettext("Guardrail"), known["w"]["arm"], gettext("By the numbers decided on"), gettext("With the corrections")
+        gettext("Guardrail"), known["w"]["arm"], gettext("With the original numbers"), gettext("With the corrections")
     )  # fmt: skip
     rows = [
         (one["guardrail"], one["arm"], *(translated(VERDICTS[one[key]]) for key in ("verdict", "with_corrections")))

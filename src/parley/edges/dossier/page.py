@@ -435,7 +435,7 @@ def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme:
         beyond = np.maximum([np.quantile(one.study.samples, 0.9) - one.study.samples.mean() for one in found], 0)
         bars = [np.zeros(len(found)), beyond]
         look: dict[str, Any] = {"fmt": "o", "color": style.colour(0), "capsize": 4}
-        panel.errorbar(means, places, xerr=bars, label=gettext("this study: mean, and what 9 of 10 stay below"), **look)
+        panel.errorbar(means, places, xerr=bars, label=gettext("this study: mean and 90th percentile"), **look)
         others = {
             gettext("fixed size"): ([one.fixed and one.fixed.samples for one in found], "D", 2),
             gettext("every agent alone"): ([one.alone.samples.mean() for one in found], "s", 1),
@@ -470,8 +470,8 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)
         power.set(ylim=(-4, 104), title=gettext("Power"), ylabel=gettext("studies, %%"))
-        alpha = gettext("alpha: 0 is the average of all, 1 one's own rewards alone")
-        scale = alpha if dossier.weights_axis == "alpha" else gettext("-1 is equal weights, 1 one's own rewards alone")
+        alpha = gettext("alpha: 0 is the average of all, 1 is own rewards only")
+        scale = alpha if dossier.weights_axis == "alpha" else gettext("-1: equal weights, 1: own rewards only")
         for panel in (cost, power):
             panel.set_xlabel(scale)
             localized_axis(panel, "x")

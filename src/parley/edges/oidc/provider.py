@@ -141,17 +141,19 @@ class Provider(SignIn):
         """The time at which words were sealed, and the words; refused if bound elsewhere or too old."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
-            raise Refusal("not-allowed", "this was not started here, or in another session: start again")
+            raise Refusal(
+                "not-allowed", "this signature was not started here, or was started in another session: start again"
+            )
         at, _, words = base64.urlsafe_b64decode(waiting + "==").decode().partition(" ")
         if hours_between(at, self._clock()) * 3600 > BEGUN:
-            raise Refusal("not-allowed", f"this was begun more than {BEGUN // 60} minutes ago: start again")
+            raise Refusal("not-allowed", f"this signature was started more than {BEGUN // 60} minutes ago: start again")
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
         """Seal with a key that all server processes know and no browser does: the secret in a person's row."""
         row = await self._person(kid)
         if row is None:
-            raise Refusal("not-allowed", f"{self.host} has not named you: start again")
+            raise Refusal("not-allowed", f"{self.host} did not say who you are: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
@@ -241,7 +243,7 @@ class Provider(SignIn):
             self._require_sensible(claims)
         except (JoseError, ValueError, KeyError, TypeError) as error:
             logger.warning("an ID token was refused", error=str(error) or type(error).__name__)
-            raise Refusal("not-allowed", f"{self.host} sent an ID token that does not hold: {error}"[:300]) from None
+            raise Refusal("not-allowed", f"{self.host} sent an ID token that is not valid: {error}"[:300]) from None
         return dict(claims)
 
     def _require_sensible(self, claims: Mapping[str, Any]) -> None:
@@ -275,7 +277,7 @@ class Provider(SignIn):
             words = str(found.get("error", "")) if isinstance(found, dict) else ""
             logger.warning("the sign-in provider refused", url=url, status=answer.status_code, error=words)
             if words == "invalid_grant":
-                why = "it was used, is too old, or is another browser's. Begin again"
+                why = "it has been used, is too old, or belongs to another browser. Start again"
                 raise Refusal("not-allowed", f"{self.host} rejects the code of this sign-in: {why}")
             raise Refusal("provider-unavailable", f"{self.host} refused: {answer.status_code} {words}"[:200].rstrip())
         return found

@@ -114,7 +114,7 @@ def stored(name: str) -> Any:
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
-@check("installation", "all packages are there in the versions that are needed, and no file of Parley was changed")
+@check("installation", "all packages are installed in the required versions, and no file of Parley was changed")
 def installation(_: Bench) -> str:
     """Check packages by their metadata, and files by the hashes in the wheel."""
     missing = list(unmet("parley", ""))
@@ -227,14 +227,14 @@ def solver(bench: Bench) -> str:
     return f"{plural(20 * rounds, 'program')}, largest proven gap {worst:.1e}"
 
 
-check("bounds", "lower bounds are those of the references", "bounds")(partial(_compare, "bounds", CLOSE))
-check("plans", "policies ask for the draws of the references, phase by phase", "quotas", "thresholds", "evidence")(
-    partial(_compare, "plans", SIMILAR)
-)
-check("simulated studies", "by a seed, studies cost what they cost in the references", "simulator", "evidence")(
+check("bounds", "lower bounds equal those of the references", "bounds")(partial(_compare, "bounds", CLOSE))
+check(
+    "plans", "policies ask for the same draws as in the references, phase by phase", "quotas", "thresholds", "evidence"
+)(partial(_compare, "plans", SIMILAR))
+check("simulated studies", "with the same seed, studies cost the same as in the references", "simulator", "evidence")(
     partial(_compare, "simulated studies", SIMILAR)
 )
-check("digests", "a study and its plan have the digests that they always had", "promise 6")(
+check("digests", "the digests of a study and of its plan are unchanged", "promise 6")(
     partial(_compare, "digests", CLOSE)
 )
 
@@ -296,7 +296,7 @@ def verify(_: Bench) -> str:
         require(not verify_log(forged, held).sound, f"not noticed: {what}")
         noticed += 1
     again = plural(found.phases, "decision")
-    return f"{plural(len(records), 'record')} sound, {again} taken again; {noticed} forgeries noticed"
+    return f"{plural(len(records), 'record')} sound, {again} recomputed; {noticed} forgeries noticed"
 
 
 @check(

@@ -42,7 +42,7 @@ LIVE = ("server", "agent")  # extras that these checks need
 
 @check(
     "kills, SQLite",
-    "a server that is killed loses nothing acknowledged and takes nothing twice",
+    "a server that is killed loses no acknowledged report and accepts none twice",
     "promise 1",
     "promise 2",
     extras=LIVE,
@@ -127,7 +127,11 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
 
 
 @check(
-    "access", "nobody does more than the table of docs/api.md allows, in any study", "promise 9", "access", extras=LIVE
+    "access",
+    "nobody can do more than the table in docs/api.md allows, in any study",
+    "promise 9",
+    "access",
+    extras=LIVE,
 )
 def access(bench: Bench) -> str:
     """Try every operation with every role, in its own study and another, for itself and for others."""

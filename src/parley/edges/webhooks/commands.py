@@ -31,8 +31,10 @@ EVENTS = ("phase.decided", "site.late", "study.ended", "arm.stopped", "report.he
     type=click.Choice(EVENTS),
     help="What to send; may be repeated. Default: all but report.held and stop.proposed, which viewers may not know.",
 )
-@click.option("--study", help="Only messages about this study; default: about all.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the secret here instead of to the screen.")
+@click.option("--study", help="Send only messages about this study; default: about all studies.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), help="Write the secret to this file instead of to the screen."
+)
 @with_client
 def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | None, output: str | None) -> None:
     """Notify URL of what happens from now on. The secret that signs the messages is shown once.

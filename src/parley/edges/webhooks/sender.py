@@ -69,7 +69,7 @@ class Sender(Service):
         self._allowed, self._pages = settings.of(WebhookSettings).allowed_hosts, settings.public_url
         self._attempts = Counter(
             "parley_webhooks_total",
-            "Attempts to tell a webhook, by outcome: delivered or failed.",
+            "Attempts to notify a webhook, by outcome: delivered or failed.",
             ["outcome"],
             registry=context.metrics.registry,
         )

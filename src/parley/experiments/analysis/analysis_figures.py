@@ -54,7 +54,7 @@ def forests(found: Analysis, kind: str, *, theme: str = "light") -> Figure:
         level = 100 * (1 - found.problem.delta)
         hidden = f", first {len(shown)} of {len(agents)}" if len(agents) > len(shown) else ""
         charts.title_above(
-            figure, f"{TITLES[kind]}: intervals that hold together with {level:g} %; squares are the answer{hidden}"
+            figure, f"{TITLES[kind]}: simultaneous {level:g} % intervals; squares mark the answer{hidden}"
         )
     return figure
 

@@ -134,7 +134,7 @@ def _forests(found: Analysis, agent: Mapping[str, Any], document: Mapping[str, A
     pictures = []
     for kind, to in kinds.items():
         what = "Mixed means" if to is None else f"Differences to {to}"
-        label = f"{what} of {agent['agent']}, with the intervals that hold together; numbers are below"
+        label = f"{what} of {agent['agent']} with simultaneous intervals; the numbers are below"
         tolerance = found.problem.tolerance
         pictures.append(forest_chart(arms, kind, label, to=to, rates=found.rates, tolerance=tolerance))
     return Markup('<div class="pair">{}</div>').format(Markup("").join(pictures))

@@ -134,7 +134,7 @@ class Comparison:
             *(share, 100 * power[NORMAL], 100 * power[EXACT]),
         )
         if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
-            return EXACT, Translatable("normal inference is an approximation and hardly saves: {0}", gains)
+            return EXACT, Translatable("normal inference is an approximation and saves little: {0}", gains)
         return NORMAL, Translatable("it takes {0}, and is {1}", gains, erred)
 
     @property
@@ -151,7 +151,9 @@ class Comparison:
         ]
         share, best = min(choices, key=lambda pair: pair[0], default=(1.0, None))
         if best is None or share > 1 / CLOSE:
-            why = Translatable("no other design of its power with about as many looks takes clearly fewer samples")
+            why = Translatable(
+                "no other design with the same power and about as many looks takes clearly fewer samples"
+            )
             if best is not None:
                 why = Translatable("{0}; the nearest, {1}, takes {2:.2f} times as many", why, best.label, share)
             return OURS, why

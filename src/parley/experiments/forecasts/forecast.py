@@ -261,7 +261,10 @@ def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) ->
     pairs = problem.arm_count * problem.agent_count
     if pairs > LARGEST_WARNING:
         return Translatable(
-            "Whether this budget can decide was not simulated for {0:,} pairs of arm and agent: parley plan does.",
+            (
+                "For {0:,} pairs of arm and agent, it was not simulated whether this budget suffices; parley plan "
+                "does this."
+            ),
             pairs,
         )
     planner = Planner(policy=policy, options=options, replications=max(10, min(60, ESTIMATE_WORK // pairs)), seed=0)
