@@ -299,7 +299,7 @@ def test_a_difference_that_changes_is_told_and_its_interval_stays_one():
     assert (found.lead.low <= found.lead.high).all()
     assert found.change.p < 1e-6
     assert "seems to change" in found.change.words
-    assert "no part of the guarantee" in found.document()["change"]["words"]
+    assert "not part of the guarantee" in found.document()["change"]["words"]
     same = estimates(problem, phases[:2])
     assert same.change.p == 1
     assert "No sign" in same.change.words

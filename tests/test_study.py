@@ -164,7 +164,7 @@ def test_a_largest_gap_that_is_too_small_says_what_it_is_and_what_would_do():
     document = GOOD | {"weights": {"kind": "identity"}, "largest_gap": 0.5, "truth": {"means": means}}
     with pytest.raises(InvalidInput, match=r"largest_gap: found 0.5 with means that are 2.31 apart") as error:
         parse_study(document)
-    assert "how far apart the mixed means of two arms can be at most" in error.value.hint
+    assert "how far apart the mixed means of two arms can be" in error.value.hint
     assert "Leave it out" in error.value.hint
     assert error.value.hint.endswith("largest_gap = 2.4 would do")
     assert parse_study(document | {"largest_gap": 2.4}).problem.largest_gap == 2.4

@@ -94,7 +94,7 @@ def test_a_map_claims_nothing_between_neighbours_that_differ():
     ]
     assert str(found.words) == (
         "A from alpha 0.0 to alpha 0.1, B at alpha 0.2, B from alpha 0.4 to alpha 0.5; the answer changes in between; "
-        "elsewhere there is no answer"
+        "for the other weights there is no answer"
     )
     assert found.to_json()["ranges"][0] == {"from": "alpha 0.0", "to": "alpha 0.1", "arms": ["A"]}
 

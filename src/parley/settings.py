@@ -29,7 +29,10 @@ from parley.validation.checks import (
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
-BETWEEN_PHASES, COUNTS_ARE = "people who come between phases: {value}", "the counts of reports are {value}"
+BETWEEN_PHASES, COUNTS_ARE = (
+    "people who come between phases are treated as: {value}",
+    "the counts of reports are {value}",
+)
 # These sentences show a value as a word, so the words are translated too.
 CHOICES = {BETWEEN_PHASES: ("leading", "assign"), COUNTS_ARE: ("exact", "flexible")}
 SHOWN = [phrase(word, of=sentence) for sentence, words in CHOICES.items() for word in words]
@@ -491,13 +494,13 @@ class StudySettings:
     )
     control: str | None = setting(
         None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
-        default="none", sentence="arms are compared with {value}", affects_decisions=True,
+        default="none", sentence="arms are compared with the control {value}", affects_decisions=True,
     )
     dormant: Names = setting(
         (), (list,), arm_names,
         "names of arms that are not open yet: they are neither drawn nor answers until an administrator "
         "[opens them](changes.md#arms-that-come-and-go); more than `top` arms must be open at the start",
-        default="none", sentence="not open at the start: {value}", affects_decisions=True,
+        default="none", sentence="closed at the start: {value}", affects_decisions=True,
     )
     asks_only: Names = setting(
         (), (list,), agent_names, "agents that only ask: a question beside those of the sites; nobody draws there",
@@ -649,7 +652,7 @@ class StudySettings:
         0.5, NUMBER, within(0.01, 1.0),
         'with `between = "assign"`: how many people a site assigns at most for the next phase, as a share of what its '
         "last one asked for",
-        section="sites", sentence="at most {value:.3g} of a phase's draws may be assigned ahead for the next one",
+        section="sites", sentence="at most {value:.3g} of a phase's draws may be assigned ahead for the next phase",
         needs="between",
     )
     grace_hours: float | None = setting(
@@ -668,7 +671,7 @@ class StudySettings:
         "", (str,), key_mask(100),
         'how the keys of people look, as in `"BX-###"`: `#` is a digit, `@` a letter, and any other character '
         "stands for itself; a site refuses other keys",
-        default="any key", section="sites", sentence="keys of people look like {value}",
+        default="any key", section="sites", sentence="keys of people have the form {value}",
     )
     eligibility: Names = setting(
         (), (list,), questions(10, 200),

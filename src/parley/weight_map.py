@@ -125,7 +125,7 @@ class WeightMap:
         if len(parts) > 1:
             said = joined("; ", [said, Translatable("the answer changes in between")])
         if None in self.arms:
-            said = joined("; ", [said, Translatable("elsewhere there is no answer")])
+            said = joined("; ", [said, Translatable("for the other weights there is no answer")])
         return said
 
     @classmethod

@@ -94,7 +94,7 @@ def test_they_are_reported_apart_with_the_next_phase_and_enter_nothing_before_it
         assert sum(early.counts) + sum(early.missing) == 3
         assert tuple(c + m for c, m in zip(early.counts, early.missing, strict=True)) == told.ahead
         assert sum(early.sums) == 79.0
-        with pytest.raises(NotNow, match="phase 2, in which 'p-7' was assigned, is reported"):
+        with pytest.raises(NotNow, match="'p-7' was assigned in phase 2, which is already reported"):
             site.outcome("p-7", 3.0)
         report = Disclosure(site.people.rules).report(asked, delivered, None)
         assert report.between == early
@@ -221,10 +221,10 @@ def test_nobody_is_voided_of_whom_a_report_has_told(tmp_path):
         noted(site, range(6))
         told = site(first_phase()).ahead
         assert sum(told) == 1
-        with pytest.raises(NotNow, match="phase 1 is over: nothing in it can be voided"):
+        with pytest.raises(NotNow, match="phase 1 is over, so its assignments can no longer be voided"):
             site.void("p-6", reason="the wrong person", who="nurse N.")
         site.begin(phase=2, plan="c" * 64, arms=ARMS, draws=(1, 1), between=told)
-        with pytest.raises(NotNow, match="nothing in it can be voided"):
+        with pytest.raises(NotNow, match="its assignments can no longer be voided"):
             site.void("p-6", reason="the wrong person", who="nurse N.")
 
 

@@ -100,7 +100,7 @@ def test_a_password_is_in_no_message():
     assert SECRET not in " ".join(words)
     assert all("http://127.0.0.1:9" in word for word in words[1:])
     assert "USER:PASSWORD" in words[2]
-    assert "let this address pass" in words[3]
+    assert "allow this address" in words[3]
 
 
 def test_files_that_are_none(papers, tmp_path, environment):
@@ -258,8 +258,8 @@ def test_a_proxy_with_a_password(behind, papers):
         assert "Studies" in parley(folder, *status, PARLEY_PROXY=f"clerk:{SECRET}@{proxy}")
         for variables in ({"HTTPS_PROXY": f"http://{proxy}"}, {"HTTPS_PROXY": f"http://clerk:{SECRET}X@{proxy}"}):
             told = parley(folder, *status, status=1, **variables)
-            assert f"the proxy http://{proxy} does not let us through" in told
-            assert "(407). It wants a user and a password" in told
+            assert f"the proxy http://{proxy} refused the connection" in told
+            assert "(407). The proxy requires a user and a password" in told
         agent = ["agent", "--study", "s", "--agent", "Paris", "--source", "csv:x", *status[2:]]
         assert "(407)" in parley(folder, *agent, status=1, HTTPS_PROXY=f"http://{proxy}")  # at once: it does not wait
         assert [line[-3:] for line in ended()] == ["200", "200", "407", "407", "407"]

@@ -93,7 +93,10 @@ def test_files_as_people_keep_them(tmp_path, data):
         (b"arm;value\nx;1\n", "line 1, column reward: found 0 columns of that name in: arm, value"),
         (b"arm,reward\nx,1\nx,much\n", "line 3, column reward: found 'much'; allowed: a finite number"),
         (b"arm,reward\nx,nan\n", "line 2, column reward: found 'nan'"),
-        (b'arm,reward\nx,"1,000"\n', "line 2, column reward: found '1,000'; allowed: a number without separators"),
+        (
+            b'arm,reward\nx,"1,000"\n',
+            "line 2, column reward: found '1,000'; allowed: a number without thousands separators",
+        ),
         (b"arm,reward\nx\n", "line 2, column reward: found 1 values in this line"),
         (b"arm,reward\nx,1,2\n", "line 2, column reward: found 3 values"),
         (b"arm,reward\nX,1\n", "line 2, column arm: found 'X'; allowed: x, y"),

@@ -106,9 +106,9 @@ def test_outcomes_are_correctable_until_the_phase_is_reported(tmp_path):
         totals = site(asked).totals
         assert totals == Totals.of([[0.5, 2.0]])
         site.outcome("p-1", 2.0)  # the same word again is welcome
-        with pytest.raises(NotNow, match="phase 1, in which 'p-1' was assigned, is reported"):
+        with pytest.raises(NotNow, match="'p-1' was assigned in phase 1, which is already reported"):
             site.outcome("p-1", 3.0)
-        with pytest.raises(NotNow, match="is reported"):
+        with pytest.raises(NotNow, match="is already reported"):
             site.missing("p-1")
         assert site(asked).totals == totals
 
@@ -124,7 +124,7 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_fro
             assert site.people[more[-1].participant].probability == Fraction(1, 2)
         assert [one.arm for one in more].count(given[0].arm) == 1
         assert site.status()["reserve"] == len(more) - 1
-        with pytest.raises(NotNow, match="the place has been given away"):
+        with pytest.raises(NotNow, match="the place has been given to somebody else"):
             site.outcome("p-0", 1.0)
         for one in (*given[1:], more[-1]):
             site.outcome(one.participant, 1.0)
@@ -238,7 +238,7 @@ def test_wrong_input_is_told_and_not_written(tmp_path, call, words):
 
 def test_nobody_is_assigned_before_a_plan_or_while_the_study_is_paused_or_over(tmp_path):
     with open_site(tmp_path, draws=None) as site:
-        with pytest.raises(NotNow, match="no plan"):
+        with pytest.raises(NotNow, match="has not sent a plan"):
             site.assign("p-0")
         site.begin(phase=1, plan="b" * 64, arms=("x",), draws=(2,))
         site.seen("paused", "side effects are being looked into")
@@ -348,7 +348,7 @@ def test_a_full_disk_takes_nothing_and_says_so(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(NoRoom, match="nothing was taken"):
+        with pytest.raises(NoRoom, match="nothing was recorded"):
             site.assign("p-1")
         monkeypatch.undo()
         assert "p-1" not in site.people.persons
@@ -392,7 +392,10 @@ def test_a_site_closes_its_part_early_for_a_reason_from_the_list(tmp_path):
         report = plan(draws=(5, 5)).report(site(plan(draws=(5, 5))))
         assert sum(report.counts) == 3
         assert (report.reason, report.final, report.missing) == ("too-few-people", True, ())
-    with open_site(tmp_path / "exact", draws=(5, 5)) as site, pytest.raises(NotNow, match="and no others"):
+    with (
+        open_site(tmp_path / "exact", draws=(5, 5)) as site,
+        pytest.raises(NotNow, match="accepts only the counts that its plan asks for"),
+    ):
         site.finish("supply")
 
 

@@ -135,7 +135,7 @@ def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
     assert access.get("/healthz").status_code == 503
     assert access.get("/v1/status", headers=BEARER).json()["seconds_since_contact"] == 1500.0
     late = access.get("/").text
-    assert "The coordinator does not answer</strong>" in late
+    assert "The coordinator is not responding</strong>" in late
     assert "last contact 25 minutes ago" in late
 
 

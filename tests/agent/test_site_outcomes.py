@@ -57,7 +57,7 @@ def test_a_report_waits_for_every_outcome_and_counts_who_is_missing_from_each(tm
         assert (report.counts, report.sums) == ((3,), (2.0,))
         assert outcomes_of(report) == {"harm": ((3,), (2.0,), ()), "Pain": ((2,), (11.5,), (1,))}
         assert report.outcomes[1].squares == (94.25,)
-        with pytest.raises(NotNow, match="is reported"):
+        with pytest.raises(NotNow, match="is already reported"):
             site.outcome("p-2", 0.0, "harm")
         text = report.text
     with Site(tmp_path, study="s", agent="a") as again:
@@ -113,7 +113,7 @@ def test_people_of_a_stopped_arm_keep_their_outcomes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain, or no name for the reward"),
+        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain; without a name it means the reward"),
         ("harm", 0.5, "harm: found 0.5; allowed: 0 or 1"),
         ("Pain", 11, "Pain: found 11; allowed: a number from 0 to 10"),
     ],
@@ -190,7 +190,7 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
     wrong = desk.post(422, do="outcome", participant="p-1", outcome="Pain", reward="77")
     assert "Allowed: a number from 0 to 10." in wrong
     assert 'value="77"' in wrong
-    assert "Allowed: harm, Pain, or no name for the primary outcome." in desk.post(
+    assert "Allowed: harm, Pain; without a name it means the primary outcome." in desk.post(
         422, do="outcome", participant="p-1", outcome="pain", reward="1"
     )
     gone = desk.post(do="gone", participant="p-1")
@@ -243,7 +243,7 @@ def test_the_api_names_an_outcome_and_bulk_takes_each_once(desk):
     ]
     found = post("/v1/outcomes/bulk", json={"outcomes": rows}).json()
     assert [row["taken"] for row in found["rows"]] == [True, True, True, False, False]
-    assert "'p-1' again" in found["rows"][3]["why"]
+    assert "'p-1' a second time" in found["rows"][3]["why"]
     assert "allowed: harm, Pain" in found["rows"][4]["why"]
     assert desk.site.people["p-1"].others == {"harm": 0.0, "Pain": 4.0}
 

@@ -130,7 +130,7 @@ def test_who_is_awaited_comes_first_with_due_dates_and_the_overdue_on_top(desk):
     assert listed(open_.post(do="find", sought="p-0 99")) == ["P-099"], "as one hears it, not as it is spelled"
     after = open_.post(do="outcome", participant="P-060", reward="0", page="4")
     assert listed(after)[0] == "P-061", "the list stays where it was"
-    assert "Nobody here has such a key" in open_.post(do="find", sought="nobody")
+    assert "Nobody here has this key" in open_.post(do="find", sought="nobody")
 
 
 def test_the_list_is_of_twenty_closed_lines_and_can_be_filtered_by_what_is_due(desk):
@@ -306,7 +306,7 @@ def test_a_complete_phase_is_sent_at_once_if_somebody_says_so(desk):
     open_.post(do="send", phase="1")
     open_.post(do="send", phase="1")  # who says it twice means it once
     assert sum(open_.site(ASKED).totals.counts) == 1
-    with pytest.raises(NotNow, match="is reported"):
+    with pytest.raises(NotNow, match="is already reported"):
         open_.site.outcome("p-2", 1.0)
 
 
@@ -354,7 +354,7 @@ def test_after_the_end_there_is_no_form_and_the_answer_if_the_site_may_see_it(de
     assert "The study has ended" in page
     assert '<form method="post"' not in page
     assert ('<p class="arm">x</p>' in page) == (answer is not None)
-    assert ("Ask the trial office." in page) == (answer is None)
+    assert ("Ask the trial office for the results." in page) == (answer is None)
     open_.close()
     open_.open()
     assert open_.site.people.stage.answer == answer, "also when the coordinator is gone"

@@ -76,7 +76,7 @@ def test_a_voided_person_is_never_enrolled_again_and_nothing_is_noted_of_them(de
     open_.site.assign("BX-1")
     open_.site.void("BX-1", **WHY)
     for again in (lambda: open_.site.assign("BX-1"), lambda: open_.site.outcome("BX-1", 1.0)):
-        with pytest.raises(NotNow, match=r"was voided .the wrong person.: this person cannot be in the study again"):
+        with pytest.raises(NotNow, match=r"was voided .the wrong person., so this person cannot join the study again"):
             again()
     with pytest.raises(SimilarKey):
         open_.site.assign("bx 1")
@@ -96,7 +96,7 @@ def test_nothing_is_voided_after_an_outcome_was_noted_or_without_a_reason_and_a_
     open_.site.outcome("p-1", 1.0)
     open_.site.missing("p-2")
     for key in ("p-1", "p-2"):
-        with pytest.raises(NotNow, match="voided only before that, never because of an outcome"):
+        with pytest.raises(NotNow, match="voided only before that, and never because of an outcome"):
             open_.site.void(key, **WHY)
     for wrong in ({"reason": " ", "who": "N."}, {"reason": "why", "who": ""}):
         with pytest.raises(InvalidInput, match="a line of 1 to 200 characters"):

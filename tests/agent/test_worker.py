@@ -294,7 +294,7 @@ def test_why_an_agent_waits_is_said_once_and_again_when_it_changes(tmp_path):
     waits = [one for one in said if "trying again" in one]
     assert [one.split(";")[0] for one in waits] == ["no answer", "too busy", "no answer"]
     assert len(warned) == 1
-    assert warned[0].startswith("held: the mean of x. Look at what was entered")
+    assert warned[0].startswith("held: the mean of x. Check what was entered")
 
 
 @pytest.mark.parametrize("resting", [{"frozen": True, "draws": None}, {"stage": "stalled", "draws": None}])

@@ -190,7 +190,7 @@ def test_live_power_says_what_it_does_and_shows_only_what_is_still_asked_for(vis
     state, power = page.locator("#power-state"), page.locator("#power")
     expect(state).to_contain_text("Simulating this study")
     page.locator("[name=delta]").fill("0.2")
-    expect(state).to_contain_text("latest change; the new one comes next")
+    expect(state).to_contain_text("latest change; the new version comes next")
     assert len(asked) == 1
     asked[0].continue_()
     expect(state).to_contain_text("Simulating this study")
@@ -207,10 +207,10 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     page.goto("/new")
     page.get_by_role("button", name="A trial in four hospitals").click()
     go_on(page, "question")
-    page.get_by_label("The one in use today").fill("nobody")
+    page.get_by_label("The one that is used today").fill("nobody")
     expect(page.locator("#problem")).to_contain_text("control: found 'nobody'")
     expect(page.locator("#control")).to_have_attribute("aria-invalid", "true")
-    page.get_by_label("The one in use today").fill("A")
+    page.get_by_label("The one that is used today").fill("A")
     expect(page.locator("#problem")).to_be_empty()
     expect(page.locator("#file")).to_contain_text('control = "A"')
     page.get_by_role("button", name="3. Whose results count").click()
@@ -224,7 +224,7 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     expect(page.locator("#draft-name")).to_have_text("four hospitals")
     page.get_by_role("button", name="Continue your draft").click()
     go_on(page, "question")
-    expect(page.get_by_label("The one in use today")).to_have_value("A")
+    expect(page.get_by_label("The one that is used today")).to_have_value("A")
 
 
 def test_without_a_script_every_step_is_a_page(visit, server):
@@ -234,7 +234,7 @@ def test_without_a_script_every_step_is_a_page(visit, server):
     for step in STEPS:
         expect(page.locator(f"#steps[data-step={step.name}]")).to_be_visible()
         if step.name == "weights":
-            page.get_by_label("How an agent's question is weighted").select_option("identity")
+            page.get_by_label("How to weight an agent's question").select_option("identity")
             page.get_by_role("button", name="Check and show the file").click()
             expect(page.locator("#file")).to_contain_text('kind = "identity"')
         page.locator("#inputs .actions button:not(.quiet)").first.click()

@@ -48,7 +48,7 @@ def hospitals(server):
 def test_the_overview_says_where_it_stands_who_is_awaited_and_what_is_known(visit, server, hospitals):
     page = visit(server, server.token).page
     page.goto(f"/studies/{hospitals.study}")
-    said = "Phase 3: 2 of 4 reports are in. Still awaited: Lille, Nantes. No site has its answer yet."
+    said = "2 of 4 reports of phase 3 are in. Still awaited: Lille, Nantes. No site has its answer yet."
     expect(page.locator(".standing")).to_have_text(said)
     sites = page.locator(".sites > li")
     assert [one.inner_text() for one in sites.locator("strong").all()] == hospitals.names

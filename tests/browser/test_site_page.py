@@ -100,7 +100,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     expect(page.get_by_role("alert")).to_contain_text("a number from 0 to 1")
     page.locator("details.answer summary", has_text="0.5").click()
     expect(page.get_by_label("Outcome of p-0")).to_have_value("7")
-    page.get_by_role("button", name="None will come p-0").click()
+    page.get_by_role("button", name="No outcome will come p-0").click()
     expect(page.get_by_role("status").first).to_contain_text("none will come")
 
     # p-0's place is drawn anew from the whole plan, so how many more come until every arm has its number is chance.
@@ -178,7 +178,7 @@ def test_a_nurse_enters_several_outcomes_of_a_person(visit, coordinator, tmp_pat
         page = window.page
         page.goto("/")
         yes, none, gone, save = {
-            "en-GB": ("Yes", "None will come", "Nothing more will come", "Save"),
+            "en-GB": ("Yes", "No outcome will come", "No further outcomes will come", "Save"),
             "fr-CH": ("Oui", "Ne viendra pas", "Plus rien ne viendra", "Enregistrer"),
         }[language]
         page.get_by_role("button", name=f"{yes} p-1, Did the participant bleed?").click()
@@ -274,11 +274,11 @@ def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordin
         page = visit(made, viewport=TABLET).page
         page.goto("/")
         page.get_by_text("Close this phase early here").click()
-        words = page.get_by_label("Why no more people are assigned").inner_text()
+        words = page.get_by_label("Why no more people will be assigned").inner_text()
         assert "Fewer people came" in words
         assert "outcomes that" in words.lower()
-        page.get_by_label("Why no more people are assigned").select_option("too-few-people")
-        page.get_by_role("button", name="Assign no more people in phase 1").click()
+        page.get_by_label("Why no more people will be assigned").select_option("too-few-people")
+        page.get_by_role("button", name="Stop assigning people in phase 1").click()
         made.wait(lambda found: found["phase"] == 2)
         report = coordinator.call("GET", "studies/early/phases/1/reports/Lyon")["report"]
         assert (sum(report["counts"]), report["reason"], report["final"]) == (1, "too-few-people", True)
@@ -325,7 +325,7 @@ def test_with_a_code_nobody_comes_in_without_it(coordinator, visit, tmp_path):
         window.page.goto("/")
         window.page.get_by_label("Code").fill("wrong-code")
         window.page.get_by_role("button", name="Enter").click()
-        expect(window.page.get_by_role("alert")).to_contain_text("not the code")
+        expect(window.page.get_by_role("alert")).to_contain_text("This code is wrong")
         window.page.get_by_label("Code").fill("open-sesame-42")
         window.page.get_by_role("button", name="Enter").click()
         expect(window.page.get_by_role("heading", name="Next participant")).to_be_visible()

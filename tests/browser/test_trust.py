@@ -31,7 +31,7 @@ def test_names_and_reasons_are_only_text(visit, server):
     page.get_by_label("Reason, kept in the log").fill(reason)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".note.warn")).to_contain_text(reason)
-    page.get_by_role("region", name="A site is lost").get_by_role("combobox", name="Agent").fill(agents.names[0])
+    page.get_by_role("region", name="If a site is lost").get_by_role("combobox", name="Agent").fill(agents.names[0])
     page.get_by_role("button", name="Show the consequences").click()
     expect(page.get_by_role("heading", name=f"If {agents.names[0]} is frozen")).to_be_visible()
     page.locator("#freeze-reason").fill(reason)

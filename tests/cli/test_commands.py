@@ -159,13 +159,13 @@ def test_where_means_move_the_guarantee_under_drift_is_told(in_process, tmp_path
     still = (EXAMPLES / "paper.toml").read_text()
     study.write_text(still + "\ndrift = 0.1\n")
     assert json.loads(in_process("simulate", str(study), *few, "--json")[1])["drift"].startswith(
-        f"{says.split(': ')[1]} means move between phases"
+        f"{says.split(': ')[1]} means change between phases"
     )
     said = " ".join(in_process("simulate", str(study), *few)[1].split())
-    assert f"{says} means move" in said
+    assert f"{says} means change" in said
     assert said.count("Guarantee: ") == 1
     study.write_text(still)
-    assert "means move" not in in_process("simulate", str(study), *few)[1]
+    assert "means change" not in in_process("simulate", str(study), *few)[1]
 
 
 def test_of_a_study_whose_arms_come_and_go_the_bound_says_of_which_question_it_is(in_process, tmp_path):

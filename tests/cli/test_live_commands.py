@@ -260,7 +260,7 @@ def test_a_report_that_is_held_is_shown_refused_and_taken(served):
             "sums": [by * value for value in report["sums"]],
             "squares": [4 * v for v in report["squares"]],
         }
-        with pytest.raises(Unreachable, match="waits for an administrator"):
+        with pytest.raises(Unreachable, match="is waiting for an administrator"):
             agents[0].request("PUT", "studies", "trial", "phases", 1, "reports", "agent 1", json=body)
         assert "its report is held: the mean" in " ".join(run("admin", "status", "trial").split())
         if by == 1:
@@ -418,7 +418,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_it_was_shown(served):
         "admin", "open-arm", "trial", "arm 4", "--reason", "it came", "--yes"
     )
     out = run("admin", "withdraw-arm", "trial", "arm 1", "--reason", "unsafe", "--yes")
-    assert "the new question has an error probability of" in out
+    assert "the new question may spend an error probability of" in out
     assert "Withdrawn." in out
     out = run("admin", "status", "trial")
     assert "withdrawn: arm 1 in phase 1: unsafe" in out

@@ -41,7 +41,7 @@ def doubt(tmp_path):
 def test_bounds_have_what_doubt_costs(capsys, doubt):
     found = json.loads(said(capsys, "bounds", doubt, "--json"))
     assert found["bai"]["value"] > found["without_doubt"]["value"] > 0
-    assert "doubt costs" in said(capsys, "bounds", doubt)
+    assert "doubt about the weights costs" in said(capsys, "bounds", doubt)
 
 
 def test_bounds_show_an_allocation_of_sites_alone(capsys):

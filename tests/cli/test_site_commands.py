@@ -108,7 +108,7 @@ def test_without_a_token_it_says_that_a_complete_phase_is_not_reported(house, tm
     alone = {"PARLEY_OUTBOX": str(tmp_path / "box"), "PARLEY_TOKEN": None, "PARLEY_TOKEN_FILE": None}
     done = CliRunner().invoke(main, ["site", "outcome", "p-0", "0.5"], env=alone, catch_exceptions=False)
     assert "p-0: 0.5 noted" in done.output
-    assert "Not reported: no token is given" in " ".join(done.output.split())
+    assert "Not reported, because no token is given" in " ".join(done.output.split())
     assert json.loads(run(house, tmp_path, "status", "--json").output)["phase"] == 2  # with a token it goes out
     assert sum(house.admin.report("trial", 1, "agent 1").counts) == 1
 

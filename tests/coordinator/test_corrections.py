@@ -125,7 +125,7 @@ def test_what_is_refused_changes_nothing_and_is_a_look(house):
     for wrong, kind, words in (
         (better(open_report), Conflict, "phase 2 is not decided: until then its reports are amended"),
         (report, Conflict, "nothing to correct"),
-        (replace(better(report), squares=(0.0,) * 2), Rejected, "cannot be true"),
+        (replace(better(report), squares=(0.0,) * 2), Rejected, "are impossible"),
         (replace(better(report), plan="0" * 64), Conflict, "another plan"),
         (replace(better(report), phase=9), Conflict, "phase 9 is not decided"),
         (replace(better(report), agent="nobody"), NotThere, "no agent 'nobody'"),

@@ -151,7 +151,7 @@ def test_when_every_reader_is_taken_the_answer_is_to_try_again(sqlite_house):
         going.wait(10)
         with pytest.raises(StorageUnavailable):
             storage.read(lambda _: 1)
-        with pytest.raises(ParleyError, match="does not answer"):
+        with pytest.raises(ParleyError, match="is not responding"):
             sqlite_house.admin.status("trial")
     finally:
         go.set()

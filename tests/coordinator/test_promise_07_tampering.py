@@ -138,7 +138,10 @@ def test_tables_that_do_not_say_what_the_log_says_are_found(ended_house, stateme
     ("change", "problem"),
     [
         ("actor = 'nobody'", "record 2 was changed"),
-        ('payload = \'{"schema":"x",\' || substr(payload, 2)', "record 2 is stored as another text"),  # a key twice
+        (
+            'payload = \'{"schema":"x",\' || substr(payload, 2)',
+            "record 2 is not stored as it was written",
+        ),  # a key twice
     ],
 )
 def test_a_record_changed_in_the_file_behind_the_triggers_is_found(ended_house, change, problem):

@@ -101,5 +101,5 @@ def test_sessions_that_are_over_are_forgotten_so_that_no_clock_brings_them_back(
         return secret
 
     secret = storage.change(open_and_sweep)
-    with pytest.raises(Refusal, match="unknown or over"):
+    with pytest.raises(Refusal, match="unknown or has ended"):
         storage.read(lambda connection: tokens.resume(connection, secret, at="2025-01-01T00:00:00.000Z"))

@@ -61,7 +61,7 @@ def test_a_file_that_is_not_the_one_that_was_opened_takes_no_report(tmp_path, mo
         plan = agents[0].plan("trial", "agent 1")
         assert ready(house.url) == 200
         harm(path)
-        with pytest.raises(Unreachable, match="does not answer"):
+        with pytest.raises(Unreachable, match="is not responding"):
             agents[0].send(report_of(plan, 0))
         assert ready(house.url) == 503
         with pytest.raises(StorageUnavailable, match="deleted or replaced"):

@@ -47,7 +47,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
             "If b is withdrawn",
             "a, c, d",
             "no longer count as evidence against other arms",
-            "its share of what is kept",
+            "its share of what is reserved",
         ):
             assert words in page.text, words
         done = confirm(browser, base, page, "withdraw-arm", arm="b")

@@ -207,7 +207,7 @@ def test_with_a_tolerance_no_page_calls_an_answer_the_best_or_a_full_bar_ruled_o
             if "<span>not better by 0.1 or more</span>" in running:
                 break
         over = browser.get("/studies/tie").text
-        assert "enough at" in browser.get("/studies/tie/answer").text
+        assert "threshold" in browser.get("/studies/tie/answer").text
     assert "<span>not better by 0.1 or more</span>" in running
     assert '<span class="case">leads</span>' in running
     assert "<span>100 %</span>" not in running
@@ -227,11 +227,11 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
         while "settled" not in here.call("GET", f"studies/{study}/board")["ends"]:
             here.phase(study, np.array([[1.8, 0.50], [0.0, 0.45], [0.2, 0.40]]))
         running = browser.get(f"/studies/{study}").text
-        assert "Settled: the evidence is enough" in browser.get(f"/studies/{study}/evidence").text
+        assert "Settled: there is enough evidence" in browser.get(f"/studies/{study}/evidence").text
         here.call("POST", f"studies/{study}/cancel", json={"reason": "no money"})
         over = browser.get(f"/studies/{study}").text
     assert "1 of 2 agents is settled: its answer becomes final when all are." in running
-    assert "settled: the evidence is enough, and final as soon as every agent is settled" in running
+    assert "settled: there is enough evidence; the answer becomes final when every agent is settled" in running
     cells = CELL.findall(running)
     assert [arm for arm, cell in cells if "</span> settled" in cell] == ["a", "b", "c"]
     assert [arm for arm, cell in cells if "enough evidence to rule it out" in cell] == ["b", "c"]
@@ -313,12 +313,12 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
     for page in (answer, report):
         assert "not bounded: too much data is missing" in page
         assert "at most 10 %" not in page
-        assert "the intervals assume that nothing is missing because of its outcome" in page
+        assert "the intervals assume that no outcome is missing because of its value" in page
         assert re.search(rf"nder drift</(dt><dd|td><td)>{certificate['drift']}</", page)
     assert "Phases without a report: North 3, South 3." in answer
     for page in (answer, report):
-        assert "ithdrawn, since " in page
-        assert "are missing from the reports and the study allows 50 % of an arm" in page
+        assert "ithdrawn, because " in page
+        assert "are missing from the reports and the study allows only 50 % of an arm" in page
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_page_report_and_file_say_what_the_api_says(here, half):
         file = browser.get(f"/studies/{half}/estimates.csv")
     for shown in (page, report):
         assert escape(found["change"]["words"]) in shown, "whether differences change, and that it is no guarantee"
-    assert "no part of the guarantee" in found["change"]["words"]
+    assert "not part of the guarantee" in found["change"]["words"]
     assert file.headers["content-disposition"] == 'attachment; filename="half-estimates.csv"'
     rows = iter(csv.DictReader(io.StringIO(file.text)))
     for agent in found["agents"]:
@@ -94,7 +94,7 @@ def test_how_it_ended_has_the_same_words_everywhere(here):
     with here.browser() as browser:
         for page in ("", "/answer", "/report"):
             text = browser.get(f"/studies/spent{page}").text
-            assert "xhausted: the budget or the horizon came first" in text, page
+            assert "xhausted: the budget or horizon was reached first" in text, page
             assert "Stopped early" not in text
 
 

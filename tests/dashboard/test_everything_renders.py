@@ -131,7 +131,7 @@ def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(
         certificate, answer = walk.ask("GET", "certificate"), browser.get(f"/studies/{walk.id}/answer").text
         assert (certificate["between"], certificate["ahead"]) == (found["between_in_all"], found["ahead_in_all"])
         assert sum(certificate["unmasked"].values()) == found["unmasked_in_all"]
-        assert f"{certificate['between']} people came while the phase before was still awaiting outcomes" in answer
+        assert f"{certificate['between']} people came while the previous phase was still awaiting outcomes" in answer
         assert f"{certificate['ahead']} people were assigned for a phase that never took place" in answer
         assert found["between_in_all"] < sum(found["by_arm"]["counted"]) == certificate["samples"]
 
@@ -149,7 +149,7 @@ def assert_report_agrees_with_itself(readers, walk, certificate):
     """What was withdrawn was not dormant, and who has no answer has none in any section."""
     report = readers.browsers["administrator"].get(f"/studies/{walk.id}/report.md").text
     ((withdrawn, phase),) = certificate["withdrawn"].items()
-    assert "| dormant | not open at the start: later |" in report
+    assert "| dormant | closed at the start: later |" in report
     assert f"| withdrawn | {withdrawn}, in phase {phase}: as agreed |" in report
     without = [agent for agent, arms in certificate["answers"].items() if not arms]
     assert len(without) == 1

@@ -44,7 +44,7 @@ def test_answers_are_proven_at_the_studys_own_weights_and_the_page_says_so(here,
         page, report = (browser.get(f"/studies/{whole}/{name}").text for name in ("answer", "report"))
     for shown in (page, report):
         assert "Other weights" in shown
-        assert "For which weights each answer stays" in shown
+        assert "The weights for which each answer holds" in shown
         for agent in found["agents"]:
             cells = [", ".join(s["leaders"]) if s["standing"] == "other" else s["standing"] for s in agent["steps"]]
             assert "".join(f"<td>{cell}</td>" for cell in cells) in shown

@@ -194,7 +194,7 @@ def test_a_report_that_is_held_is_told_and_refused_or_taken(either):
         plan = agent.plan(study, "North")
 
         def send(shift):
-            with pytest.raises(Exception, match="waits for an administrator"):
+            with pytest.raises(Exception, match="is waiting for an administrator"):
                 agent.send(plan.report(exactly(plan.draws, MEANS[:, 0] * shift)))
 
         with either.browser() as browser:

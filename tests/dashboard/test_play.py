@@ -28,7 +28,7 @@ def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
         page = browser.get(f"/studies/{study}").text
     assert "<dt>Regret so far</dt>" in page
     assert "<dt>Expected further cost</dt>" in page
-    assert "What is played" in page
+    assert "What is being played" in page
     for _ in range(30):
         if here.call("GET", f"studies/{study}")["stage"] != "running":
             break

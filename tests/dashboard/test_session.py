@@ -64,7 +64,7 @@ def test_an_agents_token_opens_no_page(here):
     with here.browser(False) as browser:
         answer = sign_in(browser, here.agent_token("agent-test", "North"))
         assert answer.status_code == 403
-        assert "This token is for sending reports" in answer.text
+        assert "This token is only for sending reports" in answer.text
 
 
 @pytest.mark.parametrize("target", ["//elsewhere.example", "https://elsewhere.example", "/\\elsewhere.example"])

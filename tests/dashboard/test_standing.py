@@ -62,12 +62,12 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
             TWO,
             "Too early to say: B leads, but any other treatment may still be better by 5 points or more.",
         ),
-        (board(THREE), CASE, "B leads. May still be better by 5 points or more: A. Ruled out: C."),
-        (board(THREE), SHOWN, "B leads. Shown not to be better by 5 points or more: A. Ruled out: C."),
+        (board(THREE), CASE, "B leads. These may still be better by 5 points or more: A. Ruled out: C."),
+        (board(THREE), SHOWN, "B leads. These are shown not to be better by 5 points or more: A. Ruled out: C."),
         (
             board((("open", ""), ("open", ""), ("open", ""))),
             SHOWN,
-            "B leads. Shown not to be better by 5 points or more: A. May still be better by 5 points or more: C.",
+            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points or more: C.",
         ),
         (board((("chosen", ""), ("ruled out", "")), ends=("decided", "open")), CASE, "A is its best treatment."),
         (
@@ -84,7 +84,7 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
             "all answers are given together.",
         ),
         (board(ends=("unasked", "open")), CASE, "It asks no question of its own."),
-        (board(ends=("left", "open")), CASE, "It left the study and has no answer of its own."),
+        (board(ends=("left", "open")), CASE, "It left the study, so it has no answer of its own."),
         (board(blinded=True), None, "2 of 2 treatments may still be the best."),
         (board(blinded=True, candidates=[1, 2]), None, "It has its answer."),
         (
@@ -104,7 +104,7 @@ def test_what_is_known_of_a_site_is_a_sentence(told, case, sentence):
     [
         (board(), TWO, "Too early to say: B leads, but no treatment is ruled out yet."),
         (board(THREE), CASE, "B leads; still possible: A. Ruled out: C."),
-        (board((("open", ""),) * 3), SHOWN, "B leads; still possible: C. Enough evidence against: A."),
+        (board((("open", ""),) * 3), SHOWN, "B leads; still possible: C. There is enough evidence against: A."),
     ],
 )
 def test_without_a_tolerance_an_answer_is_the_best(told, case, sentence):
@@ -129,7 +129,7 @@ def test_a_site_is_late_once_its_rate_has_brought_all_that_was_asked_for():
     assert (lille.state, lille.late_days) == ("awaited", 0)
     assert lille.progress == "40 participants asked for in this phase"
     assert said == [
-        "Phase 3: 0 of 2 reports are in.",
+        "0 of 2 reports of phase 3 are in.",
         "Still awaited: Paris, Lille.",
         "Late: Paris by 2 days.",
         "No site has its answer yet.",

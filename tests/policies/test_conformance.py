@@ -46,7 +46,7 @@ class TestEveryPolicy(PolicySuite):
 def test_who_adds_up_the_rewards_of_phases_says_that_drift_leaves_no_guarantee(name):
     instance = problem_for(name, 1)
     assert drops_that_a_common_move_changes(name, instance, seed=1) > 0
-    assert policy_for(name, instance).drift.startswith("none if means move between phases")
+    assert policy_for(name, instance).drift.startswith("none if means change between phases")
 
 
 @pytest.mark.parametrize("name", sorted(PERSONALIZED))

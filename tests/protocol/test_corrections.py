@@ -204,7 +204,7 @@ def test_a_preview_shows_the_cells_and_whose_answer_would_change():
     quiet = correction_preview(made.trial, made.corrected(1, "agent 1", 0.001, arm=1))
     assert [cell.arm for cell in quiet.cells] == ["arm 2"]
     assert quiet.cells[0].sums == (made.report_of(1, "agent 1").sums[1], quiet.cells[0].sums[1])
-    assert quiet.effect.endswith("With the corrections no answer would change")
+    assert quiet.effect.endswith("With the corrections, no answer would change")
     everything_moved(made)
     loud = correction_preview(made.trial, made.corrected(1, "agent 1", 0.001, arm=1))
     assert set(loud.would_change.values()) & {"yes", "undecided"}
@@ -225,6 +225,6 @@ def test_a_certificate_that_does_not_tell_is_found():
 
 
 def test_the_words_say_what_the_reading_rests_on():
-    assert "the choice of reports to check again" in read_anew(course(phases=1).trial).meaning
+    assert "the choice of the reports to check again" in read_anew(course(phases=1).trial).meaning
     own = read_anew(course("pf-ucb-bai", phases=1).trial).meaning
     assert "It has no error probability" in own

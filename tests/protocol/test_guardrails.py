@@ -158,7 +158,7 @@ def test_the_last_arms_of_an_answer_are_not_stopped_by_themselves():
     assert noted == ["proposed"]
     assert course.kinds.index("guardrail-noted") < course.kinds.index("arm-stopped"), "the last stop ends the study"
     assert course.trial.stage is Stage.FINISHED
-    assert "the guardrail harm raised an alarm on" in course.certify().guarantee
+    assert "the guardrail harm raised an alarm about" in course.certify().guarantee
     course.verified()
 
 

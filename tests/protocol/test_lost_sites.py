@@ -312,8 +312,8 @@ def test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta():
     assert "whatever anyone has seen so far" in shown.guarantee
     anew = (
         "the question was changed and is now asked with other weights. For every changed question, whatever was "
-        "changed and why: all answers right with probability at least 0.9. For the question that this study ends with, "
-        "changed or not: all answers right with probability at least 0.8"
+        "changed and why: all answers right with probability at least 0.9. For the question in force at the "
+        "end of the study, changed or not: all answers right with probability at least 0.8"
     )
     assert anew in shown.guarantee
     course.to_the_end()

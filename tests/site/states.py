@@ -349,7 +349,7 @@ def vocabulary(language, audience):
 def left_over(page, language, audience, names=NAMES):
     """What is odd in a page, and its words that no catalog of its reader has."""
     said = Said(page).text
-    for name in ("Qrst <b>", "None will come", *names):
+    for name in ("Qrst <b>", "No outcome will come", *names):
         said = said.replace(name, "")
     known = vocabulary(language, audience)
     unknown = [found for found in WORD.finditer(said) if found[0].lower() not in known]

@@ -36,7 +36,7 @@ def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, tmp_pat
     assert [row["participant"] for row in found["rows"]][7:9] == [None, None]
     why = [row["why"] for row in found["rows"]]
     assert why[1] == "participant: found 'p-9'; allowed: somebody who was assigned here. Assign this person first"
-    assert why[2] == "participant: found 'p-1' again; allowed: once"
+    assert why[2] == "participant: found 'p-1' a second time; allowed: once"
     assert why[3] == 'missing: found no reward; allowed: a reward, or "missing": true'
     assert "reward" in why[4]
     assert why[5].startswith("missing: found true beside a reward")

@@ -208,7 +208,7 @@ def test_a_refused_correction_says_why_and_another_one_can_follow(bed):
     bed.refuse(bed.waiting()[0])
     bed.sent()
     assert bed.status == "refused"
-    assert "what counts stays. Reason: look again" in bed.post({"do": "find", "sought": "p-1"})
+    assert "the reported numbers still count. Reason: look again" in bed.post({"do": "find", "sought": "p-1"})
     with pytest.raises(Exception, match=r"no such report is held|waits for no agent"):
         bed.refuse({"report": {"phase": 1}, "digest": "0" * 64})
     assert "nothing to correct" in bed.post(WRONG, status=422)
@@ -239,7 +239,7 @@ def test_first_numbers_again_are_not_all_that_the_coordinator_has(bed):
     bed.sent()
     assert (bed.status, len(bed.waiting())) == ("same", 1)
     page = bed.post({"do": "find", "sought": "p-1"})
-    assert "a corrected report was sent since. Ask the office to refuse it" in page
+    assert "a corrected report has been sent since. Ask the office to refuse it" in page
     assert "nothing to confirm" not in page
 
 
@@ -425,7 +425,7 @@ def test_a_corrected_report_of_a_private_study_has_noise_of_its_own_and_is_drawn
 
 def test_what_the_form_left_alone_is_no_correction_and_what_is_wrong_is_said(bed):
     left = {"value-0": "1", "value-1": "1", "value-2": "2.5"}
-    assert "this is what is already noted" in bed.post(WRONG | left, status=422)
+    assert "this value is already recorded" in bed.post(WRONG | left, status=422)
     for wrong in ({"value-2": "77"}, {"reason": ""}, {"who": " "}, {"participant": "p-999"}, {"value-0": "missing"}):
         bed.post(WRONG | wrong, status=422)
     assert not bed.site.people.corrections
@@ -540,7 +540,7 @@ def test_without_the_coordinator_it_is_kept_and_sent_later(bed, monkeypatch):
 def test_a_report_that_the_study_moved_on_without_is_not_corrected(bed, monkeypatch):
     bed.phase()
     monkeypatch.setattr(SiteRuntime, "receipts", lambda _: {})
-    assert "moved on without" in bed.post(WRONG, status=422)
+    assert "went on without" in bed.post(WRONG, status=422)
     assert "Send the correction" not in bed.post({"do": "find", "sought": "p-1"})
 
 
@@ -549,7 +549,7 @@ def test_a_slip_in_two_phases_at_once_is_refused(bed):
     second = next(key for key, person in bed.site.people.persons.items() if person.phase == 2)
     with pytest.raises(ValueError, match="of phase 1, 2"):
         bed.site.correct([("p-1", 0.0), (second, 0.0)])
-    assert re.search("phase 1, in which", str(_refused(bed.site)))
+    assert re.search("phase 1, which is already reported", str(_refused(bed.site)))
 
 
 def _refused(site):

@@ -34,7 +34,7 @@ def test_the_api_takes_it_with_the_assignment_and_not_later(asking):
     )
     late = line.post("/v1/assignments", json={"participant": "p-1", "covariate": 64})
     assert late.status_code == 409
-    assert "never changed after it" in late.json()["detail"]
+    assert "cannot be changed afterwards" in late.json()["detail"]
     unknown = line.post("/v1/assignments", json={"participant": "p-2", "without_covariate": True})
     assert unknown.status_code == 201
     assert [site.people[key].x for key in ("p-1", "p-2")] == [63.0, None]
@@ -59,7 +59,7 @@ def test_the_page_asks_for_it_beside_the_key_and_shows_no_arm_without_it(asking)
     assert [site.people[key].x for key in ("p-1", "p-2")] == [63.5, None]
     late = line.post("/", data={"do": "assign", "participant": "p-1", "covariate": "64"}, headers=FORM)
     assert late.status_code == 422
-    assert "never changed after it" in late.text
+    assert "cannot be changed afterwards" in late.text
 
 
 def test_who_is_asked_whether_it_is_somebody_else_does_not_type_it_again(asking):

@@ -83,7 +83,10 @@ def test_a_kit_is_never_given_again_also_after_a_restart(leeds, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("kit,arm\nK-1,usual\nK-2,honey\nk 1,honey\n", "line 4, column kit: found 'k 1' again; .* it is in line 2"),
+        (
+            "kit,arm\nK-1,usual\nK-2,honey\nk 1,honey\n",
+            "line 4, column kit: found 'k 1' again; .* it is already in line 2",
+        ),
         ("kit,arm\nK-900,usual\n", "line 2, column kit: found 'K-900', which is listed already; allowed: numbers that"),
         ("kit,arm\nK-1,hunny\n", "line 2, column arm: found 'hunny'; allowed: usual, honey"),
         ("kit,arm\n,honey\n", "line 2, column kit: found ''; allowed: a number of 1 to 60"),
@@ -146,7 +149,7 @@ def test_who_was_unmasked_is_on_record_and_in_the_report_once(leeds):
     for wrong, says in (
         (
             {"participant": "nobody", "by": "me", "reason": "x"},
-            "found .nobody.; allowed: one who was given a kit",
+            "found .nobody.; allowed: somebody who was given a kit",
         ),
         ({"participant": "p-1", "by": " ", "reason": "x"}, "by: found"),
         ({"participant": "p-1", "by": "me", "reason": "x\ny"}, "reason: found"),
@@ -199,7 +202,7 @@ def test_the_commands_list_kits_warn_and_unmask(leeds, tmp_path):
     assert json.loads(run("kits", "--json"))["arms"][0] == {
         "arm": "usual", "listed": 5, "given": 0, "asked": 8, "left": 5, "low": True,
     }  # fmt: skip
-    assert "kits run low" in run("status")
+    assert "kits are running low" in run("status")
     assert re.search(r"p-1: kit K-\d+\n", run("assign", "p-1", "--stratum", "old"))
     shown = run("unmask", "p-1", "--by", "Dr Who", "--reason", "fever")
     assert shown.startswith("p-1, kit K-")

@@ -138,7 +138,7 @@ def test_two_processes_cannot_enrol_one_person_in_two_strata(tmp_path, sites):
     first, second = Strata(sites), Strata(opened(tmp_path))
     assert second.of("p-1") is None
     first.assign("p-1", "young")
-    with pytest.raises(NotNow, match="nobody changes strata"):
+    with pytest.raises(NotNow, match="nobody can change strata"):
         second.assign("p-1", "old & frail")
     with pytest.raises(SimilarKey):
         second.assign("p 1", "old & frail")

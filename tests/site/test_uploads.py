@@ -81,7 +81,7 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     assert "2 outcomes entered." in confirmed(ward, page)
     assert [ward.site.people[key].reward for key in ("p-1", "p-2")] == [1.0, 0.0]
     again = upload(ward, TABLES[name], name=name)
-    assert "2 are known already." in again
+    assert "2 are already known." in again
     assert "Save the whole table" not in again
 
 
@@ -105,7 +105,7 @@ def test_keys_that_an_export_escaped_come_in_again(desk):  # noqa: F811
         open_.site.outcome(key, 1.0)
     text = open_.browser.get("/export.csv").content
     assert b"'-007" in text
-    assert "3 are known already." in upload(open_, text), "a key with an apostrophe of its own too"
+    assert "3 are already known." in upload(open_, text), "a key with an apostrophe of its own too"
     assert "1 to enter." in upload(open_, b"participant;outcome\n'-007;0\n")
 
 
@@ -227,7 +227,7 @@ def test_everybody_is_exported_without_arms_unless_the_site_is_not_masked(ward):
     assert "voided" in lines[3]
     said = CliRunner().invoke(site_command, ["--outbox", str(ward.folder), "export"])
     assert len(said.stdout.splitlines()) == len(lines), said.output
-    assert "Nothing is entered yet." in upload(ward, sent.content, name="people.csv"), "it can be uploaded again"
+    assert "Nothing has been entered yet." in upload(ward, sent.content, name="people.csv"), "it can be uploaded again"
     ward.close()
     ward.rules = replace(RULES, masked=False)
     ward.open()

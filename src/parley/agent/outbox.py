@@ -70,7 +70,8 @@ class Outbox:
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
-                f"phase {phase} was interrupted, and it is unknown what was drawn. If nothing was drawn, start again with `--draw-again {phase}`; otherwise tell the study's administrator"
+                f"phase {phase} was interrupted, and it is unknown what was drawn. If nothing was drawn, start again "
+                f"with `--draw-again {phase}`; otherwise tell the study's administrator"
             )
         write_whole(mark, "", mode=SECRET)
 

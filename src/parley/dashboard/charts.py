@@ -177,7 +177,9 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
             text(
                 left,
                 height - 6,
-                gettext("and %(count)s more, among the numbers below", count=number(len(arms) - len(loud))),
+                gettext(
+                    "and %(count)s more; their numbers are in the table below", count=number(len(arms) - len(loud))
+                ),
                 "soft",
             )
         )

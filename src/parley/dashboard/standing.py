@@ -158,7 +158,7 @@ def known_sentence(status: StudyStatus, board: Board, case: Explained | None, pl
     if end is OutcomeStatus.UNASKED:
         return gettext("It asks no question of its own.")
     if end is OutcomeStatus.LEFT:
-        return gettext("It left the study and has no answer of its own.")
+        return gettext("It left the study, so it has no answer of its own.")
     if board.blinded or board.statuses is None:
         return _blinded_sentence(board, end, place)
     if board.standing is not None and board.standing.leaders:
@@ -234,7 +234,7 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str],
             gettext("%(arm)s leads; still possible: %(others)s.", arm=named(leader), others=named(possible))
             if possible
             else gettext("%(arm)s leads.", arm=named(leader)),
-            gettext("Enough evidence against: %(shown)s.", shown=named(shown)),
+            gettext("There is enough evidence against: %(shown)s.", shown=named(shown)),
         ]
         return " ".join(parts + ([gettext("Ruled out: %(out)s.", out=named(out))] if out else []))
     if not out:
@@ -264,9 +264,9 @@ def _tolerant_sentence(
         )
     parts = [gettext("%(arm)s leads.", **said)]
     if shown:
-        parts.append(gettext("Shown not to be better by %(tolerance)s or more: %(shown)s.", **said))
+        parts.append(gettext("These are shown not to be better by %(tolerance)s or more: %(shown)s.", **said))
     if possible:
-        parts.append(gettext("May still be better by %(tolerance)s or more: %(others)s.", **said))
+        parts.append(gettext("These may still be better by %(tolerance)s or more: %(others)s.", **said))
     if out:
         parts.append(gettext("Ruled out: %(out)s.", out=named(out)))
     return " ".join(parts)
@@ -305,7 +305,7 @@ def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) ->
     said = []
     if status.stage not in OVER:
         counts = {"phase": number(status.phase), "done": number(len(status.reported)), "all": number(status.asked)}
-        said.append(gettext("Phase %(phase)s: %(done)s of %(all)s reports are in.", **counts))
+        said.append(gettext("%(done)s of %(all)s reports of phase %(phase)s are in.", **counts))
         if status.missing:
             said.append(gettext("Still awaited: %(names)s.", names=named([entry.agent for entry in status.missing])))
         if late := [site for site in sites if site.late_days]:

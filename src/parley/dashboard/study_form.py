@@ -43,7 +43,7 @@ STEPS = (
     Step(
         name="sites",
         title=Translatable("Who takes part"),
-        lead=Translatable("Every agent draws, and asks for its own best arm."),
+        lead=Translatable("Every agent makes draws and asks for its own best arm."),
         first=("agents", "sampling.rate", "sampling.round_days"),
         sections=("sampling", "sites"),
     ),
@@ -87,12 +87,17 @@ BY_NAME = {step.name: step for step in STEPS}
 
 LABELS: Mapping[str, tuple[str, str]] = {
     "name": (Translatable("Name of the study"), ""),
-    "audience": (Translatable("Who reads the pages of the study"), Translatable("Pages and reports use their words.")),
+    "audience": (Translatable("Who reads the pages of the study"), Translatable(
+        "Pages and reports use the words of these readers."
+    )),
     "arms": (
-        Translatable("Arms: what is compared"),
+        Translatable("The arms to compare"),
         Translatable("One per line, at least two, or just a number if they need no names."),
     ),
-    "control": (Translatable("The one in use today"), Translatable("Optional: the others are compared with it.")),
+    "control": (
+        Translatable("The one that is used today"),
+        Translatable("Optional: the others are compared with this one."),
+    ),
     "agents": (Translatable("Agents"), Translatable("One per line, or just a number if they need no names.")),
     "sampling.rate": (
         Translatable("Draws a day"),
@@ -102,7 +107,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("Days between two phases"),
         Translatable("Optional: the time to collect, decide and start again."),
     ),
-    "weights.kind": (Translatable("How an agent's question is weighted"), ""),
+    "weights.kind": (Translatable("How to weight an agent's question"), ""),
     "weights.alpha": (
         Translatable("Own share"),
         Translatable(
@@ -119,19 +124,22 @@ LABELS: Mapping[str, tuple[str, str]] = {
     ),
     "weights.matrix": (
         Translatable("The numbers, agent by agent"),
-        Translatable("One row per line, numbers separated by commas."),
+        Translatable("One row per line, with the numbers separated by commas."),
     ),
     "weights.features": (
         Translatable("Features of each agent, in numbers"),
-        Translatable("A row for each agent, instead of a similarity for each pair."),
+        Translatable("Give one row for each agent instead of a similarity for each pair."),
     ),
     "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),
-    "weights.bandwidth": (Translatable("Distance at which similarity has fallen to 0.61"), ""),
+    "weights.bandwidth": (Translatable("Distance at which similarity falls to 0.61"), ""),
     "weights.mix": (
         Translatable("Weights of the own cell, own site, own stratum and everybody"),
         Translatable("Four numbers that sum to 1."),
     ),
-    "weights.reason": (Translatable("Why these weights"), Translatable("The readers of the reports will see this.")),
+    "weights.reason": (
+        Translatable("Why you chose these weights"),
+        Translatable("The readers of the reports will see this."),
+    ),
     "noise.kind": (Translatable("A single reward is"), ""),
     "noise.scale": (
         Translatable("Its standard deviation"),
@@ -184,7 +192,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
         "binary": Translatable("yes or no"),
         "bounded": Translatable("a number between two limits"),
         "gaussian": Translatable("a measurement, roughly bell-shaped"),
-        "subgaussian": Translatable("a number with light tails"),
+        "subgaussian": Translatable("a number without heavy tails"),
         "count": Translatable("a count of events"),
     },
     "noise.inference": {"exact": Translatable("exact"), "normal": Translatable("normal approximation")},

@@ -155,7 +155,7 @@ class Policy(ABC):
         """The guarantee of the answer, as a sentence for users; none unless the class says that it is proven."""
         if self.claims:
             return self.claim(1 - self.problem.delta)
-        return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims none", self.name))
+        return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims no guarantee", self.name))
 
     @property
     def claims(self) -> bool:
@@ -213,8 +213,7 @@ class Policy(ABC):
             one, many = Translatable("{0:,} look is planned", looks), Translatable("{0:,} looks are planned", looks)
             parts.append(
                 Translatable(
-                    "{0}, the first phase included, and further looks follow where the last planned one does not "
-                    "suffice",
+                    "{0}, including the first phase; further looks follow if the planned ones do not suffice",
                     one if looks == 1 else many,
                 )
             )

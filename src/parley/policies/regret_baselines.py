@@ -28,7 +28,7 @@ RADII = {
     "released": (1.0, "sqrt(log T / (M F(p))), as in its authors' released code: NO GUARANTEE"),
 }
 CLAIMS = {name: phrase(f"radius {words}") for name, (_, words) in RADII.items()}
-RIGHT_IN_TIME = phrase("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
+RIGHT_IN_TIME = phrase("all answers right with probability at least 1 - 1 / T, unless the horizon is reached first")
 LAST_EFFORT = 60  # most doublings of the effort: no horizon is that long
 
 

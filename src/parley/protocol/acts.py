@@ -277,7 +277,7 @@ _ROWS = (
         words="Stop the study for good, with a certificate of the candidates that remain.",
         event=lambda _, given: events.Cancelled(reason=given.reason),
         ends=True,
-        button="Cancel for good",
+        button="Cancel permanently",
         done="Cancelled",
     ),
     Act(
@@ -460,7 +460,7 @@ _ROWS = (
             phase=given.phase, agent=given.agent, report=given.report, reason=given.reason
         ),
         section="reports",
-        button="Refuse it: {agent} reports again",
+        button="Refuse it: {agent} has to report again",
         done="Refused: {agent} is told",
     ),
     Act(

@@ -40,9 +40,9 @@ CORRECTED = (
 )
 WITHDRAWN = (
     "withdrawn, because {0} are missing from the reports and the study allows only {1:.3g} % of an arm; without "
-    "missing outcomes it would have been: {2}"
+    "missing outcomes the guarantee would have been: {2}"
 )
-IN_PART = phrase(" are missing from the reports: it holds only if this does not depend on their outcomes")
+IN_PART = phrase(" are missing from the reports: the guarantee holds only if this does not depend on their outcomes")
 SHARE = "{0} % of {1}"
 # Of several arms: "12 % of A, 3 % of B".
 SHARES = [

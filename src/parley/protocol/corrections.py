@@ -283,7 +283,7 @@ def _would_change(found: Mapping[str, str]) -> str:
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
     words = Translatable("decisions and answers do not change, and both reports are kept")
     if not other and not none:
-        return words + Translatable(". With the corrections no answer would change")
+        return words + Translatable(". With the corrections, no answer would change")
     parts = [Translatable("{0} would have a different answer", ", ".join(other))] if other else []
     parts += [Translatable("{0} would have no answer yet", ", ".join(none))] if none else []
-    return words + Translatable(". With the corrections {0}", joined(Translatable(", and "), parts))
+    return words + Translatable(". With the corrections, {0}", joined(Translatable(", and "), parts))

@@ -291,7 +291,7 @@ class Cancelled(_Event, tag="parley/event/cancelled/1"):
 class ResultsRead(_Event, tag="parley/event/results-read/1"):
     """A person saw results of a running study; recorded once per principal and phase, before they are shown."""
 
-    template: ClassVar[str] = "in phase {0.phase}, first by {0.operation}"
+    template: ClassVar[str] = "in phase {0.phase}, first through {0.operation}"
     phase: Annotated[Phase, described("The phase in progress, or the last one of a study that stalled.")]
     operation: Annotated[str, described("The operation of the API that first showed them.")]
 

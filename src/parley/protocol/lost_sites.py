@@ -32,7 +32,7 @@ LOSSES = 0.9  # share of delta for questions that only leave out lost sites; the
 LEAST_SHARE = 1e-100
 ASKED_ANEW = (
     "the question was changed and is now asked {how}. For every changed question, whatever was changed and why: "
-    "{anew}. For the question that this study ends with, changed or not: {either}"
+    "{anew}. For the question in force at the end of the study, changed or not: {either}"
 )
 NUMBERS_ANEW = Translatable("these numbers are for the changed question")
 BOTH_CHANGED = phrase("with other weights and without {0}", of=ASKED_ANEW)

@@ -198,9 +198,9 @@ def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
         return (
             Translatable("The next phase is planned at once")
             if planned
-            else Translatable("Open questions stay blocked: no phase is planned")
+            else Translatable("Open questions stay blocked, and no phase is planned")
         )
-    return Translatable("Phase {0} goes on as planned; the next one is planned for the new question", trial.phase)
+    return Translatable("Phase {0} continues as planned; the next one is planned for the new question", trial.phase)
 
 
 class ArmPreview(Message, tag="parley/arm-preview/1"):
@@ -294,7 +294,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
     where = (
         Translatable("phase {0} waits for it again", trial.phase)
         if awaited
-        else Translatable("it is asked from the next phase on")
+        else Translatable("its question is asked from the next phase on")
     )
     rests = (
         "" if others else Translatable(". It has no weight in any other agent's mix: re-weigh the study to change that")

@@ -53,25 +53,25 @@ CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word !=
 # More than one void in twenty assignments should be questioned; one or two voids say nothing.
 MANY_VOIDS, FEW_VOIDS = 0.05, 3
 VOIDS = (
-    "sites voided {0} of {1} assignments. Whoever voids an assignment knows the arm and gives the next person another "
-    "one: ask the sites why"
+    "sites voided {0} of {1} assignments. Whoever voids an assignment knows the arm, and the next person gets another "
+    "arm: ask the sites why"
 )
 
 MOST_RELEASES = 1_000  # of a person's cell: with more, no privacy would be left
 LEVEL = 0.01  # probability of any warning in a whole study with a correct scale
 MOST_WARNINGS = 12
-SMALL = "was stated: too small, so the guarantee does not hold"
-LARGE = "was stated: too large, so the study costs more than it must"
+SMALL = "which is too small, so the guarantee does not hold"
+LARGE = "which is too large, so the study costs more than it must"
 UNEQUAL = "{what} about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
 SKEWED = "{what} (skewness about {skew:.2g}), and so are their means, but the study treats them as Gaussian: {UNSOUND}"
 OVERDISPERSED = (
-    "{what} {ratio:.3g} times their mean (variance over mean; Poisson counts: once): {UNSOUND}; "
-    'kind = "gaussian" with an unknown scale allows for it'
+    "{what} {ratio:.3g} times their mean (variance over mean; it is 1 for Poisson counts): {UNSOUND}; kind = "
+    '"gaussian" with an unknown scale allows for it'
 )
 UNSOUND = "the guarantee does not hold"
 STATED = [
-    phrase(f" {{0}} times the stated scale; {scale} {verdict}")
-    for scale in ("what", "{1}")
+    phrase(f" {{0}} times the stated scale{scale}, {verdict}")
+    for scale in ("", " of {1}")
     for verdict in (SMALL, LARGE)
 ]
 UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, OVERDISPERSED)]
@@ -416,8 +416,8 @@ def _against_scale(study: StudyMessage, noise: RewardModel, added: Scatter) -> l
             names = _names(study, at)
             found = math.sqrt(group[at] / max(total[at], 1.0))
             verdict = SMALL if small[at] >= line else LARGE
-            scale = f"{math.sqrt(float(each.flat[0])):.3g} " if np.ndim(stated) == 0 else "what "
-            stated_as = f" {found:.3g} times the stated scale; {scale}{verdict}"
+            scale = f" of {math.sqrt(float(each.flat[0])):.3g}" if np.ndim(stated) == 0 else ""
+            stated_as = f" {found:.3g} times the stated scale{scale}, {verdict}"
             found_wrong.append(Translatable(words, **names) + stated_as)
     return found_wrong
 

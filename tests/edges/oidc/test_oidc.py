@@ -164,7 +164,7 @@ def test_an_id_token_that_does_not_hold_is_refused(here, user):
     with browser(here) as pages:
         back = sign_in(pages, user)
         assert back.status_code == 403
-        assert "sent an ID token that does not hold" in back.text
+        assert "sent an ID token that is not valid" in back.text
         assert pages.get("/").status_code == 303
 
 
@@ -251,7 +251,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
         ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
         ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in again: you signed in "),
         ("bob", {"auth_time": time.time() + 7200}, "its auth_time is in the future"),
-        ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
+        ("bob", {"nonce": "another"}, "sent an ID token that is not valid"),
         ("bob", {"groups": []}, "gives you no role here"),
         ("nobody", {}, "did not sign you in"),
     ],
@@ -378,7 +378,7 @@ def test_without_the_settings_nothing_of_it_is_there(prepared_sqlite, tmp_path):
         with browser(SimpleNamespace(house=house)) as pages:
             for path in ("/sign-in/oidc", "/sign-in/oidc/done?code=1&state=2"):
                 assert pages.get(path).headers["location"] == "/sign-in"
-            assert "Or with a token" not in pages.get("/sign-in").text
+            assert "Or use a token" not in pages.get("/sign-in").text
     finally:
         house.close()
         house.storage.close()

@@ -73,7 +73,7 @@ def test_normal_inference_is_recommended_if_it_saves_and_errs_no_more_than_delta
     assert "wrong in 6.0 %" in bad.inference[1]
     few = beside(good, errors={"normal": study(900, wrong=0.02, studies=50), "exact": study(900)})
     assert few.inference[0] == "exact", "one of 50 does not show that it errs in at most delta"
-    assert beside({"normal": study(990), "exact": study(1000)}).inference[0] == "exact", "hardly saves"
+    assert beside({"normal": study(990), "exact": study(1000)}).inference[0] == "exact", "saves little"
     limited = {"normal": study(1000, power=0.9), "exact": study(1000, power=0.6)}
     assert beside(limited).inference[0] == "normal", "more power for the same budget"
 

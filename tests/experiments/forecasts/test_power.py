@@ -108,7 +108,7 @@ def test_whoever_launches_is_warned_in_time_and_only_about_budgets():
     assert launch_warning("evidence", {}, PROBLEM) == ""
     assert launch_warning("evidence", {}, PROBLEM.with_(max_samples=10**6)) == ""
     large = Problem(arms=200, weights=np.eye(100), max_samples=10**6)
-    assert "parley plan does" in launch_warning("evidence", {}, large)
+    assert "parley plan does this" in launch_warning("evidence", {}, large)
 
 
 def test_the_command_answers_with_a_budget(tmp_path):

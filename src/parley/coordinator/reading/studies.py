@@ -190,7 +190,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
     row = studies.require(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.problem.sites:
-        raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", agent, study))
+        raise Refusal("not-found", Translatable("there is no agent {0!r} in {1!r}", agent, study))
     place = phases.look_up(transaction, row, agent)
     frozen = place is not None and place.frozen is not None
     early = phases.between(transaction, row, row.phase, agent)

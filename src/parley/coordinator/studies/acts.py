@@ -138,9 +138,9 @@ def propose(storage: Storage, act: Act, given: Given) -> Proposal:
 
     row, trial = storage.read(read)
     if "agent" in act.parts and given.agent not in trial.study.problem.sites:
-        raise Refusal("not-found", Translatable("no agent {0!r} in {1!r}", given.agent, given.study))
+        raise Refusal("not-found", Translatable("there is no agent {0!r} in {1!r}", given.agent, given.study))
     if "arm" in act.parts and given.arm not in trial.study.arms:
-        raise Refusal("not-found", Translatable("no arm {0!r} in {1!r}", given.arm, given.study))
+        raise Refusal("not-found", Translatable("there is no arm {0!r} in {1!r}", given.arm, given.study))
     try:
         require(trial.stage, act.kind)
         shown = None if preview is None else preview.look(trial, given)

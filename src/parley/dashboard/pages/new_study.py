@@ -95,7 +95,7 @@ FORM: dict[str, Any] = {
 MOST_MIXED = 12  # rows of the mix that are drawn; the table has as many
 STARTS = {  # file in `starts` -> its description
     "four-hospitals": Translatable("a trial in four hospitals with yes-or-no outcomes, a tolerance and a budget"),
-    "web-study": Translatable("an experiment in five markets: which page sells best"),
+    "web-study": Translatable("an experiment in five markets: which page sells best?"),
     "three-centres": Translatable("three centres, in the shortest possible file"),
 }
 LARGE = 50_000  # characters of a study file from which on reading it is queued

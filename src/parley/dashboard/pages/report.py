@@ -292,7 +292,7 @@ def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Map
         )
         for one in phases
     ]
-    head = (gettext("What"), gettext("Started"), gettext("Decided or ended"), w["draws"])
+    head = (gettext("What"), gettext("Started"), gettext("Decided or ended on"), w["draws"])
     return _table(gettext("Dates"), head, rows)
 
 
@@ -485,8 +485,10 @@ def _corrections(known: Mapping[str, Any]) -> str:
     ]
     reports = _table("", (agent, gettext("Phase"), gettext("Record"), gettext("Reason")), rows)
     read = [(one["agent"], translated(CHANGES[one["would_change"]]), ", ".join(one["arms"])) for one in known["reread"]]
-    anew = _table("", (agent, gettext("Would the answer change"), gettext("Candidates with the corrections")), read)
-    meaning = gettext("Below is %(meaning)s.", meaning=translated(corrected["with_corrections"]["meaning"]))
+    anew = _table("", (agent, gettext("Would the answer change?"), gettext("Candidates with the corrections")), read)
+    meaning = gettext(
+        "The tables below show %(meaning)s.", meaning=translated(corrected["with_corrections"]["meaning"])
+    )
     shown = f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
     if not (other := corrected["with_corrections"].get("guardrails")):
         return shown
@@ -508,7 +510,7 @@ def _certificate(known: Mapping[str, Any]) -> Table:
         (gettext("study"), certificate["problem"]),
         (gettext("data"), certificate["data"]),
         (
-            gettext("log at the end"),
+            gettext("last log record"),
             gettext(
                 "record %(sequence)s, %(head)s", sequence=number(certificate["sequence"]), head=certificate["head"]
             ),

@@ -95,7 +95,7 @@ CHECKLIST = (
     ("14b", Translatable("Why the trial ended"), "", END),
     ("14c", Translatable("Adaptation decisions that were made"), "", END),
     ("15a", Translatable("Baseline data"), "", PROTOCOL),
-    ("15b", Translatable("Similarity of the populations of the stages"), "9", END),
+    ("15b", Translatable("Similarity of the populations across stages"), "9", END),
     ("16", Translatable("Numbers analysed"), "2", END),
     ("17a", Translatable("Results, effects and precision"), "7", END),
     ("17b", Translatable("Absolute and relative effects"), "", END),

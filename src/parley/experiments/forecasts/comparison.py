@@ -135,7 +135,7 @@ class Comparison:
         )
         if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
             return EXACT, Translatable("normal inference is an approximation and saves little: {0}", gains)
-        return NORMAL, Translatable("it takes {0}, and is {1}", gains, erred)
+        return NORMAL, Translatable("it takes {0} and is {1}", gains, erred)
 
     @property
     def design(self) -> tuple[str, str]:
@@ -374,7 +374,7 @@ class Designs:
 LABELS = {
     "fixed": Translatable("a fixed size (Bonferroni)"),
     "sequential": Translatable("{0} looks (O'Brien and Fleming)", LOOKS),
-    "dropping": Translatable("{0} looks that drop losers", LOOKS),
+    "dropping": Translatable("{0} looks at which losers are dropped", LOOKS),
     "bechhofer": Translatable("Bechhofer's fixed size"),
 }
 KN = Translatable("KN, fully sequential")

@@ -484,7 +484,7 @@ class EvidenceRacing(Elimination):
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
         score = np.minimum(self._shown(state), self.line)
-        words: str = Translatable("against the arm, by the opponent that beats it least")
+        words: str = Translatable("against the arm, from the opponent with the least evidence against it")
         if isinstance(state, Pairs):
             score, words = tolerance.shown(self.problem, state, score, self.line)
         return Explanation(
