@@ -194,7 +194,7 @@ def test_an_arm_that_was_set_aside_is_not_called_worse(here, tie):
             for arm, decision, bound in told:
                 assert (bound == "–") == ("ruled out in phase" not in decision), (arm, decision, bound)
                 assert arm != "c" or "ruled out in phase" in decision
-            assert "this arm may be as good" in page
+            assert "This arm may be just as good" in page
         assert "set aside in" in browser.get("/studies/tie/evidence").text
 
 

@@ -67,7 +67,8 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
         (
             board((("open", ""), ("open", ""), ("open", ""))),
             SHOWN,
-            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points or more: C.",
+            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points or "
+            "more: C.",
         ),
         (board((("chosen", ""), ("ruled out", "")), ends=("decided", "open")), CASE, "A is its best treatment."),
         (
@@ -80,7 +81,7 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
         (
             board(ends=("settled", "open")),
             TWO,
-            "B leads. Settled: the evidence is enough. Its answer becomes final when every site is settled, because "
+            "B leads. Settled: there is enough evidence. The answer becomes final when every site is settled, because "
             "all answers are given together.",
         ),
         (board(ends=("unasked", "open")), CASE, "It asks no question of its own."),

@@ -150,9 +150,10 @@ def test_with_a_tolerance_the_largest_size_is_named_before_the_study_and_kept(st
 @pytest.mark.parametrize(
     ("terms", "options", "said"),
     [
-        ({}, {}, "6 looks are planned, including the first phase; further looks follow if the planned ones do not suffice"),
-        ({}, {"rounds": 4}, "5 looks are planned, including the first phase; further looks follow if the planned ones do "
-                            "not suffice"),
+        ({}, {}, "6 looks are planned, including the first phase; further looks follow if the planned ones do not "
+                 "suffice"),
+        ({}, {"rounds": 4}, "5 looks are planned, including the first phase; further looks follow if the planned ones "
+                            "do not suffice"),
         ({"max_rounds": 1}, {}, "at most 1 look"),
         ({"max_rounds": 4, "max_samples": 2000}, {}, "at most 4 looks; never more than 2,000 samples, whatever the "
                                                      "truth"),

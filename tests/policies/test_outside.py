@@ -69,7 +69,7 @@ def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["policy"] == "doubling"
-    assert found["guarantee"] == "NO GUARANTEE: the policy doubling claims none"
+    assert found["guarantee"] == "NO GUARANTEE: the policy doubling claims no guarantee"
     assert found["error_rate"] <= 0.1
 
 

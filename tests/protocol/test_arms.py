@@ -98,7 +98,9 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({}, {"arm 4": phase}, 0.1)
     assert certificate.guarantee.startswith("the question was changed and is now asked without arm 4. For every")
     within = " within 0.1" if "tolerance" in study else ""
-    ending = f"ends with, changed or not: all answers right{within} with probability at least 0.7"
+    ending = (
+        f"in force at the end of the study, changed or not: all answers right{within} with probability at least 0.7"
+    )
     assert ending in certificate.guarantee
     closed = [arm for agent in certificate.evidence["agents"] for arm in agent["arms"][3:]]
     assert {(arm["status"], arm["score"]) for arm in closed} == {("closed", None)}, "on no line: nobody is asked of it"
