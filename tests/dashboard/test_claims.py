@@ -230,7 +230,7 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
         assert "Settled: there is enough evidence" in browser.get(f"/studies/{study}/evidence").text
         here.call("POST", f"studies/{study}/cancel", json={"reason": "no money"})
         over = browser.get(f"/studies/{study}").text
-    assert "1 of 2 agents is settled: its answer becomes final when all are." in running
+    assert "1 of 2 agents is settled: its answer becomes final when all are settled." in running
     assert "settled: there is enough evidence; the answer becomes final when every agent is settled" in running
     cells = CELL.findall(running)
     assert [arm for arm, cell in cells if "</span> settled" in cell] == ["a", "b", "c"]

@@ -76,7 +76,7 @@ def test_what_was_typed_wrongly_is_said_and_kept(either):
         for text, words in (
             ("b: many", "is not a name with its numbers"),
             ("z: 1, 2, 3", "is not an arm of the study"),
-            ("b: 1", "is not an arm of the study with its count"),
+            ("b: 1", "is not an arm of the study, followed by its count"),
             ("b: 3, 2, 2", "counts: found"),
             ("{", "no valid JSON"),
             ('{"schema": "parley/report/1"}', "missing"),

@@ -67,8 +67,8 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
         (
             board((("open", ""), ("open", ""), ("open", ""))),
             SHOWN,
-            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points or "
-            "more: C.",
+            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points "
+            "or more: C.",
         ),
         (board((("chosen", ""), ("ruled out", "")), ends=("decided", "open")), CASE, "A is its best treatment."),
         (
@@ -158,7 +158,7 @@ def test_settled_sites_are_told_of_as_soon_as_there_is_one():
     with reading("trial"):
         assert summary(study(stage="closing"), told, [])[1:] == [
             "No site has its answer yet.",
-            "1 of 2 sites is settled: its answer becomes final when all are.",
+            "1 of 2 sites is settled: its answer becomes final when all are settled.",
         ]
         assert len(summary(study(stage="closing", agents=40), told, [])) == 2, "other pages have more of them"
 

@@ -39,8 +39,8 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
     assert "the mean 1e+11 of placebo" in sentence_about(model, off, nothing, 0)
     past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
     moved = drawn(generator, 400, MEANS + np.array([0, 12.0, 0]))
-    assert "of drug is further from the one it had before" in sentence_about(model, moved, past, 1)
-    assert "of placebo is further from the one it had before" in sentence_about(model, off, past, 1), (
+    assert "of drug differs from the mean that it had before" in sentence_about(model, moved, past, 1)
+    assert "of placebo differs from the mean that it had before" in sentence_about(model, off, past, 1), (
         "not from another arm's"
     )
     for phase in range(200):
@@ -57,9 +57,9 @@ def test_what_moves_all_arms_alike_holds_nothing_and_one_arm_alone_does(keys):
     for step in (-12.0, 12.0):
         assert sentence_about(model, drawn(generator, 400, MEANS + step), past, 1) is None
         alone = sentence_about(model, drawn(generator, 400, MEANS + step * np.array([0, 1, 0])), past, 1)
-        assert "of drug is further from the one it had before" in alone
+        assert "of drug differs from the mean that it had before" in alone
         still = sentence_about(model, drawn(generator, 400, MEANS + step * np.array([1, 0, 1])), past, 1)
-        assert "of drug is further from the one it had before" in still
+        assert "of drug differs from the mean that it had before" in still
     assert "it had before" in sentence_about(model, drawn(generator, 400, MEANS + 2e3), past, 1)
 
 

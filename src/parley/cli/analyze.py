@@ -181,7 +181,7 @@ def _question(
     weights: FloatArray
     if alpha is not None:
         weights = personalized(agents, alpha)
-        words = f"Every agent's mix is {alpha:g} of its own mean, and the average of all for the rest."
+        words = f"Every agent's mix has the weight {alpha:g} on its own mean, and the rest on the average of all."
     elif matrix is not None:
         weights, words = from_file(Path(matrix)), f"Weights are those of {matrix}."
     elif pooled:

@@ -57,7 +57,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
         click.option("--study", envvar="PARLEY_STUDY", help="The study's id; default: the one in the outbox."),
-        click.option("--stratum", help="The stratum, where the site has several and the command is about one."),
+        click.option("--stratum", help="The stratum, if the site has several and the command is about one of them."),
         _policy_option,
     ):
         function = option(function)

@@ -84,7 +84,8 @@ def verify_command(
     elif result.sound:
         _line(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
-            f"taken again and found the same, {plural(result.receipts, 'receipt')} found; the study is {result.stage}."
+            f"recomputed with the same results, {plural(result.receipts, 'receipt')} found; the study is "
+            f"{result.stage}."
         )
         _say_stamped(result, times, asked=bool(judges))
         if not result.exact:

@@ -209,8 +209,8 @@ def _playing_sentence(status: StudyStatus, arm: str, candidates: int) -> str:
     if status.stage in OVER:
         return gettext("%(arm)s looked best at the end.", arm=arm)
     if candidates == 1:
-        return gettext("It plays %(arm)s, the only arm left.", arm=arm)
-    return gettext("It plays %(arm)s, which looks best so far.", arm=arm)
+        return gettext("It uses %(arm)s, the only arm left.", arm=arm)
+    return gettext("It uses %(arm)s, which looks best so far.", arm=arm)
 
 
 def _blinded_sentence(board: Board, end: OutcomeStatus, place: int) -> str:
@@ -334,8 +334,8 @@ def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) ->
     if settled and len(board.agents) == status.agents:  # not of a single page of many agents
         said.append(
             ngettext(
-                "%(num)s of %(all)s agents is settled: its answer becomes final when all are.",
-                "%(num)s of %(all)s agents are settled: their answers become final when all are.",
+                "%(num)s of %(all)s agents is settled: its answer becomes final when all are settled.",
+                "%(num)s of %(all)s agents are settled: their answers become final when all are settled.",
                 settled,
                 all=number(asking),
             )

@@ -133,14 +133,14 @@ class ImplausibleMean:
     def sentence(self, arms: tuple[str, ...]) -> str:
         """The finding as a sentence.
 
-        >>> ImplausibleMean(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).sentence(("placebo", "drug"))
-        'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
+        >>> ImplausibleMean(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).sentence(("A", "B"))
+        'the mean 1e+11 of A differs from the mean of B, 0.5, by more than 100, the most that the stated model allows'
         """
-        whose = "it had before" if self.other is None else f"of {arms[self.other]}"
+        whose = "that it had before" if self.other is None else f"of {arms[self.other]}"
         moved = ", with what the others moved" if self.other is None else ""
         return (
-            f"the mean {self.mean:.6g} of {arms[self.arm]} is further from the one {whose}, {self.against:.6g}{moved}, "
-            f"than {self.allowed:.3g}, which the stated model allows"
+            f"the mean {self.mean:.6g} of {arms[self.arm]} differs from the mean {whose}, {self.against:.6g}{moved}, "
+            f"by more than {self.allowed:.3g}, the most that the stated model allows"
         )
 
 

@@ -203,18 +203,18 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
         return ""
     if tolerance and top == 1:  # the true best may be gone if one as good within the tolerance is left
         return Translatable(
-            "for each agent one of them is within {0} of its best, as far as the guarantee goes",
+            "for each agent one of them is within {0} of its best if the guarantee holds",
             typed(tolerance),
         )
     if tolerance:
         return Translatable(
-            "for each agent {0} of them are within {1} of its {0} best, as far as the guarantee goes",
+            "for each agent {0} of them are within {1} of its {0} best if the guarantee holds",
             top,
             typed(tolerance),
         )
     if top == 1:
-        return Translatable("each agent's true best is among them, as far as the guarantee goes")
-    return Translatable("each agent's true {0} best are among them, as far as the guarantee goes", top)
+        return Translatable("each agent's true best is among them if the guarantee holds")
+    return Translatable("each agent's true {0} best are among them if the guarantee holds", top)
 
 
 def answer_text(found: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ class OutcomeStatus(StrEnum):
             OutcomeStatus.EXHAUSTED: "the budget or horizon was reached first",
             OutcomeStatus.BLOCKED: "the missing draws can no longer be supplied",
             OutcomeStatus.LEFT: "the others were re-weighed without it",
-            OutcomeStatus.SETTLED: "final when all agents are",
+            OutcomeStatus.SETTLED: "final when all agents are settled",
         }.get(self)
         return Translatable(f"{self.value}: {meaning}" if meaning else self.value)
 

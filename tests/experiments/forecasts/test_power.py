@@ -100,7 +100,7 @@ def test_a_budget_that_cannot_decide_is_named_with_the_one_that_can():
     assert "under gap 0.2" in warning
     assert not said(PROBLEM.with_(max_samples=enough))
     assert not said(PROBLEM), "no budget, nothing to say"
-    assert "No max_samples has a power of a half there while max_rounds = 1." in said(PROBLEM.with_(max_rounds=1))
+    assert "No max_samples gives a power of one half there while max_rounds = 1." in said(PROBLEM.with_(max_rounds=1))
 
 
 def test_whoever_launches_is_warned_in_time_and_only_about_budgets():

@@ -264,7 +264,7 @@ async def _corrected(shown: Page) -> Report:
     given = columns_of(text)
     wrong = [arm for arm, numbers in given.items() if arm not in status.arm_names or len(numbers) not in (2, 3)]
     if wrong:
-        raise BadColumns(f"{wrong[0]!r} is not an arm of the study with its count, sum and sum of squares")
+        raise BadColumns(f"{wrong[0]!r} is not an arm of the study, followed by its count, sum and sum of squares")
     cells = {status.arm_names.index(arm): numbers for arm, numbers in given.items()}
     return with_cells(now, cells, asked, zero_one=status.rates, counts_reason=shown.form.get("counts-reason", ""))
 

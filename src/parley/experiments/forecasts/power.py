@@ -167,7 +167,7 @@ def budget_warning(
     try:
         needed = [smallest_budget(planner, problem, truth, LEAST_POWER, accuracy=accuracy)[0] for truth in hardest]
     except InvalidInput:
-        least = "No max_samples has a power of a half there"
+        least = "No max_samples gives a power of one half there"
         if problem.max_rounds is not None:
             least += f" while max_rounds = {problem.max_rounds}"
     else:
