@@ -9,6 +9,7 @@ takes its turn under a lock and first reads what the others wrote.
 import hashlib
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,6 @@ from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
 from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.system.files import lock_file, open_private, read_from, sync_folder
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 
@@ -369,20 +369,20 @@ class Journal:
             lines += f"{check} {body}\n".encode()
         if not lines:
             return
-        reached("journal-before-write")
+        sys.audit("parley.reached", "journal-before-write")
         try:
             half = len(lines) // 2
             _write_all(self._file, lines[:half])
-            reached("journal-half-written")
+            sys.audit("parley.reached", "journal-half-written")
             _write_all(self._file, lines[half:])
-            reached("journal-written")
+            sys.audit("parley.reached", "journal-written")
             os.fsync(self._file)
         except OSError as error:
             self._undo()
             raise NoRoom(
                 Translatable("{path}: not written ({why}); nothing was taken", path=self._path, why=error.strerror)
             ) from None
-        reached("journal-synced")
+        sys.audit("parley.reached", "journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
         for entry in entries:
             self._fold(entry, at)

@@ -18,6 +18,7 @@ Other files there (a copy, a note, what a file manager leaves) are ignored.
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +27,6 @@ from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import canonical, read_json
 from parley.system.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released", "slopes", "pairs")
@@ -103,7 +103,7 @@ class Outbox:
         path = self.folder / "slopes" / f"{phase}.json"
         if not path.exists():
             write_whole(path, canonical(dict(make())), mode=SECRET)
-            reached("slope-fixed")
+            sys.audit("parley.reached", "slope-fixed")
         found: dict[str, Any] = read_json(path.read_text(encoding="utf-8"), "slope")
         return found
 
@@ -128,7 +128,7 @@ class Outbox:
                 return one["noisy"], lost + len(known)
         known.append({"exact": dict(exact), "noisy": draw(lost + len(known) + 1)})
         write_whole(path, canonical({"releases": known} | ({"lost": lost} if lost else {})), mode=SECRET)
-        reached("noise-kept")
+        sys.audit("parley.reached", "noise-kept")
         return known[-1]["noisy"], lost + len(known)
 
     def _sent_before(self, phase: int) -> int:

@@ -7,6 +7,7 @@ the mechanism, docs/site.md the keys of the policy's file.
 
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,6 @@ from parley.protocol import Report
 from parley.protocol.codec import SHA256
 from parley.protocol.messages import BetweenTotals
 from parley.protocol.report_checks import MOST_RELEASES
-from parley.system.killpoints import reached
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT, above_zero, switch, whole
 
@@ -326,7 +326,7 @@ class Disclosure:
                     f"{number} of its phase, with {rho:g} each)"
                 )
             found = [step for noise, one in zip(self._noises, exact, strict=True) for step in _with_noise(noise, **one)]
-            reached("noise-drawn")
+            sys.audit("parley.reached", "noise-drawn")
             return found
 
         document: dict[str, Any] = {**exact[0], "outcomes": exact[1:]} if exact[1:] else {**exact[0]}

@@ -1,6 +1,7 @@
 """Between a site's journal and the coordinator: fetch plans and send reports, once or in a thread."""
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ from parley.errors import Conflict, CoordinatorError, InvalidInput, NotNow, Parl
 from parley.outcomes import Outcome
 from parley.problem import Problem
 from parley.protocol import Receipt, Report, StudyMessage
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 
@@ -188,7 +188,7 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
     answer, reason, same = "waiting", "", report == earlier
     if not same:
         answer, reason = _sent(client, report, outbox)
-        reached("correction-taken")
+        sys.audit("parley.reached", "correction-taken")
     known = site.people.corrections[phase]
     if (known.sent, known.report) != (now.number, report.digest):
         site.correction_sent(phase, report=report.digest, number=now.number, same=same)

@@ -6,6 +6,7 @@ Everything is in a journal that is synced before an answer is given; a `Worker` 
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,6 @@ from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
 from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.protocol.report_checks import CLOSING_REASONS
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 from parley.totals import Totals
 
@@ -243,7 +243,7 @@ class Site:
                 allowed = Translatable("one who was given a kit here")
                 raise InvalidInput("participant", found=repr(key), allowed=allowed)
             write(journal.Unmasked(participant=key, by=by.strip(), reason=reason.strip(), emergency=emergency))
-            reached("site-unmasked")
+            sys.audit("parley.reached", "site-unmasked")
             arms = self.people.phases[person.phase].plan.arms
             return Unmasking(participant=key, kit=person.kit, arm=arms[person.arm])
 
@@ -441,7 +441,7 @@ class Site:
         """Note that the coordinator keeps the corrected report of a phase, with so many of its corrections."""
         with self._journal.turn() as write:
             write(journal.CorrectionSent(phase=phase, report=report, number=number, same=same))
-            reached("site-correction-sent")
+            sys.audit("parley.reached", "site-correction-sent")
 
     def correction_answered(self, phase: int, *, report: str, accepted: bool, reason: str) -> None:
         """Note the administrator's decision about a corrected report."""
@@ -582,7 +582,7 @@ class Site:
                     between=self._between(book),
                 )
             )
-            reached("site-phase-closed")
+            sys.audit("parley.reached", "site-phase-closed")
         assert book.reported is not None
         return book.reported
 

@@ -6,6 +6,7 @@ report is sent again, and the coordinator accepts it once.
 
 import errno
 import random
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -16,7 +17,6 @@ from parley.agent.privacy import Disclosure
 from parley.agent.sources import Source
 from parley.errors import Blocked, Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
 from parley.protocol import Receipt, Report
-from parley.system.killpoints import reached
 from parley.totals import Totals
 
 CLOSED = "urn:parley:problem:phase-closed"
@@ -250,7 +250,7 @@ class Worker:
             raise
         self._outbox.keep(report)
         self._drawn = None
-        reached("report-kept")
+        sys.audit("parley.reached", "report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
         """Send a report and keep its receipt. If it comes too late, since the study is over, return the last plan.
@@ -276,7 +276,7 @@ class Worker:
                 self._warn(f"phase {report.phase}: {error}. It is set aside in the outbox, and drawn or read again")
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
-        reached("report-sent")
+        sys.audit("parley.reached", "report-sent")
         self._objection, self._why = (0, ""), ""
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")

@@ -18,6 +18,7 @@ from parley import __version__
 from parley.cli.console import Terminated, errors
 from parley.errors import InvalidInput, ParleyError
 from parley.hooks import commands_of_edges, edges
+from parley.system import killpoints
 
 # What `parley --help` lists, in the order in which users meet them. A command's module is imported when it is called.
 PARTS = {
@@ -100,6 +101,7 @@ def main() -> None:
     A study is a TOML file (see examples/). Start with `parley demo`, then try `parley bounds` and `parley simulate` on
     examples/paper.toml, then on a copy of it with your own arms, agents and weights.
     """
+    killpoints.arm(os.environ.get("PARLEY_KILL_AT", ""))
 
 
 def run() -> None:

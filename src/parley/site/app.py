@@ -4,6 +4,7 @@
 from it.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -32,7 +33,6 @@ from parley.hooks import edges
 from parley.protocol.codec import Count, Model, build_structs, described
 from parley.site.access import COOKIE, Access, Refused
 from parley.site.pages import HERE, Pages
-from parley.system.killpoints import reached
 from parley.validation.checks import is_loopback
 from parley.web import guard
 from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
@@ -386,7 +386,7 @@ class Api:
         """Run `work` in a thread, with its result on disk; then the reporting thread checks for a due report."""
         try:
             found = await anyio.to_thread.run_sync(work, *values)
-            reached("site-before-answer")
+            sys.audit("parley.reached", "site-before-answer")
             return found
         finally:
             for runtime in self._runtimes.values():

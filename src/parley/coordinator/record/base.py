@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -39,7 +40,6 @@ from parley.protocol import StudyMessage
 from parley.protocol.report_checks import Scatter
 from parley.protocol.sensitivity import Sensitivity
 from parley.rewards import Past
-from parley.system.killpoints import reached
 from parley.text.status import OutcomeStatus
 from parley.totals import Totals
 
@@ -230,15 +230,15 @@ def commit_together(
     try:
         check()
         with engine.begin() as connection:
-            reached("begun")
+            sys.audit("parley.reached", "begun")
             transaction = Transaction(connection, cache)
             if len(group) == 1:
                 outcomes.append((group[0][0](transaction), None))
             else:
                 outcomes.extend(_in_savepoint(transaction, work) for work, _ in group)
-            reached("before-commit")
+            sys.audit("parley.reached", "before-commit")
         check()
-        reached("after-commit")
+        sys.audit("parley.reached", "after-commit")
     except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
         outcomes = [(None, unavailable(error))] * len(group)
     except Exception as error:  # of a single change: passed to its caller

@@ -4,6 +4,7 @@ Nothing else writes these tables, and no code sets a stage by hand. `rows_of` an
 the audit compares the tables with the same functions.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -33,7 +34,6 @@ from parley.protocol import (
 from parley.protocol.codec import canonical
 from parley.protocol.state_machine import OVER, agent_of
 from parley.protocol.trial import Aside
-from parley.system.killpoints import reached
 
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
@@ -182,7 +182,7 @@ def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | N
 
 def _reached(points: Mapping[str, str], statement: str) -> None:
     if statement in points:
-        reached(points[statement])
+        sys.audit("parley.reached", points[statement])
 
 
 def admitted(row: StudyRow, before: Situation, event: Event) -> Situation:

@@ -6,6 +6,7 @@ stored if the study has not changed since (`store_prepared`). What is due follow
 strands nothing: the closer of the next process finds it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +50,6 @@ from parley.protocol.events import (
 from parley.protocol.replaying import apply
 from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
-from parley.system.killpoints import reached
 
 COUNTED_BEFORE = "it was accepted before and replaced since: ask an administrator to correct the report with it again"
 MOST_ASIDE = 20  # conflicting reports per place that wait; more are refused without storing their content
@@ -74,7 +74,7 @@ def take_report(
     `known` is the latest receipt (sequence, head) that the agent has.
     """
     row = locked(transaction, report.study)
-    reached("report-locked")
+    sys.audit("parley.reached", "report-locked")
     if not len(report.counts) == len(report.sums) == row.arms or len(report.squares) not in (0, row.arms):
         # Before computing anything from it: it may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
@@ -83,7 +83,7 @@ def take_report(
         return dispute(transaction, row, report.agent, known, actor=actor, at=at)
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
     earlier = () if place else phases.receipts(transaction, report.study, report.phase, report.agent)
-    reached("report-looked-up")
+    sys.audit("parley.reached", "report-looked-up")
     if earlier:
         receipt = _repeated(transaction, report, earlier)
         if receipt is not None:
@@ -320,7 +320,7 @@ def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     if found is None:
         return None
     prepared = _prepared(storage, found[0], _computed(found[1]), at)
-    reached("step-computed")
+    sys.audit("parley.reached", "step-computed")
     return storage.change(lambda transaction: store_prepared(transaction, prepared), study=study)
 
 

@@ -12,6 +12,7 @@ import hmac
 import secrets
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,7 +41,6 @@ from parley.edges.webhooks.notices import Notice
 from parley.edges.webhooks.subscriptions import Cursor
 from parley.protocol import Stage
 from parley.protocol.codec import canonical
-from parley.system.killpoints import reached
 
 T = TypeVar("T")
 MOMENT = 2.0  # seconds between checks for something to send, if no commit wakes it
@@ -149,9 +149,9 @@ class Sender(Service):
             claim = partial(webhooks.claim, row=row, now=self._clock())
             if not self._storage.exclusive and not await self._change(claim):
                 return
-            reached("webhook-due")
+            sys.audit("parley.reached", "webhook-due")
             error = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
-            reached("webhook-sent")
+            sys.audit("parley.reached", "webhook-sent")
             to = Cursor(webhook=row.id, study=cursor.study, sequence=notice.sequence, late=notice.late)
             if await self._settle(row, to, error):
                 return
