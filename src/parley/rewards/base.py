@@ -8,7 +8,7 @@ The contract has seven parts, one class each: the keys of the study file (`Study
 (`PossibleRewards`), expectations before a study (`Expectations`), which reports are accepted (`Reports`), what rules
 arms out (`Evidence`), what people are told (`Estimates`) and how rewards are simulated (`Simulation`). Abstract methods
 must be written; all others have a default that is valid for every model. If rewards are sub-Gaussian with a variance
-known beforehand, `parley.rewards.known_variance` provides most of the rest.
+known beforehand, `KnownVariance` provides most of the rest.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
-from parley.rewards import intervals, plausibility
-from parley.rewards.bets import Bets, stake_that_crosses
+from parley.rewards import intervals, plausibility, sampling
+from parley.rewards.bets import Bets, at_bets, contrast_payoff, stake_that_crosses
 from parley.rewards.divergences import Divergence
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
@@ -419,3 +419,84 @@ class RewardModel(Simulation):
     >>> isinstance(Binary(), RewardModel), Binary().kind, Binary().ends
     (True, 'binary', (0.0, 1.0))
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownVariance(RewardModel):
+    """Base of models of sub-Gaussian rewards whose variance is known before the first draw.
+
+    A subclass needs only `variance`, its keys and its samplers: contrasts have known variances, bets and intervals have
+    closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its
+    ends, where the variance is largest.
+    """
+
+    knows_scale: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def variance(self) -> FloatArray | float:
+        """The square of the sub-Gaussian scale: one number, or an array that broadcasts to `(arm, agent)`."""
+
+    @property
+    def first_variance(self) -> FloatArray | float:
+        return self.variance
+
+    def cell_variances(self, past: Totals) -> FloatArray | float:  # noqa: ARG002
+        return self.variance
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        lost = self.mixed_rounding(bets.fresh, bets.weights)
+        if lost is not None:
+            bets = replace(bets, contrast=bets.contrast - sum(at_bets(bets, lost, lost)))
+        return contrast_payoff(bets, boosted=self.boosted)
+
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        phase = self.rounded_down(phase)
+        widest = phase.variance.max(axis=-3)
+        signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
+        information = information + np.where(phase.observed, 1 / widest, 0.0)
+        return signal, information, gap_lower_bound(signal, information, line=phase.line, scale=phase.scale)
+
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return intervals.gaussian_interval(summary, line)
+
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
+        return None if self.in_range else np.broadcast_to(self.variance, past.counts.shape)
+
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        return self.variance
+
+    @property
+    def bound_note(self) -> str:
+        return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
+
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
+        """The variances of rewards at the ends of the range; without a range, those of the bounds."""
+        if self.low is None or self.high is None:
+            return super().true_variances(means, scale)
+        return np.asarray((means - self.low) * (self.high - means))
+
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+        return sampling.gaussian(means, scale)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        """The tilted law of Gaussian samplers, or of two-valued ones in a range; models with others override it."""
+        if self.low is None or self.high is None:
+            return sampling.tilted_gaussian(means, self.true_variances(means, scale))
+        return sampling.tilted_two_valued(means, self.low, self.high)
+
+
+def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
+    """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
+
+    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s; so is its mixture
+    over |N(0, scale^2)|. Inverting Ville's inequality for it at level exp(-line) gives the bound in closed form. It is
+    -inf without information.
+
+    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
+    [0.4, -inf]
+    """
+    weight = scale**2 * information
+    height = np.sqrt(2 * line + np.log1p(weight))
+    lower = signal - height * np.sqrt(1 + weight) / scale
+    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

@@ -14,10 +14,10 @@ import numpy as np
 
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
+from parley.rewards.base import KnownVariance
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
 from parley.rewards.divergences import BERNOULLI, Divergence
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
-from parley.rewards.known_variance import KnownVariance
 from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.known_variance import KnownVariance
+from parley.rewards.base import KnownVariance
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key

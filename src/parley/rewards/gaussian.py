@@ -8,9 +8,9 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
+from parley.rewards.base import KnownVariance
 from parley.rewards.bets import Bets, log_bet, log_boost, log_final_payoff
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
-from parley.rewards.known_variance import KnownVariance
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, squared_scale
 from parley.settings import Key
