@@ -216,7 +216,8 @@ def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
     with needs("server", "parley admin init"):
         from parley.coordinator.access.tokens import prepare
-    before, after, token = prepare(db, name=name, new_token=new_token)
+        from parley.coordinator.http.context import utc_now
+    before, after, token = prepare(db, at=utc_now(), name=name, new_token=new_token)
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
     say(f"The database {change} revision {after}.")
     if token is None:

@@ -299,7 +299,8 @@ def administrator(database: str, name: str) -> str:
     """A new administrator's token; creates the database if there is none."""
     with needs("server", "a live study"):
         from parley.coordinator.access.tokens import prepare
-    token = prepare(database, name=name, new_token=True)[2]
+        from parley.coordinator.http.context import utc_now
+    token = prepare(database, at=utc_now(), name=name, new_token=True)[2]
     assert token is not None
     return token
 

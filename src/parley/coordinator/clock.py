@@ -1,18 +1,15 @@
-"""The time, for people to read. No decision depends on it: `tests/coordinator/test_promise_08_clocks.py`."""
+"""Times as text, for people to read. No decision depends on them: `tests/coordinator/test_promise_08_clocks.py`.
+
+`http.context` has the clock itself. Everything below is given a time, or a clock that tests may set.
+"""
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import TypeAlias
 
 EXACT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z")
 Clock: TypeAlias = Callable[[], str]
-
-
-def utc_now() -> str:
-    """The current time in UTC, ISO 8601 to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def later(at: str, hours: float) -> str:
@@ -45,26 +42,3 @@ def hours_between(since: str, until: str) -> float:
     0.75
     """
     return max(0.0, (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds() / 3600)
-
-
-class MonotonicClock:
-    """The time for sessions. It never goes back, so that an ended session cannot become valid again.
-
-    It is the clock's time, or its last time plus what has passed since, whichever is later.
-
-    >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
-    >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)
-    >>> now(), now()
-    ('2026-01-01T12:00:00.000Z', '2026-01-01T12:00:00.000Z')
-    """
-
-    def __init__(self, clock: Clock, timer: Callable[[], float] = monotonic) -> None:
-        self._clock, self._timer = clock, timer
-        self._latest, self._since = "", 0.0
-
-    def __call__(self) -> str:
-        now, passed = self._clock(), self._timer()
-        if self._latest:
-            now = max(now, later(self._latest, (passed - self._since) / 3600))
-        self._latest, self._since = now, passed
-        return now

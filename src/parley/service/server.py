@@ -16,8 +16,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
-from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.clock import Clock
 from parley.coordinator.http.app import create_app, new_context
+from parley.coordinator.http.context import utc_now
 from parley.coordinator.observability import configure
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, open_storage

@@ -21,7 +21,7 @@ import anyio.to_thread
 from cachetools import LRUCache
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from parley.coordinator.clock import later, utc_now
+from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, initialise, open_storage, studies, tables
 from parley.coordinator.record.base import Transaction
@@ -245,7 +245,9 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
     return row
 
 
-def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
+def prepare(
+    address: str, *, at: str, name: str = "root", new_token: bool = False
+) -> tuple[str | None, str, str | None]:
     """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is
     due.
 
@@ -258,7 +260,7 @@ def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tup
         if list_tokens(transaction) and not new_token:
             return None
         token, _ = issue_token(
-            transaction, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="bootstrap", at=utc_now()
+            transaction, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="bootstrap", at=at
         )
         return token
 

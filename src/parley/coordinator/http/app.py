@@ -13,13 +13,21 @@ from starlette.responses import Response
 
 from parley import __version__
 from parley.coordinator.access.tokens import TokenCache, any_session_over, sweep_sessions
-from parley.coordinator.clock import Clock, MonotonicClock, utc_now
-from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
+from parley.coordinator.clock import Clock
+from parley.coordinator.http.context import (
+    Context,
+    MonotonicClock,
+    Pool,
+    Readiness,
+    Slots,
+    Throttle,
+    Watch,
+    utc_now,
+)
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.studies import ETags
-from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer

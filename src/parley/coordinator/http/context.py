@@ -1,5 +1,7 @@
 """What handlers work with: one running coordinator, and one call that passed the guard.
 
+A coordinator has its clock, its limits, its watch over the studies that requests wait for, and its services of edges.
+
 A token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller beyond a
 limit is told when to come back.
 """
@@ -9,9 +11,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 import anyio.to_thread
 import msgspec
@@ -23,11 +26,10 @@ from starlette.requests import Request
 
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
-from parley.coordinator.clock import Clock, MonotonicClock
-from parley.coordinator.observability import Metrics, logger
+from parley.coordinator.clock import Clock, later
+from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import ETags, Visibility, summary
-from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
@@ -43,7 +45,36 @@ LARGE_ANSWER = 256 * 1024  # bytes of an answer that count as one more request
 LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which a readiness check stays valid
+LOOK = 0.5  # seconds between two looks for changes that other processes made
 DECISION = 1.0  # seconds that the answer to a phase's last report waits for the decision
+
+
+def utc_now() -> str:
+    """The current time in UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class MonotonicClock:
+    """The time for sessions. It never goes back, so that an ended session cannot become valid again.
+
+    It is the clock's time, or its last time plus what has passed since, whichever is later.
+
+    >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
+    >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)
+    >>> now(), now()
+    ('2026-01-01T12:00:00.000Z', '2026-01-01T12:00:00.000Z')
+    """
+
+    def __init__(self, clock: Clock, timer: Callable[[], float] = monotonic) -> None:
+        self._clock, self._timer = clock, timer
+        self._latest, self._since = "", 0.0
+
+    def __call__(self) -> str:
+        now, passed = self._clock(), self._timer()
+        if self._latest:
+            now = max(now, later(self._latest, (passed - self._since) / 3600))
+        self._latest, self._since = now, passed
+        return now
 
 
 class Throttle(Buckets):
@@ -131,6 +162,107 @@ class Pool:
         """Run `work` on a thread when it is the token's turn, and return its result."""
         async with self.turn(key):
             return await anyio.to_thread.run_sync(work)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """The fields of a study's row that show whether it has changed."""
+
+    study: str
+    stage: str
+    phase: int
+    awaited: int
+    sequence: int
+
+    @classmethod
+    def of(cls, row: StudyRow) -> Self:
+        """These fields of a row."""
+        return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
+
+
+class Watch:
+    """The studies that requests wait for: told of a change at once by this process, within a moment by others.
+
+    One query per moment for all of them together, however many requests wait. Lives on the event loop; `tell` may be
+    called from any thread.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._latest: dict[str, Glance] = {}
+        self._followers: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it is between `start` and `stop`."""
+        return self._loop is not None
+
+    def start(self) -> None:
+        """Start watching."""
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(repeat(self._look, LOOK, "cannot look for changes"))
+
+    async def stop(self) -> None:
+        """Stop watching, and release all waiting requests."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._loop = None
+        async with self._changed:
+            self._changed.notify_all()
+
+    def tell(self, row: StudyRow) -> None:
+        """Notify that this process changed a study; does nothing if no request waits."""
+        if self._loop is not None and row.id in self._followers:
+            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
+
+    async def _note(self, seen: list[Glance]) -> None:
+        async with self._changed:
+            for glance in seen:
+                known = self._latest.get(glance.study)
+                if glance.study in self._followers and (known is None or glance.sequence > known.sequence):
+                    self._latest[glance.study] = glance
+            self._changed.notify_all()
+
+    async def _look(self) -> None:
+        watched = list(self._followers)
+
+        def glances(transaction: Transaction) -> list[Glance]:
+            return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)[0]]
+
+        if watched:
+            await self._note(await anyio.to_thread.run_sync(self._storage.read, glances))
+
+    async def next(self, study: str, after: int, timeout: float) -> Glance | None:
+        """The study once its log is longer than `after`; None if that takes too long or the server stops."""
+        with self.following(study):
+            try:
+                async with self._changed:
+                    async with asyncio.timeout(timeout):
+                        ready = self._changed.wait_for
+                        await ready(lambda: self._loop is None or self._newer(study, after) is not None)
+                    return self._newer(study, after)
+            except TimeoutError:
+                return None
+
+    @contextmanager
+    def following(self, study: str) -> Iterator[None]:
+        """Keep notifications about a study for `next`, during a `with` block."""
+        self._followers[study] += 1
+        try:
+            yield
+        finally:
+            self._followers[study] -= 1
+            if not self._followers[study]:
+                del self._followers[study]
+                self._latest.pop(study, None)
+
+    def _newer(self, study: str, after: int) -> Glance | None:
+        glance = self._latest.get(study)
+        return glance if glance is not None and glance.sequence > after else None
 
 
 class Readiness:

@@ -8,13 +8,12 @@ from msgspec.structs import asdict
 from starlette.responses import StreamingResponse
 
 from parley.coordinator import answers
-from parley.coordinator.http.context import Call
+from parley.coordinator.http.context import Call, Glance
 from parley.coordinator.http.guard import record_read, still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading import progress
 from parley.coordinator.reading.studies import listed, pulse, status
-from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
