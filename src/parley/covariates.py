@@ -285,6 +285,7 @@ class Slopes:
         tells = (self.degrees >= FEWEST_DEGREES) & (self.xx > CONSTANT * self.size)
         xx = np.where(tells, self.xx, 1.0)
         slope = self.xy / xx
+        # The slope itself takes one more degree of freedom from the residuals.
         error = np.maximum(self.yy - slope * self.xy, 0.0) / np.maximum(self.degrees - 1, 1.0) / xx
         square = np.square(slope)
         kept = np.maximum(1 - np.divide(error, square, out=np.ones(xx.shape), where=square > 0), 0.0)
@@ -299,7 +300,7 @@ class CovariateTruth:
     """
 
     correlation: FloatArray  # broadcasts to (arm, agent)
-    drift: float = 0.0  # standard deviation of the random step of a site's mean of x before a phase, in those of x
+    drift: float = 0.0  # size of the random step of a site's mean x before every phase, in standard deviations of x
     law: str = "gaussian"  # distribution of x: one of `LAWS`
 
 

@@ -372,6 +372,7 @@ class Problem(Tabular, StudySettings):
 
     def drawn(self, counts: IntArray, weights: FloatArray | None = None) -> BoolArray:
         """`(..., arm, agent)`: whether every cell with weight in the agent's mixed mean of the arm has draws."""
+        # NumPy multiplies matrices of floats much faster than matrices of booleans or integers.
         weighed = ((self.squared_weights if weights is None else np.square(weights)) > 0).astype(np.float32)
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
 

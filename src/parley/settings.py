@@ -420,6 +420,7 @@ def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
 
 def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> FloatArray:
     array = real_array(key, value, words)
+    # One number, or the last axes of the shape: these broadcast to all of it.
     if array.shape not in (shape[place:] for place in range(len(shape) + 1)):
         raise InvalidInput(key, found=f"numbers of shape {array.shape}", allowed=words)
     possible = (array == 0) | ((array >= SMALLEST_SCALE) & (array <= LARGEST_SCALE))
@@ -438,6 +439,7 @@ def plain(value: Any) -> Any:
     """
     if not isinstance(value, np.ndarray):
         return value
+    # A stride of 0 marks an axis made by broadcasting: comparing a million equal entries would be slow.
     while value.ndim and (value.strides[0] == 0 or (value == value[0]).all()):
         value = value[0]
     return value.tolist()

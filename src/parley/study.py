@@ -376,6 +376,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     for key, most in (("agents", MOST_ASKED), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:
             raise InvalidInput(key, found=counts[key], allowed=f"from 1 to {most:,}")
+    # From here on, agents are sites and further questions, so values per site become values per agent.
     asked = asked_by(document, counts["agents"], folder)
     inner = {name: asked.per_agent(name, keys) for name, keys in inner.items()}
     noise = study_model(inner["noise"])

@@ -180,6 +180,7 @@ class WeightPath:
             stated[sites] = alphas
             axis, low = "alpha", 0.0
         values = {round(value, 6) for value in np.linspace(low, 1.0, STEPS).tolist()}
+        # If all sites share one alpha, it is on the path exactly, so that the study's own weights are.
         same = {round(value, 6) for value in stated[sites].tolist()}
         return cls(
             weights=weights,
@@ -325,6 +326,7 @@ def from_file(path: Path) -> FloatArray:
     if not path.is_file():
         raise InvalidInput("weights.file", found=f"no file at {path}", allowed="an existing .csv or .npy file")
     try:
+        # A pickled array could run code when it is loaded.
         if path.suffix == ".npy":
             return real_array("weights.file", np.load(path, allow_pickle=False), "numbers")
         if path.suffix == ".csv":

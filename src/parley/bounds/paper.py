@@ -2,7 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. docs/experiments.md lists the paper's slips.
+The relaxed values need no knowledge of the best arms. docs/experiments.md lists the errata of the paper.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Bound(Tabular):
         return Picture(shape="heat map", values="allocation", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The allocation that attains the value."""
+        """The table of the allocation that attains the value."""
         return cells(self.arms, self.agents, allocation=self.allocation)
 
     @property
@@ -67,7 +67,7 @@ class Bound(Tabular):
 
     @classmethod
     def of(cls, solution: Solution, problem: Problem) -> Bound:
-        """The sum over the programs of a solution."""
+        """The bound that is the sum of all programs of a solution."""
         value, lower = float(solution.value.sum()), float(solution.lower.sum())
         gap = (value - lower) / value if value > 0 else 0.0
         allocation = solution.allocation.reshape(problem.shape)
@@ -76,7 +76,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The bounds of one instance, for its `top`; regret is None if two arms tie for an agent's very best.
+    """The bounds of one instance for its `top`; those on regret are None if two arms tie for an agent's very best.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -218,11 +218,11 @@ class RegretUntil:
     log_bound: float  # C* log T; infinite if arms tie for somebody's best
     not_exploring: float  # regret of drawing all arms equally, to the end
     value: float  # regret of exploring only what pays; at most the smaller of the two above
-    explored: BoolArray  # (arm, agent): told apart from the agent's best arm; all others are drawn equally
+    explored: BoolArray  # (arm, agent): arms that are distinguished from the agent's best; others are drawn equally
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best found."""
+        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best result."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -243,6 +243,7 @@ class RegretUntil:
             lost = blind(explored)
             if (total := float(solution.value.sum() * logs + lost.sum())) < least:
                 least, kept = total, explored
+            # A multiplier times its bound is a constraint's share of the cost: an estimate of what dropping it saves.
             shares = np.where(np.isfinite(rows), solution.dual * np.where(np.isfinite(rows), rows, 0.0), 0.0)
             freed = explored & (losses == nearest)
             saved = (shares * solution.value[:, None] * logs * (freed | (losses <= 0))).sum(axis=0)
@@ -258,7 +259,8 @@ class RegretUntil:
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` if they are infinite.
 
-    They bound samples for the exact question, so a tolerance is refused. `parley.bounds.prices` bounds money and days.
+    The bounds hold for studies that find the exact best arms, so a tolerance is refused. `parley.bounds.prices` has
+    bounds on money and days.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -299,7 +301,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """A bound that sums one program per arm, at the instance's gaps."""
+    """The bound that is the sum of one program per arm, at the instance's gaps; every cost is 1 unless given."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)
@@ -327,7 +329,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
-        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap` instead of 1.
+        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap`, not at 1.
 
         T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
         0/1 rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.

@@ -12,7 +12,7 @@ _armed: dict[str, int] = {}  # point -> how many more times until the process di
 
 
 def arm(point: str) -> None:
-    """Choose where to die: a point and, after a colon, the visit. An empty string disarms."""
+    """Choose the point at which to die and, after a colon, on which visit; an empty string chooses none."""
     _armed.clear()
     name, _, count = point.partition(":")
     if name:
@@ -20,11 +20,11 @@ def arm(point: str) -> None:
 
 
 def reached(point: str) -> None:
-    """Kill the process if this point is armed."""
+    """Kill the process if this point was chosen and this is the chosen visit; called at every point."""
     if point in _armed:
         _armed[point] -= 1
         if _armed[point] == 0:
-            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows, one that nobody can catch
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows: SIGTERM cannot be caught there
 
 
 arm(os.environ.get("PARLEY_KILL_AT", ""))

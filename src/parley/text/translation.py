@@ -121,7 +121,7 @@ def fixed(value: float, digits: int) -> str:
     >>> fixed(1234.5, 2)
     '1,234.50'
     """
-    if language() == "en":
+    if language() == "en":  # without Babel, which is an optional package
         return f"{value:,.{digits}f}"
     from babel.numbers import format_decimal
 
@@ -296,6 +296,7 @@ def _words(audience: str, language: str) -> _Words:
     # Folder by folder, so that no edge can override Parley's own messages.
     paths = [folder / f"{name}.po" for folder in folders() for name in names]
     made: NullTranslations = NullTranslations()
+    # Built from the last catalog to the first, because every catalog needs its fallback.
     for path in reversed([path for path in paths if path.exists()]):
         with needs("server", f"the words of {path.stem}"):
             from babel.messages.mofile import write_mo

@@ -85,6 +85,7 @@ def read_table(
     before = 0
     try:
         for cells in reader:
+            # A quoted cell may contain line ends, so a row is named by its first line.
             line, before = before + 1, reader.line_num
             clean = [cell.strip() for cell in cells]
             if not any(clean):
