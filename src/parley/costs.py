@@ -27,7 +27,7 @@ DIGITS = 12  # significant digits of relative prices, so that multiplying all pr
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite if it draws at a rate of 0.
+    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0.
 
     >>> days_needed(np.array([[4, 6], [2, 6]]), np.array([1.0, 3.0])).tolist()
     6.0
@@ -36,7 +36,7 @@ def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 
 def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite if it draws at a rate of 0."""
+    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0."""
     loads = draws.sum(axis=-2)
     idle = np.where(loads > 0, np.inf, 0.0)
     return np.asarray(np.divide(loads, rates, out=idle, where=np.broadcast_to(rates > 0, loads.shape)))
@@ -107,7 +107,7 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CostModel:
-    """Prices of draws relative to the largest price, and a pace whose cost of a day has the same unit.
+    """Prices of draws relative to the largest price, and the pace, with the cost of a day in the same unit.
 
     >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True
@@ -130,7 +130,7 @@ class CostModel:
         return cls(prices=None if pace is None and (prices[:, drawn] == 1).all() else prices, pace=pace)
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
-        """`(...,)`: the cost of `draws (..., arm, agent)`; days are those of a single phase with all draws."""
+        """`(...,)`: the cost of `draws (..., arm, agent)`, with days counted as if all draws were in one phase."""
         if self.prices is None:
             return np.asarray(draws.sum(axis=(-2, -1)))
         money = (draws * self.prices).sum(axis=(-2, -1))

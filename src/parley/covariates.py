@@ -67,7 +67,7 @@ class Covariate:
         return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
 
     def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
-        """Theta and x0 of the next phase, `(..., agent)` each; unless stated, 0 and NaN where no x is known yet."""
+        """Theta and x0 of the next phase, `(..., agent)` each. Before any x is known they are 0 and NaN unless stated."""
         x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
         if self.theta is not None:
             return np.broadcast_to(self.theta, x0.shape), x0
@@ -220,7 +220,7 @@ def _over_arms(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """`(..., agent)`: statistics of all phases so far, pooled within cells, to estimate each site's slope of y in x."""
+    """`(..., agent)`: each site's statistics for its slope of y in x, from all phases so far, pooled within cells."""
 
     degrees: FloatArray  # degrees of freedom of the scatters
     xx: FloatArray  # pooled scatters, as in `Pairs`

@@ -129,7 +129,7 @@ class SourceFailed(ParleyError):
 
 
 class StorageUnavailable(ParleyError):
-    """The database did not answer, or not in time; the same request may be sent again."""
+    """The database did not answer, or did not answer in time; the same request may be sent again."""
 
 
 class Interrupted(ParleyError):
@@ -137,7 +137,10 @@ class Interrupted(ParleyError):
 
 
 class CoordinatorError(ParleyError):
-    """The coordinator refused or failed: `problem` is its problem document (RFC 9457); retry the request if `retry`."""
+    """The coordinator refused or failed; `problem` is its problem document (RFC 9457).
+
+    `retry` says whether sending the same request again can help.
+    """
 
     retry = False
 
@@ -224,7 +227,7 @@ class NoRoom(ParleyError):
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Import optional packages in this context; if one is missing, the error names the extra to install.
+    """Context for importing optional packages; if a package is missing, the error names the extra to install.
 
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package

@@ -153,7 +153,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """The test of a single study for the pair whose phases agree least; None if no pair has data in two phases."""
+        """Test of change in a single study, for the pair that changes most; None if no pair has data in two phases."""
         if not self.agents:
             return None
         problem, found = self.problem, []

@@ -119,7 +119,7 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """How sites adjust outcomes for the covariate, None without one; raises if it does not suit the outcomes."""
+        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit the outcomes."""
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -379,7 +379,7 @@ class Problem(Tabular, StudySettings):
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
         """The problem of another outcome of the same draws, with that outcome's reward model and error probability.
 
-        The covariate is dropped, since it adjusts only the primary outcome.
+        The covariate and the tolerance are dropped, since they concern only the primary outcome.
         """
         unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
         own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
@@ -428,7 +428,7 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drift:
-    """How the means move between phases: by the same amount for all arms of a site, so that their differences stay.
+    """How the means move between phases: equally for all arms of a site, so that their differences do not change.
 
     >>> season = Drift(season=0.2, season_phases=4).shifts([None] * 5, 1, np.zeros((2, 1)), Gaussian())
     >>> season.round(3).tolist()  # of the sixth phase: five steps after the first
@@ -504,7 +504,7 @@ class Instance(Tabular):
             raise InvalidInput("truth.correlation", found=self.correlation, allowed="a number between -1 and 1")
 
     def _outcome(self, name: str) -> FloatArray:
-        """The true means of a further outcome, checked."""
+        """Check the true means of a further outcome, and return them as `(arm, agent)`."""
         key, known = f"truth.outcomes.{name}", {outcome.name: outcome for outcome in self.problem.outcomes}
         if name not in known:
             raise UnknownName("outcome in truth.outcomes", name, known or ["none: the study has no [[outcomes]]"])

@@ -3,7 +3,7 @@
 A question is an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions become
 one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file knows other
 forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
-middle step, and one more at every other step. Finer steps, which halve the distance between two stated ones, are
+middle step, and one more at every other step. Finer steps, which halve the distance between two stated steps, are
 questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the answers.
 """
 

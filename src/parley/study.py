@@ -339,7 +339,7 @@ def _toml_key(key: str) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    """A value on one line, except for the rows of a matrix."""
+    """A value as TOML, on one line except for the rows of a matrix."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -52,7 +52,7 @@ class MeanContrasts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proven:
-    """A feasible allocation, its cost `value`, and the lower bound on the cost of any allocation that cuts prove."""
+    """A feasible allocation, its cost, and the lower bound that the cuts prove on the cost of any allocation."""
 
     value: float
     lower: float

@@ -28,7 +28,7 @@ EXACT_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards an
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bound(Tabular):
-    """A complexity: `allocation` attains `value`, which is provably within the relative `gap` of the optimum.
+    """A complexity such as T*: `allocation` attains `value`, which is proven to be within `gap` of the optimum.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -39,7 +39,7 @@ class Bound(Tabular):
     """
 
     value: float
-    gap: float
+    gap: float  # relative to the value
     allocation: FloatArray  # (arm, agent)
     arms: tuple[str, ...]
     agents: tuple[str, ...]

@@ -23,7 +23,7 @@ SHORT = 16  # longest axis whose maximum is taken slice by slice
 
 @dataclass(frozen=True, kw_only=True)
 class Programs(ABC):
-    """A batch of P programs, the first axis of every array; the other axes are a program's variables or its rows.
+    """A batch of P programs. The first axis of every array is the program, the others are its variables or its rows.
 
     Rows are scaled so that b = 1. A variable with infinite cost is omitted from the sums (the regret bound C* drops
     agents that already play the arm).
@@ -98,7 +98,9 @@ class Programs(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmPrograms(Programs):
-    """Rows (k, m): `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
+    """One program of M variables for every arm k, with a row for every agent m.
+
+    The rows are `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`.
 
     >>> alone = np.eye(2)
     >>> ArmPrograms.of(alone, np.array([[0.5, 0.125]])).rows(np.array([[0.5, 0.125]])).tolist()  # 1: nothing to spare
@@ -156,7 +158,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs with `opponents` and `bounds (programs, opponent, arm, agent)`; costs and variances lack that axis."""
+        """Programs; `opponents` and `bounds` are `(programs, opponent, arm, agent)`, costs `(programs, arm, agent)`."""
         shape = (len(bounds), *bounds.shape[2:])
         return cls._made(squared_weights, bounds, shape, costs, variances, opponents=opponents)
 
@@ -168,7 +170,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs with every arm on its own, as in `ArmPrograms`, but all arms in one, so that a pace can couple them.
+        """Programs with every arm on its own, as in `ArmPrograms`, but all arms in one, so that a pace couples them.
 
         `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
         doubled.

@@ -144,7 +144,7 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @dataclass
 class Tolls:
-    """How the cost of a day is divided among the agents, `(programs, agent)`; the solver adjusts these shares."""
+    """The division of a day's cost among the agents, as shares `(programs, agent)` that the solver adjusts."""
 
     pace: Pace
     shares: Multipliers
@@ -186,7 +186,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
     """Better multipliers for one program with b = 1, from its `matrix (variable, row)` and a feasible allocation.
 
     The multiplicative step is slow for the few small programs whose rows are almost copies of each other (one random
-    program in thousands). This primal-dual interior point method is not: with `y = 1/x` and slacks `s = 1 - A^T y` it
+    program in thousands). This primal-dual interior point method is fast: with `y = 1/x` and slacks `s = 1 - A^T y` it
     solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step solves one linear system with the matrix
     `diag(2 c / y^3) + A diag(lam / s) A^T`. The result is only a proposal: the caller's certificate decides whether it
     is better.

@@ -149,7 +149,7 @@ def gap(value: float | None) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether the text of a table's cell is a number, which is right-aligned; true of empty cells.
+    """Whether a cell of a table counts as a number, which is right-aligned; an empty cell does.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]
@@ -167,7 +167,7 @@ HEAD = ("agent", "end", "leader", "arm", "status", "dropped_in", "draws", *NUMBE
 
 
 def unit_of(kind: str, *, rates: bool) -> str:
-    """The unit of a mean or a difference: if they are `rates`, per cent and points; otherwise none."""
+    """The unit of a mean or a difference: per cent or points if outcomes are `rates`, otherwise none."""
     return "" if not rates else "%" if kind == "mean" else gettext("points")
 
 

@@ -40,7 +40,7 @@ class Picture:
 
 
 class Tabular(ABC):
-    """A result with a table; its frame, HTML and picture follow from that.
+    """Base class of results with a table, from which data frames, HTML and pictures are made.
 
     >>> class Draws(Tabular):
     ...     headline = "draws of two arms"

@@ -209,7 +209,7 @@ def joined(separator: str, parts: Iterable[str]) -> str:
 
 
 def messages_of(texts: Iterable[str]) -> dict[str, Any]:
-    """The messages and values of the translatable texts, by text: stored with texts to translate them later."""
+    """The messages and values of translatable texts, by text; stored so that the texts can be translated later."""
     return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
 
 
@@ -217,9 +217,10 @@ _phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}  # message, or "" fo
 
 
 def phrase(template: str, *, of: str = "") -> str:
-    """Declare a fragment that is stored as plain text in sentences made from the message `of`, or in any; return it.
+    """Declare a fragment of text that is stored untranslated, and return it.
 
-    A name must never be mistaken for a fragment, so a fragment of one or two words has to state its message.
+    The fragment is recognised among the values of the message `of`, or anywhere if `of` is empty. A name must never be
+    mistaken for a fragment, so a fragment of one or two words has to state its message.
 
     >>> with_tea = phrase("with {0} of tea", of="made {how}")
     >>> translated(Translatable("made {how}", how=with_tea.format("2.5 l")))

@@ -184,7 +184,7 @@ def number_in(table: Table, row: Row, column: str) -> float:
 
 
 def typed_number(text: str, *, thousands: str) -> float:
-    """Parse a finite number with a decimal point or comma; refuse one in which the sign `thousands` may be a separator.
+    """Parse a finite number with a decimal point or comma; refuse it if the sign `thousands` may separate thousands.
 
     >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
     (0.5, 1.25)
@@ -367,7 +367,7 @@ def _numbers(table: Table, column: str) -> FloatArray:
 
 
 def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tuple[tuple[str, ...], IntArray | None]:
-    """The names in a column, and every row's index among them; without a column, no indices but None."""
+    """The names in a column, and every row's index among these names; the indices are None without a column."""
     if column is None:
         return tuple(names or ()), None
     if names is None:

@@ -1,4 +1,4 @@
-"""Listening sockets, and limits on what a connection may send and how long it may take, whoever the client is.
+"""Listening sockets, and limits on what any client's connection may send and how long it may take.
 
 h11 parses in Python, and makes an event of every chunk of a body and a pair of every header line: a megabyte of small
 chunks or lines would keep all other clients waiting for seconds. So a head is measured before it is parsed, and a body
@@ -253,7 +253,7 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     def _watch(self, part: object, seconds: float) -> None:
-        """Close the connection unless this part of a request is complete in time; trickling extends no deadline."""
+        """Close the connection unless this part of a request is complete in time, however slowly it trickles in."""
         if self._timer is not None and self._part is part:
             return
         self._settle()

@@ -55,7 +55,7 @@ def announced_length(request: Request) -> int:
 
 
 async def read_body(request: Request, limit: int, too_large: Callable[[int], Exception]) -> bytearray:
-    """Read the body, or raise `too_large` without reading if it is longer than `limit`. Keeps one copy in memory."""
+    """Read the body with only one copy in memory, or raise `too_large` before reading if it is longer than `limit`."""
     body = bytearray()
     if announced_length(request) > limit:
         raise too_large(limit)
