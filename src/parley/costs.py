@@ -60,6 +60,7 @@ class Pace:
 
     def charged(self, costs: FloatArray, shares: FloatArray, touched: BoolArray) -> FloatArray:
         """`(programs, arm, agent)`: the cost of a draw, including its agent's toll; 0 where not `touched`."""
+        # Without a share there is no toll, even at a rate of 0.
         tolls = self.day_cost * np.divide(shares, self.rates, out=np.zeros_like(shares), where=shares > 0)
         return np.where(touched, costs + tolls[:, None, :], 0.0)
 

@@ -67,7 +67,7 @@ class Covariate:
         return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
 
     def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
-        """Theta and x0 of the next phase, `(..., agent)` each. Before any x is known they are 0 and NaN unless stated."""
+        """Theta and x0 of the next phase, `(..., agent)` each. Before any x is known: as stated, or 0 and NaN."""
         x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
         if self.theta is not None:
             return np.broadcast_to(self.theta, x0.shape), x0

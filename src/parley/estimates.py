@@ -153,7 +153,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """Test of change in a single study, for the pair that changes most; None if no pair has data in two phases."""
+        """Test of change in a single study: the pair whose phases agree least, or None if no pair has two phases."""
         if not self.agents:
             return None
         problem, found = self.problem, []

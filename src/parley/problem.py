@@ -119,7 +119,7 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit the outcomes."""
+        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit outcomes."""
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -310,7 +310,8 @@ class Problem(Tabular, StudySettings):
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
         """
-        # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents.
+        # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents. Adding 0.0
+        # turns -0.0 into 0.0. Reversed, so that the first agent of every question overwrites the later ones.
         asking = np.flatnonzero(self.asks & ~self.finer)[::-1].tolist()
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
@@ -324,6 +325,7 @@ class Problem(Tabular, StudySettings):
         steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
         if self.weight_refine:
             stated = stated_step(steps, self.weight_refine)
+            # Further questions come last: site by site, a question for every step except the stated step.
             own = [step % 2**self.weight_refine > 0 for step in range(steps) if step != stated]
             block = np.tile(own, int((self.draws & self.asks).sum()))
             found[self.agent_count - block.size :] = block

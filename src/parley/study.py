@@ -290,6 +290,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     for place, line in enumerate(text.splitlines(), start=1):
         pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
+        # Only dots of keys count: those of headers, and those before an equals sign.
         header = line.lstrip().startswith("[")
         if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
             raise InvalidInput(
@@ -507,6 +508,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
     if problem.covariate is not None:
         given = {COVARIATE: problem.covariate, **given}
     table = load_table(folder / section["data"])
+    # With a single agent, no column needs to say whose rows these are.
     one = (AGENT,) if problem.agent_count == 1 else ()
     columns = columns_of(table, given, optional=(ARM, *one), option="truth.columns.{}")
     draws = draws_of(table, columns, arms=problem.arms, agents=problem.agents)

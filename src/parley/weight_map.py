@@ -36,6 +36,7 @@ def step_columns(problem: Problem) -> IntArray:
     sites = np.flatnonzero(problem.draws & problem.asks)
     if not steps:
         return np.zeros((0, 0), dtype=np.int64)
+    # Further questions come last: site by site, a question for every step except the stated step.
     further = np.arange(problem.agent_count - len(sites) * (steps - 1), problem.agent_count)
     stated = stated_step(steps, problem.weight_refine)
     return np.insert(further.reshape(len(sites), steps - 1), stated, sites, axis=1)

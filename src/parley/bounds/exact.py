@@ -97,6 +97,7 @@ def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, 
             break
         solution = np.zeros(len(costs))
         solution[used] = solved.x
+        # Every used cell gets some draws, since `rivals` divides by them.
         point = np.where(used, np.maximum((1 - DRAWN_BACK) * best + DRAWN_BACK * solution, 1e-9 * best.max()), 0.0)
         kept = cuts @ solution < 3.0  # drop old cuts that are far from tight
         cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts

@@ -272,7 +272,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\n")  # first characters of text that a s
 
 
 def csv_safe(value: object) -> object:
-    """A value with text escaped so that spreadsheets do not take it for a formula, nor terminals for a command.
+    """A value for CSV; text is escaped so that no spreadsheet takes it for a formula, and no terminal for a command.
 
     >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)

@@ -194,6 +194,7 @@ def typed_number(text: str, *, thousands: str) -> float:
     """
     doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
     plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
+    # `float` also accepts underscores and the digits of other scripts, which are typing errors in a table.
     try:
         value = float(plain) if plain.isascii() and "_" not in plain and not doubtful else math.nan
     except ValueError:

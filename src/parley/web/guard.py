@@ -107,6 +107,7 @@ class Buckets:
     def charge(self, key: str, cost: float) -> None:
         """Take the cost of a request that turned out to be large, even if the bucket goes below 0."""
         left, now = self._refilled(key)
+        # The debt is limited, so that a single huge request does not block its key for long.
         self._put(key, max(left - cost, -float(self.burst)), now)
 
     def _refilled(self, key: str) -> tuple[float, float]:
