@@ -59,7 +59,7 @@ class Pace:
         return self.day_cost * days_needed(draws, self.rates)
 
     def charged(self, costs: FloatArray, shares: FloatArray, touched: BoolArray) -> FloatArray:
-        """`(programs, arm, agent)`: the cost of a draw, including its agent's toll; 0 where not `touched`."""
+        """`(programs, arm, agent)`: the cost of a draw, including its agent's toll; 0 where `touched` is False."""
         # Without a share there is no toll, even at a rate of 0.
         tolls = self.day_cost * np.divide(shares, self.rates, out=np.zeros_like(shares), where=shares > 0)
         return np.where(touched, costs + tolls[:, None, :], 0.0)
@@ -100,7 +100,7 @@ def round_overhead(problem: Problem) -> float:
 
 
 def stated_rates(problem: Problem) -> FloatArray:
-    """`(agent,)`: the stated draws a day; raises an error that says how to state them if the study does not."""
+    """`(agent,)`: the draws a day that the study states; if it states none, raises an error that says how to."""
     if problem.rate is None:
         raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
     return problem.rate

@@ -59,7 +59,7 @@ class Covariate:
 
     @property
     def moves(self) -> float:
-        """The largest possible shift of an outcome; infinite if nothing bounds it."""
+        """The largest amount by which an adjustment can shift an outcome; infinite if there is no limit."""
         if self.range is None:
             return math.inf
         low, high = self.range
@@ -236,7 +236,7 @@ class Slopes:
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 
     def added(self, pairs: Pairs) -> Slopes:
-        """The slopes with the `pairs (..., arm, agent)` of another phase added, each stratum with its own scatters."""
+        """The slopes after adding another phase's `pairs (..., arm, agent)`; every stratum has its own scatters."""
         if pairs.between is not None:
             return self.added(pairs.between).added(replace(pairs, between=None))
         known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
@@ -294,7 +294,7 @@ class Slopes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CovariateTruth:
-    """How x and the outcome are related in a simulation.
+    """The true relation between a covariate x and the outcome, for simulations.
 
     x is Gaussian or lognormal; `correlation` is between x and the outcome, within an arm of a site.
     """

@@ -34,7 +34,7 @@ WORDS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """Estimates of one contrast per arm and agent, `(..., arm, agent)`."""
+    """Estimates of the means, or of their differences from the mean of a reference arm: `(..., arm, agent)` each."""
 
     value: FloatArray  # from all draws
     low: FloatArray  # ends of the interval that holds jointly and at all phases; infinite without data
@@ -175,8 +175,8 @@ class Estimates:
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
 
-        `claimed` is the delta to state, by default the problem's. After a change, a problem has only a share of the
-        study's delta.
+        `claimed` is the delta to state, by default the problem's. After a change of arms or weights, the problem has
+        only a share of the study's delta.
         """
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)

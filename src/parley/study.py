@@ -271,7 +271,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml_file(key: str, path: Path) -> dict[str, Any]:
-    """Read a TOML file; errors call it `key`."""
+    """Read a TOML file; `key` is what errors call the file."""
     try:
         return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
@@ -479,7 +479,7 @@ def _instance(
 
 
 def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
-    """How x and the outcomes are related, from a [truth] section."""
+    """The true relation between the covariate and the outcomes that a [truth] section states."""
     for key in section:
         if key not in COVARIATE_TRUTH:
             raise UnknownName("key in truth.covariate", key, COVARIATE_TRUTH)
@@ -547,7 +547,7 @@ def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, in
 
 
 def _drift(section: Mapping[str, Any]) -> Drift | None:
-    """How a [truth] section says that the means move; None if they do not.
+    """The drift of the means that a [truth] section states; None if the means do not move.
 
     >>> _drift({"drift": [0.5, -0.2], "season": 0.1}).given
     (0.5, -0.2)

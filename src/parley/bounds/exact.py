@@ -30,7 +30,7 @@ class MeanContrasts:
     divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest means that close each gap, `(contrast, cell)`, and lower bounds on the g, `(contrast,)`."""
+        """kl to the nearest means that close a gap, `(contrast, cell)`, and a lower bound on each g, `(contrast,)`."""
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)

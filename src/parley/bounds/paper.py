@@ -153,8 +153,8 @@ def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside.
 
-    It is exact for 0/1 rewards and counts too, up to `MOST_CELLS` arms x agents. Beyond that, and for other rewards
-    that are not Gaussian, it is the bound for Gaussian rewards with the same variances.
+    The bound is exact for 0/1 rewards and counts too, up to `MOST_CELLS` arms x agents. Beyond that, and for other
+    rewards that are not Gaussian, it is the bound for Gaussian rewards with the same variances.
     """
     if bounds_are_exact(instance):
         instance.require_distinct()
@@ -287,13 +287,13 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 def expected_samples(bound: Bound, delta: float) -> float:
     """The proven part of T* log(1 / (2.4 delta)): samples that any delta-correct algorithm must expect to draw.
 
-    For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
+    The number holds for Gaussian rewards of the problem's scale; it is 0 for delta above 1 / 2.4.
     """
     return bound.proven * max(math.log(1 / (2.4 * delta)), 0.0)
 
 
 def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
-    """The same means with `top = 1`, since regret has no top N; a tie is an error if `strict`."""
+    """An instance with the same means and `top = 1`, since regret has no top N; if `strict`, ties raise `TiedArms`."""
     single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)
     if strict:
         single.require_distinct()
@@ -365,7 +365,7 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the stated scale; unchanged if it has them already."""
+    """The instance with Gaussian rewards of the scale that W-CPE's intervals assume; itself if it has such rewards."""
     model = instance.problem.noise
     if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance

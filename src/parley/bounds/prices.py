@@ -41,7 +41,7 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C* with prices added to gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
-    Times log(T), it bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
+    The value times log(T) bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
     """
     single = best_arm_only(instance)
     return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)

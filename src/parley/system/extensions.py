@@ -14,7 +14,7 @@ from parley.errors import InvalidInput
 
 @cache
 def offered(group: str) -> dict[str, list[EntryPoint]]:
-    """Entry points of installed packages, by name, without importing any. Read once per process: it is slow."""
+    """Entry points of installed packages by name, without importing them. Read once per process, since that is slow."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, []).append(point)

@@ -20,7 +20,7 @@ def arm(point: str) -> None:
 
 
 def reached(point: str) -> None:
-    """Kill the process if this point was chosen and this is the chosen visit; called at every point."""
+    """Kill the process if this point and this visit were chosen; the code under test calls it at every point."""
     if point in _armed:
         _armed[point] -= 1
         if _armed[point] == 0:

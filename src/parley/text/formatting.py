@@ -182,7 +182,7 @@ def estimate_text(cell: Mapping[str, float | None] | None, *, unit: str = "") ->
 
 
 def status_text(arm: Mapping[str, Any]) -> str:
-    """The status of an arm of an agent, from the API or from a certificate.
+    """The status of an agent's arm in words, from a document of the API or from a certificate.
 
     >>> status_text({"status": "ruled out", "dropped_in": 3})
     'ruled out in phase 3'

@@ -96,7 +96,7 @@ class Tabular(ABC):
         return f"<{type(self).__name__}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        """The first rows as HTML, for notebooks."""
+        """The first rows of the table as HTML, for notebooks."""
         from html import escape
 
         caption = f"<caption>{escape(self.headline)}</caption>"

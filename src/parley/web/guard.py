@@ -97,7 +97,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (requests left, when that was)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
-        """Seconds until a request of this cost is allowed; 0 if it is allowed now, and then its cost is taken."""
+        """Seconds until a request of this cost is allowed; if 0, the cost has been taken from the key's bucket."""
         cost = min(cost, max(1.0, self.burst / 2))  # the largest allowed request must remain possible
         left, now = self._refilled(key)
         welcome = left >= cost
