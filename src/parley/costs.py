@@ -100,7 +100,7 @@ def round_overhead(problem: Problem) -> float:
 
 
 def stated_rates(problem: Problem) -> FloatArray:
-    """`(agent,)`: the draws a day that the study states; if it states none, raises an error that says how to."""
+    """`(agent,)`: the stated draws a day; raises `InvalidInput` if the study states no rates."""
     if problem.rate is None:
         raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
     return problem.rate

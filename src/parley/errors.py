@@ -55,7 +55,7 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """A name that is not in the registry; the message suggests a similar one if there is one.
+    """An unknown name; the message lists the known names and suggests a similar one, if any.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?

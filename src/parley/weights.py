@@ -107,7 +107,7 @@ WEIGHTS = {
 
 
 def identity(agents: int) -> FloatArray:
-    """Weights of every agent by itself, without collaboration.
+    """Weights without collaboration: every agent counts only its own rewards.
 
     >>> identity(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]

@@ -170,7 +170,7 @@ def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
+    """C*_W (Theorem 3): a draw costs the gap of its arm, so draws of an agent's own best arm cost nothing."""
     single, problem = best_arm_only(instance), instance.problem
     costs = np.where(single.best, np.inf, single.gaps)
     if bounds_are_exact(instance):

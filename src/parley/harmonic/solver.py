@@ -72,7 +72,7 @@ class Solution:
 
     @property
     def gap(self) -> FloatArray:
-        """`(value - lower) / value`, 0 where the value is 0."""
+        """`(programs,)`: the relative gap `(value - lower) / value`, 0 where the value is 0."""
         gap = np.where(self.value > 0, 1 - self.lower / np.where(self.value > 0, self.value, 1), 0.0)
         return np.maximum(gap, 0.0)  # below 0 by rounding only
 
