@@ -18,7 +18,7 @@ _armed: dict[str, int] = {}  # point -> how many more times until the process di
 
 
 def arm(point: str) -> None:
-    """Choose where to die: a point and, after a colon, the visit. An empty string disarms."""
+    """Choose the point at which to die and, after a colon, on which visit; an empty string chooses none."""
     _armed.clear()
     name, _, count = point.partition(":")
     if not name:
@@ -39,4 +39,4 @@ def _die(event: str, values: tuple[Any, ...]) -> None:
         return
     _armed[values[0]] -= 1
     if _armed[values[0]] == 0:
-        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows, one that nobody can catch
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows: SIGTERM cannot be caught there
