@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 
-SMALLEST = 1e-12  # means are kept this far from 0, so that logarithms stay finite
+SMALLEST = 1e-12  # means are clipped to this distance from 0 and the largest, so that logarithms stay finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Divergence:
     moved: Callable[[FloatArray, FloatArray], FloatArray]  # the x that minimises kl(mean, x) + price * x
 
     def inside(self, means: FloatArray) -> FloatArray:
-        """Means clipped to lie strictly between 0 and the largest."""
+        """Means clipped to lie strictly between 0 and the largest possible mean."""
         return np.clip(means, SMALLEST, self.largest - SMALLEST)
 
 
@@ -38,7 +38,7 @@ def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
-    """mean / (1 + price). It diverges at a price of -1, where the multiplier is too large."""
+    """The minimiser mean / (1 + price). It diverges at a price of -1, where the multiplier is too large."""
     return np.asarray(means / np.maximum(1 + price, 1e-30))
 
 

@@ -1,7 +1,7 @@
 """Base class of models of sub-Gaussian rewards whose variance is known before the first draw.
 
 A subclass needs only `variance`, its keys and its samplers: contrasts have known variances, bets and intervals have
-closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its
+closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its two
 ends, where the variance is largest.
 """
 
@@ -23,14 +23,14 @@ from parley.validation.checks import FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class KnownVariance(RewardModel):
-    """Sub-Gaussian rewards: a subclass adds `variance`, keys and samplers."""
+    """Base of models of sub-Gaussian rewards with known variance; a subclass adds `variance`, keys and samplers."""
 
     knows_scale: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def variance(self) -> FloatArray | float:
-        """The square of the sub-Gaussian scale: one number, or an array that broadcasts to `(arm, agent)`."""
+        """The square of the sub-Gaussian scale: a number, or an array that broadcasts to `(arm, agent)`."""
 
     @property
     def first_variance(self) -> FloatArray | float:
@@ -75,7 +75,10 @@ class KnownVariance(RewardModel):
         return sampling.gaussian(means, scale)
 
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """The tilted law of Gaussian samplers, or of two-valued ones in a range; models with others override it."""
+        """The tilted law of two-valued rewards if they have a range, else of Gaussian rewards.
+
+        Models with other samplers override this method.
+        """
         if self.low is None or self.high is None:
             return sampling.tilted_gaussian(means, self.true_variances(means, scale))
         return sampling.tilted_two_valued(means, self.low, self.high)
@@ -84,9 +87,9 @@ class KnownVariance(RewardModel):
 def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
     """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
 
-    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s; so is its mixture
-    over |N(0, scale^2)|. Inverting Ville's inequality for it at level exp(-line) gives the bound in closed form. It is
-    -inf without information.
+    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s, and so is its
+    mixture over lam ~ |N(0, scale^2)|. Ville's inequality for that mixture at level exp(-line), solved for s, gives the
+    bound in closed form. The bound is -inf without information.
 
     >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
     [0.4, -inf]
