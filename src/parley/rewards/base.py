@@ -73,6 +73,7 @@ class StudyKeys(ABC):
 
     def document(self) -> dict[str, Any]:
         """The model's keys of [noise] as a dictionary to store; `make_model(**document)` restores the model."""
+        # An adjusted model is stored as the model of its outcomes; the problem adjusts it again.
         if self.outcome is not None:
             return self.outcome.document()
         stated = {name: getattr(self, name) for name in self._stated()}
@@ -105,7 +106,7 @@ class PossibleRewards(StudyKeys):
 
     @property
     def in_range(self) -> bool:
-        """Whether rewards are bounded on both sides. A bound on one side limits neither the mean nor the variance."""
+        """Whether rewards are bounded on both sides; a bound on one side limits neither the mean nor the variance."""
         return self.low is not None and self.high is not None
 
     @property
@@ -290,7 +291,7 @@ class Evidence(Reports):
         return float(np.sqrt(np.max(self.variance)))
 
     def require_scale(self, who: str) -> None:
-        """Raise if the scale is unknown; the message names `who` needs it."""
+        """Raise if the scale is unknown; `who` is the policy or method that needs it, for the message."""
         if not self.knows_scale:
             raise InvalidInput(
                 "noise.kind",
@@ -308,7 +309,7 @@ class Evidence(Reports):
 
     @abstractmethod
     def cell_variances(self, past: Totals) -> FloatArray | float:
-        """The variance of a reward, known or estimated from the past: `(..., arm, agent)` or one number."""
+        """The variance of a single reward, known or estimated from the past: `(..., arm, agent)` or one number."""
 
     @abstractmethod
     def payoff(self, bets: Bets) -> FloatArray:

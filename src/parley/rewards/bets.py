@@ -311,7 +311,7 @@ def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
 
 
 def about_normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """z with Phi(z) = P(Student's t <= t) for t >= 0, to about 4 % (Wallace 1959); for stakes only.
+    """The normal score z with Phi(z) = P(Student's t <= t), for t >= 0, to about 4 % (Wallace 1959); for stakes only.
 
     >>> about_normal_score(np.array([2.0, 4.3, 50.0]), np.array([1e6, 2.0, 2.0])).round(2).tolist()
     [2.0, 1.93, 3.38]
@@ -387,7 +387,7 @@ class Sides:
     _place: tuple[IntArray, ...]
 
     def of(self, values: FloatArray) -> FloatArray:
-        """The values `(..., arm, agent)` at the bets' cells, as `(bet, side, agent)`."""
+        """`(bet, side, agent)`: the entries of `values (..., arm, agent)` at the bets' cells."""
         return np.asarray(values[self._place])
 
 

@@ -42,9 +42,9 @@ ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounde
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(KnownVariance):
-    """0/1 rewards. `rate` is roughly how often they are 1, if known.
+    """0/1 rewards; `rate` is roughly how often a reward is 1, or None if that is unknown.
 
-    It sizes the first phase and is the base rate of the truths in a plan; the guarantee does not depend on it.
+    The rate sizes the first phase and is the base rate of the truths in a plan; the guarantee does not depend on it.
 
     >>> Binary(rate=0.04).document(), Binary().largest_scale
     ({'kind': 'binary', 'rate': 0.04}, 0.5)
@@ -106,8 +106,8 @@ class Binary(KnownVariance):
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
         """Sizes for a gap of about the rate, because rare successes need more draws to show up.
 
-        A rate that is not stated is assumed to be at least the largest gap. Stating a rate never makes the phase
-        smaller, and never larger than a cell needs to show its first success: stating a rate must not cost draws.
+        If no rate is stated, it is assumed to be at least the largest gap. Stating a rate never makes the phase
+        smaller, and never larger than a cell needs for its first success, because stating a rate must not cost draws.
         """
         rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
         variance = rate * (1 - rate)

@@ -47,9 +47,9 @@ ROUNDING = 1e-14  # relative to the summed terms
 
 @dataclass(frozen=True, kw_only=True)
 class Count(RewardModel):
-    """Counts of events. `mean` is roughly the expected count, if known.
+    """Counts of events; `mean` is roughly the expected count, or None if that is unknown.
 
-    It sizes the first phase and is the base mean of the truths in a plan; the guarantee does not depend on it.
+    The mean sizes the first phase and is the base mean of the truths in a plan; the guarantee does not depend on it.
 
     >>> Count(mean=0.4).document(), Count().in_range
     ({'kind': 'count', 'mean': 0.4}, False)
@@ -216,7 +216,7 @@ class Count(RewardModel):
         return np.asarray(np.maximum(means, SMALLEST_MEAN))
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Poisson counts, and overdispersed counts, which break the assumption."""
+        """Samplers of Poisson counts, and of overdispersed counts, which violate the model's assumption."""
         no_scale(self.kind, scale)
         return {
             "poisson": lambda: sampling.poisson(means),
@@ -256,10 +256,11 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
 
 
 def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
-    """Upper bound on a Poisson mean from its total over `counts` draws; inf without draws.
+    """Upper bound on a Poisson mean from the total `sums` of `counts` draws; inf without draws.
 
-    For f < 1, the log likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
-    martingale. So q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
+    The bound holds at all times at once, with probability 1 - `level`. For f < 1, the log likelihood ratio of a mean f
+    times as large, `S log f + (1 - f) q d`, is the logarithm of a martingale. So q d never exceeds
+    `(line + S log(1 / f)) / (1 - f)`.
 
     >>> largest_mean(np.array([0.0, 1000.0]), np.array([100.0, 100.0]), 1e-6).round(2).tolist()
     [0.16, 12.1]

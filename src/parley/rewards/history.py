@@ -188,7 +188,7 @@ class History:
         return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for arm, agent in cells]
 
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
-        """A sampler of rows from the pools, moved to `means (..., arm, agent)`."""
+        """A sampler that resamples rows of the pools, moved to `means (..., arm, agent)`."""
         if model.values:
             return two_valued(means, *model.values)  # the exact distribution of their sums
 
@@ -215,7 +215,10 @@ class History:
         cell = np.broadcast_to(np.arange(self.starts.size).reshape(self.starts.shape), shape).ravel()
         goal = np.broadcast_to(means, shape).ravel()
         found = np.zeros((5 if self.covariates is not None else 2, flat.size))
+        # Single rows are drawn in the order of replications, multinomials pool by pool: with separate generators,
+        # neither depends on how many replications follow.
         rows, moves, *pools = generator.spawn(2 + self.starts.size)
+        # Discrete rewards move row by row at random, so they never use the shortcut for many draws.
         discrete = bool(model.values) or model.whole
         often = (flat > REPEATS * self.sizes.ravel()[cell]) & (not discrete)
         for piece, drawn in _pieces(np.flatnonzero(~often & (flat > 0)), flat):

@@ -143,7 +143,10 @@ def phase_reach(information: FloatArray, first: FloatArray, line: float) -> Floa
 
 
 def gaussian_reach(information: FloatArray, prior: FloatArray, line: float) -> FloatArray:
-    """How far a martingale with this quadratic variation may stray: the boundary for a Gaussian mixture of stakes."""
+    """The boundary that a martingale crosses with probability at most exp(-line), by a Gaussian mixture of stakes.
+
+    `information` is the quadratic variation of the martingale, `prior` the precision of the mixture.
+    """
     return np.asarray(np.sqrt((information + prior) * (2 * line + np.log1p(information / prior))))
 
 
@@ -226,6 +229,7 @@ def outer_ends(
         slope = np.where(open_, above - below, 1.0)
         middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(open_, above / slope, 0.0) * (out - within)
         value = excess(centre + sign * middle, sign)
+        # Illinois: the value at the end that did not move is halved, since false position alone could stall there.
         over, under = open_ & (value >= 0), open_ & (value < 0)
         below = np.where(over, below / 2, np.where(under, value, below))
         above = np.where(under, above / 2, np.where(over, value, above))
@@ -244,7 +248,10 @@ def lasting_interval(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bets:
-    """Wealth against "the contrast is theta": exp(won - rate theta) per stake and side, plus a bet by the range."""
+    """The wealth of bets against "the contrast is theta", as a function of theta.
+
+    It is the sum of exp(won - rate theta) over stakes and sides, and of a bet that uses only the range.
+    """
 
     won: FloatArray  # (stake and side, ...): includes the log of the bet's share of the wealth
     rate: FloatArray  # (stake and side, ...): the slope of the bet's log wealth in theta, with reversed sign
@@ -280,6 +287,8 @@ def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Int
     ends = []
     for sign in (-1.0, 1.0):
         side = bets.rate * sign < 0  # a bet on "larger" rules out small values
+        # The wealth is at least that of every single bet, so the end by any bet alone lies outside the true end. The
+        # innermost of these is where Newton's method starts.
         lone = np.where(side, (bets.won - line) / np.where(side, bets.rate, 1.0), sign * np.inf)
         nearest = lone.max(axis=0) if sign < 0 else lone.min(axis=0)
         end = np.maximum(centre - radius, nearest) if sign < 0 else np.minimum(centre + radius, nearest)

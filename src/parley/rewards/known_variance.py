@@ -47,6 +47,7 @@ class KnownVariance(RewardModel):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         phase = self.rounded_down(phase)
+        # The gap is at least s if every opponent is better by s, so the least favourable opponent counts.
         widest = phase.variance.max(axis=-3)
         signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
         information = information + np.where(phase.observed, 1 / widest, 0.0)
@@ -66,7 +67,7 @@ class KnownVariance(RewardModel):
         return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
-        """The variances of rewards at the ends of the range; without a range, those of the bounds."""
+        """`(arm, agent)`: variances of rewards at the two ends of the range; without a range, those of lower bounds."""
         if self.low is None or self.high is None:
             return super().true_variances(means, scale)
         return np.asarray((means - self.low) * (self.high - means))

@@ -30,6 +30,7 @@ def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
     """Sampler of Gaussian rewards: the sum of n draws is Gaussian, their scatter chi-squared with n - 1 degrees."""
 
     def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        # Gamma variates use a varying number of random bits, so scatters must not share the generator of the sums.
         (other,) = generator.spawn(1)
         noise = generator.standard_normal(counts.shape)
         sums = np.asarray(counts * means + scale * np.sqrt(counts) * noise)
@@ -86,12 +87,14 @@ def _whole_numbers(
         most = np.broadcast_to(means + REACH * (spread + REACH), counts.shape).ravel()
         total, square = np.zeros(flat.size), np.zeros(flat.size)
         exactly, about = generator.spawn(2)
+        # Every cell has a row of up to MOST_COUNTS probabilities, so slices are smaller than elsewhere.
         for part in _slices(np.flatnonzero((flat > 0) & (most <= MOST_COUNTS)), SLICE // 16):
             values = np.arange(np.ceil(most[part].max()) + 1)
             # Most replications share their means: the probabilities of each distinct mean are computed once.
             unlike, which = np.unique(mean[part], return_inverse=True)
             chances = np.exp(log_chances(values, unlike[:, None]))
             found = exactly.multinomial(flat[part], (chances / chances.sum(axis=-1, keepdims=True))[which])
+            # Columns beyond the largest count drawn are all 0; without them the products below are faster.
             seen = int(np.flatnonzero(found.sum(axis=0))[-1]) + 1
             found, values = found[:, :seen], values[:seen]
             total[part], square[part] = found @ values, found @ np.square(values)

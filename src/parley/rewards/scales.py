@@ -1,4 +1,4 @@
-"""Scales as a study file states them (a number, a row per agent, or a matrix), and their keys in [noise]."""
+"""Scales in the forms that a study file allows (a number, a row per agent, or a matrix), and their keys in [noise]."""
 
 from typing import Any
 

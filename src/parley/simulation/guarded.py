@@ -136,6 +136,7 @@ def _phase(
 ) -> Iterator[_Group]:
     """Run one phase of a group, record studies that finish in `found`, and yield the groups that continue."""
     phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
+    # Groups of a chunk differ in their stopped arms; without these in the key, they would share random numbers.
     key = (seeds[1], phase, *places)
 
     def stream(number: int) -> np.random.Generator:
@@ -200,6 +201,7 @@ def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
         if guard.outcome.on_alarm == "stop":
             alarmed |= state.alarmed
     alarmed &= still
+    # Arms are stopped in their order, until only as many remain as an answer names.
     room = int(still.sum()) - problem.top
     return alarmed & (alarmed.cumsum(axis=-1) <= room)
 

@@ -1,4 +1,4 @@
-"""The outcome of many replications, and the tally that collects it."""
+"""The outcome of many replications: costs, answers, errors and regret, and the tally that collects them."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class MeanDraws(Tabular):
 
 
 class Tally:
-    """Fills the arrays of an outcome while replications run."""
+    """Collects an outcome: fills its arrays while replications run and end."""
 
     def __init__(self, policy: Policy, instance: Instance, count: int, seed: int, max_samples: int | None) -> None:
         problem, horizon = instance.problem, policy.problem.horizon

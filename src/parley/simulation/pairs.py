@@ -174,7 +174,7 @@ def _rows(
 
 
 def _units(rule: Covariate) -> tuple[float, float]:
-    """The standard deviation and mean of x."""
+    """The standard deviation and the mean of x, in the study's units."""
     if rule.range is None:
         return 1.0, rule.center or 0.0
     low, high = rule.range
@@ -337,6 +337,7 @@ def _one_by_one(
             return np.asarray(np.bincount(at - first, weights=values, minlength=most), dtype=np.float64)
 
         x_sums, y_sums = summed(x), summed(y)
+        # Squares around the means of a cell lose less precision than raw squares.
         dx, dy = x - (x_sums / n)[cells - some.start], y - (y_sums / n)[cells - some.start]
         found[:, some] = y_sums, summed(y * y), x_sums, summed(dx * dx), summed(dx * dy), summed(dy * dy)
     sums, squares, x_sums, xx, xy, yy = found.reshape(6, *counts.shape)

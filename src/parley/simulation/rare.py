@@ -57,7 +57,7 @@ class RareError:
 
     @property
     def believable(self) -> bool:
-        """Whether enough runs contribute to the estimate."""
+        """Whether enough runs contribute to the estimate for its standard error to be reliable."""
         return self.effective >= FEWEST_EFFECTIVE
 
     def require_believable(self) -> RareError:

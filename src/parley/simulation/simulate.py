@@ -525,6 +525,7 @@ def _run(
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
+        # People are assigned ahead while the phase waits for outcomes, so this decision must not use its draws.
         coming = ahead(policy, state, quotas, between)
         if slopes is None or then is None:
             fresh = batch.rewards(phase, members, quotas, between)

@@ -52,7 +52,7 @@ class Adjustment:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """The data of every arm and agent, `(arm, agent)` each."""
+    """Statistics of the outcomes of every arm at every agent; arrays are `(arm, agent)`."""
 
     counts: IntArray
     variances: FloatArray  # of a single outcome, unbiased
@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def good_enough(self) -> bool:
-        """Whether every chosen arm is within the tolerance of all others."""
+        """Whether every chosen arm is proven to be within the tolerance of all others; False without a tolerance."""
         return self.tolerance > 0 and self.behind <= self.tolerance
 
     def words(self, arm: str, arms: str, shown: str) -> str:
@@ -322,6 +322,7 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
     degrees = np.maximum(np.bincount(draws.agent, minlength=agents) - shape[0] - 1, 1)
     # Arms have different scales, so the error of the slope is White's, which allows for that.
     error = np.sqrt(np.bincount(draws.agent, np.square(residual * x), agents)) / xx
+    # The usual correction for small samples (HC1).
     error *= np.sqrt((degrees + shape[0] + 1) / degrees)
     means = (np.bincount(cell, draws.covariate, size) / counts).reshape(shape)
     made = Adjustment(
@@ -359,6 +360,7 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
     if not problem.noise.means_are_rates:
         cells = _with_scatter(problem, cells, draws)
     if adjustment is not None:
+        # The estimated slope costs every agent one degree of freedom.
         number = counts.sum(axis=0) - problem.arm_count
         cells = replace(cells, variances=cells.variances * (number / np.maximum(number - 1, 1)))
     return Analysis(

@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def looks(self) -> int:
-        """The number of looks of the other designs that have several."""
+        """The number of looks of the other designs with several looks, for templates."""
         return LOOKS
 
     @property
@@ -241,6 +241,7 @@ def compare(
             found[name, place] = as_many.estimate(truth, asked)
     planner.announce("other designs")
     looks = max(2, round(float(np.mean([study.rounds.mean() for _, study in known]))))
+    # No design can be sized for a power of 1; it is replaced by the largest that this many studies can resolve.
     powers = [min(study.power, 1 - 1 / (2 * len(study.samples))) for _, study in known]
     designs = Designs.of([truth.instances(problem) for truth in truths], powers, planner.seed, looks, runs)
     return Comparison(

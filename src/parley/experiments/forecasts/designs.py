@@ -71,7 +71,7 @@ def obrien_fleming(looks: int, level: float) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSize:
-    """One size of a design, and its power by simulation."""
+    """The results of a design at one size: its samples, looks, power and errors, by simulation."""
 
     per_cell: int  # largest number of draws of every arm by every agent
     samples: int  # largest number of samples

@@ -182,7 +182,7 @@ def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.
 
 
 def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
-    """Means reflected into the range of rewards; clipped to the same end, two means would tie."""
+    """Means reflected into the range of rewards; if they were clipped, all means beyond the same end would tie."""
     within = np.where(truths > high, 2 * high - truths, np.where(truths < low, 2 * low - truths, truths))
     return np.clip(within, low, high)
 

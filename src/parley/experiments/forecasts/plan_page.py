@@ -111,7 +111,7 @@ def _operating_row(one: Characteristic) -> list[str]:
 
 
 def right_text(study: ScenarioCost) -> str:
-    """The power with its Monte Carlo error; if no study failed, with its lower confidence bound."""
+    """Format the power with its Monte Carlo error or, if no study failed, with its lower confidence bound."""
     if not study.correct.all():
         return study.power_text
     share, bound = (localized(f"{100 * one:.1f} %") for one in (1.0, 1 - upper_bound(0, len(study.samples))))
@@ -119,14 +119,14 @@ def right_text(study: ScenarioCost) -> str:
 
 
 def wrong_text(study: ScenarioCost) -> str:
-    """The share of wrong studies with its upper confidence bound, since no error in a few hundred proves little."""
+    """Format the share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
     wrong = int(study.mistaken.sum())
     share, bound = (f"{100 * one:.1f} %" for one in (study.error_rate, upper_bound(wrong, len(study.samples))))
     return gettext("%(share)s (at most %(bound)s)", share=localized(share), bound=localized(bound))
 
 
 def mean_text(figures: Mapping[str, float]) -> str:
-    """A mean with its Monte Carlo error."""
+    """Format a mean with its Monte Carlo error."""
     return localized(f"{figures['mean']:,.0f} ± {figures['standard_error']:,.0f}")
 
 
@@ -257,7 +257,7 @@ def largest_fixed_size(found: Sequence[Characteristic]) -> str:
 
 
 def trade_off_table(title: str, timed: Logistics) -> Table:
-    """Days against money, from the cheapest study to the fastest."""
+    """Days and money of a study by what a day is worth, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade_off:
         costs = point.study.summary()

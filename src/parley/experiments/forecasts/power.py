@@ -269,6 +269,7 @@ def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
     own = [] if problem.max_samples is None else [problem.max_samples]
     ends = sizes or own
     tried = np.geomspace(min(ends) / 4, max(ends), BUDGETS).tolist() if ends else []
+    # Two significant digits: round budgets are easier to read and to compare.
     return sorted({*(max(int(float(f"{budget:.2g}")), 1) for budget in tried), *own})
 
 

@@ -211,6 +211,7 @@ def kn(
         each = np.square(scales) @ problem.squared_weights
         spread = np.broadcast_to(each[:, None] + each, (runs, arms, arms, agents))
         square = kn_limit(arms, level)
+    # After this many draws the line is 0, so at most one arm remains.
     last = np.maximum(np.floor(square * spread.max(axis=(1, 2, 3)) / zone**2) + 1, drawn)
     samples, rounds = drawn * problem.cell_count, np.zeros(runs, dtype=np.int64)
     alive, steps = np.ones((runs, arms, agents), dtype=np.bool_), looks or min(int(last.max()), MOST_LOOKS)

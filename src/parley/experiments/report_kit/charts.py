@@ -302,6 +302,7 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
     """Put one legend under all panels, in as many columns as fit the width of the figure."""
     handles, labels = panel.get_legend_handles_labels()
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    # Only a drawn legend knows its width, so layouts with fewer and fewer columns are tried until one fits.
     for count in range(min(len(labels), columns), 0, -1):
         made = figure.legend(handles, labels, loc="outside lower center", ncols=count)
         if count == 1 or made.get_window_extent(renderer).width <= WIDEST_LEGEND * figure.bbox.width:

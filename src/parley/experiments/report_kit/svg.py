@@ -130,6 +130,7 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
     """
     order = sorted(range(len(wanted)), key=lambda place: wanted[place])
     places = [min(max(value, low), high) for value in wanted]
+    # Labels are first pushed towards `high`; if the last one then exceeds it, they are pushed back.
     for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + apart)
     if order and places[order[-1]] > high:

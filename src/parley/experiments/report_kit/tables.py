@@ -185,6 +185,7 @@ def _widths(head: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence
     [[18, 15], [13, 10], None]
     """
     space = room - EDGES * len(head) - 1
+    # From the most to the least readable layout: number cells wrap before columns of words get narrow.
     for least_words, whole_cells in product((LONGEST_WORD, LEAST_WORDS), (True, False)):
         wanted, least = [], []
         for place, heading in enumerate(head):

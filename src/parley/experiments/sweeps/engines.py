@@ -89,6 +89,7 @@ def _local(engine: Engine, stack: ExitStack) -> Crew:
     workers = engine.workers or os.cpu_count() or 1
     if workers > 1:  # after an interruption, kill workers instead of waiting for the cells in progress
         stack.callback(lambda: get_reusable_executor().shutdown(wait=True, kill_workers=True))
+    # Each worker uses a single thread, because the workers together already use all processors.
     return Crew(
         workers=workers,
         settings={"backend": "loky", "inner_max_num_threads": 1},

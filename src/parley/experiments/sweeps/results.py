@@ -111,6 +111,7 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
         return float("nan"), float("nan")
     if method == "bootstrap":
         generator = np.random.default_rng(seed)
+        # Resamples are drawn 20 at a time, to limit memory.
         means = np.concatenate(
             [generator.choice(values, (20, len(values))).mean(axis=1) for _ in range(RESAMPLES // 20)]
         )
@@ -231,6 +232,7 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
 
 def _paired(mine: FloatArray, theirs: FloatArray, level: float) -> dict[str, float]:
     difference = mine - theirs
+    # The t-test is undefined for constant differences: its p is then 1 if they are 0, and 0 otherwise.
     constant = np.ptp(difference) == 0
     return {
         "pairs": len(difference),

@@ -96,6 +96,7 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
                 progress(1)
                 in_a_row = 0
         except WorkersLost as error:
+            # Finished cells are already stored and no longer pending, so only the others run again.
             losses, in_a_row = losses + 1, in_a_row + 1
             if in_a_row >= MOST_LOSSES:
                 raise EngineFailed(
@@ -112,6 +113,7 @@ def workload(sweep: Sweep, folder: Folder) -> Workload:
     Nothing is written.
     """
     missing, damaged = folder.survey(sweep.cells) if folder.manifest else (list(sweep.cells), [])
+    # The cells to time are spread over the grid, since costs vary along its axes.
     chosen = missing[:: max(1, len(missing) // SAMPLED_CELLS)][:SAMPLED_CELLS]
     times = [_seconds(cell) for cell in chosen]
     total = float(np.mean(times)) * len(missing) if times else 0.0

@@ -132,6 +132,7 @@ class Folder:
             "isolated_bound": result.isolated_bound,
             "seconds": result.seconds,
         }
+        # The specification is in the same file as the rows, so that a cell is never stored in part.
         metadata = {METADATA: canonical(described | {"checksum": _checksum(table, described)}).encode()}
         _write(self._file(cell.key), table.replace_schema_metadata(metadata))
 

@@ -242,7 +242,7 @@ def _label(axis: str, value: Any) -> AxisValue:
 
 
 def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
-    """Put one axis value into a study document."""
+    """Set one axis of a study document to a value, in place."""
     section, _, key = target(axis).rpartition(".")
     if not section:
         study[key] = value

@@ -20,6 +20,7 @@ def random_weights(generator: np.random.Generator, agents: int) -> FloatArray:
     """
     weights = generator.dirichlet(np.full(agents, 0.7), size=agents).T
     weights[generator.random(weights.shape) < 0.2] = 0
+    # The diagonal keeps the sum of every column above 0, so that columns can be normalized.
     weights[np.arange(agents), np.arange(agents)] += 0.05
     return np.asarray(weights / weights.sum(axis=0))
 
