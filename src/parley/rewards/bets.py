@@ -56,7 +56,7 @@ SIGNS = np.array([1.0, -1.0])[:, None]
 PART = 2**17  # cells processed together: their arrays fit a cache
 
 MANY_AGENTS = 64  # from this number on, matrix products are faster than going cell by cell
-TERMS = 9
+TERMS = 9  # largest power in the series
 REACH = 0.5  # largest stake times weight over draws at which the series may be used
 NORM = 16  # a maximum is bounded by the sixteenth root of the sum of sixteenth powers
 

@@ -32,10 +32,10 @@ LIFTS = (0.4, 0.2, 0.1)  # lifts that a plan tries
 HORIZON = 32.0  # information of a usual study over that of its first phase, to choose stakes for narrow intervals
 PRIOR = 2.0  # least prior draws in an estimated rate, at the overall rate
 
-UNRESOLVED = 0.5  # privacy noise hides how much closer than this many of its standard deviations a rate is to 0 or 1
+UNRESOLVED = 0.5  # estimated rates stay this many standard deviations of the privacy noise away from 0 and 1
 
 NEWTON_STEPS = 2  # for the projection, which need not be exact, since any reference is fair
-LIMIT = 0.9  # largest stake, relative to the one at which a factor could become 0
+LIMIT = 0.9  # largest stake, relative to the stake at which a factor could become 0
 SMALLEST_RATE = 1e-9
 ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounded in the last digit
 

@@ -74,7 +74,7 @@ class BinaryNormal(Binary):
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, which this phase's rates under the pair's null determine.
+        """`(bet,)`: the contrast over its standard deviation, computed from this phase's rates under the pair's null.
 
         Earlier phases are not used, since rates may have been different. With n draws, an estimated variance is too
         small by the factor 1 - 1 / n on average, which is corrected.

@@ -27,7 +27,7 @@ HORIZON = 64.0  # information of a usual study over that of its first phase, to 
 PRIOR = 3.0  # prior draws in a cell's variance, at the overall variance
 SMALLEST_SHARE = 1e-8  # least variance assumed, relative to the squared range
 
-LIMIT = 0.95  # largest stake, relative to the one beyond which payoffs are not fair
+LIMIT = 0.95  # largest stake, relative to the stake beyond which payoffs are not fair
 SMALLEST_REACH = 1e-6
 ROUNDING = 1e-13  # relative to the summed terms
 SERIES_BELOW = 1e-3  # psi(y) of smaller y is computed by its series

@@ -41,7 +41,7 @@ LARGEST_TOTAL = 2.0**53  # float64 cannot represent all larger integers
 DISPERSION = 0.5  # for the sampler that breaks the assumption: variance = mean + DISPERSION * mean^2
 
 NEWTON_STEPS = 4  # for the best stake, which need not be exact, since any stake is fair
-LIMIT = 0.9  # largest stake, relative to the one at which a factor would become 0
+LIMIT = 0.9  # largest stake, relative to the stake at which a factor would become 0
 ROUNDING = 1e-14  # relative to the summed terms
 
 

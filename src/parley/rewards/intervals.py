@@ -223,7 +223,8 @@ def outer_ends(
         above = np.where(short, excess(centre + sign * out, sign), above)
     found = (above >= 0) & known
     for turn in range(TURNS):  # false position (Illinois), with occasional bisection: the end stays bracketed
-        open_ = found & (out - within > CLOSE * step)  # converged entries no longer change, so bits depend on no other
+        # Converged entries no longer change, so that the bits of an entry do not depend on the others.
+        open_ = found & (out - within > CLOSE * step)
         if not open_.any():
             break
         slope = np.where(open_, above - below, 1.0)

@@ -308,7 +308,7 @@ def _same_question(problem: Problem, moved: Problem) -> str | None:
 
 
 def _noises(problem: Problem) -> Sequence[float | None]:
-    """The values of rho to compare if reports are private: None for exact reports, then less and less."""
+    """The values of rho to compare if reports are private: None for exact reports, then smaller and smaller values."""
     return [] if problem.rho is None else [None, *sorted({*RHOS, problem.rho}, reverse=True)]
 
 

@@ -31,7 +31,7 @@ def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
     if name not in numbers:
         raise InvalidInput("values", found=repr(name), allowed=f"a column of numbers: {', '.join(numbers)}")
     if axes is None:
-        # Like pandas, use pyplot: a notebook displays only figures that pyplot knows. Import it late, as it is slow.
+        # Like pandas, use pyplot: a notebook displays only figures that pyplot knows.
         from matplotlib import pyplot
 
         axes = pyplot.subplots(layout="constrained")[1]
