@@ -162,7 +162,7 @@ class ClippedGaussian(Scaled):
         """None: clipped rewards vary less than stated, so data cannot contradict the scale."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """Sizes for a gap that exceeds neither the scale nor half the range, which may be far wider than the scatter."""
+        """Sizes for a gap that exceeds neither the scale nor half the range: a range can be far wider than scatter."""
         return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002

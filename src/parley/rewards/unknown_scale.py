@@ -103,7 +103,7 @@ class UnknownScale(RewardModel):
         return SCOPES[self.scale]
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:
-        """Draws raised where degrees of freedom are few, since Student's quantile exceeds the normal quantile.
+        """Raise the draws where degrees of freedom are few, since Student's quantile exceeds the normal quantile.
 
         Either the small cells of an arm are raised to a minimum size, or its large cells get even more draws. Of all
         minimum sizes up to MOST_NEEDED, the one with the fewest draws in total is chosen, jointly for all arms that

@@ -373,7 +373,7 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
 
 
 def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
-    """The cells with a variance for arms whose rows are all equal: the largest variance of the agent's other arms.
+    """Give arms whose rows are all equal a variance: the largest variance of the agent's other arms.
 
     Equal rows say nothing about the scatter. Raise if no arm of an agent with weight has any scatter.
     """
