@@ -15,7 +15,7 @@ from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded(KnownVariance):
-    """Rewards in [low, high].
+    """Rewards in [low, high], with half the width of the range as sub-Gaussian scale.
 
     >>> Bounded(low=-1, high=3).variance
     4.0
