@@ -101,7 +101,7 @@ class PhaseBook:
     missing: list[int] = field(init=False)  # people marked as missing
     keys: list[str] = field(default_factory=list)  # of people in the study, in the order they came
     pending: int = 0  # rewards still awaited
-    noted: Counter[str] = field(default_factory=Counter)  # per further outcome: people with a value or marked as missing
+    noted: Counter[str] = field(default_factory=Counter)  # per further outcome: people with a value or a missing mark
     withdrawn: int = 0  # marks as missing of people whose outcome had been entered
     late: int = 0  # marks as missing after all places of the plan were given out
     closed: str = ""  # why the site closed the phase to new people; empty if it did not
@@ -163,7 +163,7 @@ class PhaseBook:
         return {} if self.closed or self.over else dict(zip(self.plan.arms, self._left, strict=True))
 
     def to_assign(self, *, replace_missing: bool) -> int:
-        """The smallest number of people still needed; `replace_missing` counts missing people as still to be replaced."""
+        """The smallest number of people still needed; with `replace_missing`, missing people have to be replaced."""
         if self.closed or self.reported or self.lost:
             return 0
         if not replace_missing:

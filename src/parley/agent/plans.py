@@ -53,7 +53,7 @@ class Delivery:
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
-    """A study's state and plan for one agent. `draws` is None if nothing is asked of it now. Unknown keys are ignored."""
+    """A study's state and plan for one agent. `draws` is None if nothing is asked now. Unknown keys are ignored."""
 
     study: str
     agent: str

@@ -80,7 +80,10 @@ class SitePolicy:
             raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
 
     def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
-        """Which requirements a plan does not meet, in words; empty if none. No arm is named: blinded readers see this."""
+        """The requirements that a plan does not meet, in words; empty if it meets all.
+
+        No arm is named, because blinded readers see these words.
+        """
         found = []
         if self.studies is not None and study.digest not in self.studies:
             found.append(f"a study on its list (this one has the digest {study.digest or 'of nothing'})")

@@ -347,7 +347,7 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns whose empty cells may still be filled in. The covariate is not: it is known beforehand or never."""
+        """The columns whose empty cells may still be filled in; a covariate is known before the draw or never."""
         return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:
