@@ -509,7 +509,10 @@ def _write_corrected(
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
-    """Show the phase's progress in exact numbers, not by arm. Keep them from people who enrol: they could guess arms."""
+    """Show the phase's progress in exact numbers, not by arm.
+
+    Do not show these numbers to people who enrol: they could guess the last arms.
+    """
     try:
         opened.settle()
     except ParleyError as error:
