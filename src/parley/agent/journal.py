@@ -29,7 +29,7 @@ from parley.text.translation import Translatable
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
-    """The first line: whose journal it is, and the secret key of the randomization."""
+    """The first line of a journal: its study and agent, and the secret key of the randomization."""
 
     study: str
     agent: str
@@ -200,7 +200,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     outside: int = 0  # people since the previous report who are not counted
     unmasked: int = 0  # people unmasked since the previous report
     outcomes: tuple[OutcomeTotals, ...] = ()  # totals of further outcomes
-    left: float | None = None  # with a covariate: the scatter expected in the next phase, relative to this one's
+    left: float | None = None  # with a covariate: the variance expected in the next phase, relative to this one's
     missing_x: int = 0  # people whose covariate is not known
     voided: int = 0  # voided assignments of the phase
     ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase; no more are added afterwards

@@ -91,7 +91,7 @@ class Shelf:
         return any(one.low for one in self.stock() if one.arm not in closed)
 
     def checked(self, data: bytes, source: str) -> dict[str, str]:
-        """Parse a table with the columns `kit` and `arm` into number -> arm. Numbers that look alike are duplicates."""
+        """Parse a table with the columns `kit` and `arm` into number -> arm; raise if two numbers look alike."""
         table = read_table(data, source, needed=COLUMNS)
         table.require(*COLUMNS)
         arms = self._strata[0].rules.arms

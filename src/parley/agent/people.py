@@ -81,7 +81,7 @@ class CorrectionState:
 
     @property
     def status(self) -> str:
-        """The status of the last correction: unsent, waiting, same, accepted or refused."""
+        """The status of the last correction: unsent, waiting for a decision, same as reported, accepted or refused."""
         if self.sent < self.number:
             return "unsent"
         if self.same or self.accepted is None:
@@ -146,7 +146,7 @@ class PhaseBook:
 
     @property
     def _left(self) -> list[int]:
-        """Per arm: the free places; people beyond an arm's places replace missing ones."""
+        """Per arm: the number of free places; at least 0, since people beyond an arm's places replace missing ones."""
         return [max(asked - given, 0) for asked, given in zip(self.asked, self.taken, strict=True)]
 
     @property
@@ -272,7 +272,7 @@ class People:
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a report has counted a person. The report of a phase also names the people assigned ahead in it."""
+        """Whether a report has counted a person; the report of a phase also counts those assigned ahead during it."""
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:

@@ -45,7 +45,7 @@ class Delivery:
     pairs: Pairs | None = None  # (arm, 1): sums of rewards and covariates, from a source without single people
     theta: float | None = None  # slope by which totals and rewards were adjusted
     x0: float | None = None  # value of the covariate at which the adjustment is 0
-    left: float | None = None  # scatter expected in the next phase, relative to this one's
+    left: float | None = None  # variance expected in the next phase, relative to this one's
     missing_x: int = 0  # people whose covariate is unknown
     voided: int = 0  # voided assignments of the phase
     ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase

@@ -154,7 +154,7 @@ TERMS = (
 
 
 def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
-    """Pin the study's terms at an agent's first start, check them at later ones, and return the site's policy.
+    """Pin the study's privacy terms at an agent's first start, check them later, and return the site's policy.
 
     A coordinator that later states other terms is refused, because no study changes its terms. A start without a policy
     uses the last one given; a new policy replaces it.

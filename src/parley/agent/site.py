@@ -145,7 +145,10 @@ class Site:
         return replace(Pairs.of(*self.people.pairs(book)), between=early)
 
     def _left(self, book: PhaseBook) -> float | None:
-        """The scatter expected in the next phase, relative to this one's; None unless the slope is learned."""
+        """The variance of adjusted rewards expected in the next phase, relative to this phase's.
+
+        None if rewards are not adjusted, or if the study states the slope.
+        """
         rule, phase = self.people.rules.adjustment, book.plan.phase
         if rule is None or book.plan.theta is None:
             return None
@@ -471,7 +474,7 @@ class Site:
             )
 
     def totals(self) -> Totals:
-        """Totals of the outcomes so far in the current or last phase."""
+        """Totals of the rewards entered so far in the current or last phase."""
         with self._journal.turn():
             return Totals.of(self.people.rewards(self._book().plan.phase))
 
@@ -654,7 +657,7 @@ class Site:
 
     @property
     def sends_at(self) -> datetime | None:
-        """When the phase in progress is reported automatically; None until everybody is assigned and accounted for."""
+        """When the phase in progress will be reported automatically; None while it is incomplete, or without a phase."""
         book = self.people.current
         return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
 

@@ -347,7 +347,10 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns whose empty cells may still be filled in; a covariate is known before the draw or never."""
+        """The columns for which a row is waited for while their cells are empty.
+
+        The covariate is not one of them: it is known before the draw, or never.
+        """
         return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:

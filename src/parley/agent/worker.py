@@ -222,7 +222,10 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw a plan. If the outbox has a report of it already, the coordinator lost that report: send it again."""
+        """Draw a plan. If the outbox has its report already, the coordinator lost that report: send it again instead.
+
+        Returns the latest plan if the report was refused, otherwise None.
+        """
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
             return self._hand_over(drawn)

@@ -119,7 +119,7 @@ def _show_allocation(problem: Problem, bound: Bound) -> None:
 
 
 def _exact(instance: Instance) -> Instance:
-    """The instance with the exact question. Weights in doubt need a tolerance, for which there are no bounds."""
+    """The instance without the tolerance that weights in doubt require, since bounds exist only without one."""
     if not instance.problem.weight_steps:
         return instance
     return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))

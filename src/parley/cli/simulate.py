@@ -200,7 +200,7 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _regret_figures(found: Regret, lower_bound: float | None, reference: float | None) -> dict[str, Any]:
-    """The figures of regret: of all agents, of each, as realised, and over time with a band of 80 % of the runs.
+    """The figures of regret: in total, by agent, as realised, and over time with a band of 80 % of the runs.
 
     `reference` is a value for this horizon, not a bound. `ratio` is to the bound, which holds only as horizons grow.
     """

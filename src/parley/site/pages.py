@@ -1,4 +1,7 @@
-"""The site's page: the phase, its progress, and forms for all that a study nurse does. No URL contains a key."""
+"""The site's page: the phase, its progress, and forms for all that a study nurse does.
+
+No URL of the page contains a participant's key.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -305,7 +308,7 @@ class Pages:
         return (voided, drawn) if too_many_voids(voided, drawn - voided) else None
 
     def _listed_strata(self) -> list[dict[str, Any]]:
-        """Every stratum, with its number of awaited outcomes and whether it needs people; empty for a single stratum."""
+        """For each of several strata: how many outcomes it awaits, and whether it needs people. Empty if there is one."""
         if len(self._strata.sites) == 1:
             return []
         found = ((site.stratum, site.status()) for site in self._strata.sites)
@@ -346,7 +349,7 @@ class Pages:
         return any(self._days_after(due) >= -days for due in dues)
 
     def _overdue(self, person: Person) -> int:
-        """Days since the first awaited outcome of a person was due, in this machine's calendar; at most 0 before that."""
+        """Days since a person's first awaited outcome was due, in this machine's calendar; 0 or less if not overdue."""
         people = self._site.people
         return max((self._days_after(people.due(person, name)) for name in people.awaits(person)), default=0)
 
