@@ -104,6 +104,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
+    # `Unreachable` makes callers try again: these failures may pass by themselves.
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
     raise ERRORS.get(response.status_code, Rejected)(message, problem)
@@ -252,6 +253,7 @@ class Client:
         try:
             with self._http.stream("GET", _path("studies", study, "export")) as response:
                 _require_plain(response)
+                # The body of a streamed refusal has to be read before `_checked` can parse it.
                 if not response.is_success:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):

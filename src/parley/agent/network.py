@@ -83,6 +83,7 @@ class Network:
             return Blocked(f"{server}{through} {ours}: {error}. Give one that it trusts: --client-cert, --client-key")
         if proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(f"no answer from the proxy {_shown(proxy)}, on the way to {server}: {error}")
+        # With TLS 1.3, a server that misses our certificate may just close the connection after the handshake.
         cut = server.startswith("https://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
         hint = (
             ". Perhaps it asks for a certificate: --client-cert, --client-key" if cut and not self.client_cert else ""

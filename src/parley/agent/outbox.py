@@ -164,6 +164,7 @@ class Outbox:
         path = self.folder / "draws" / f"{report.phase}.json"
         if not path.exists():
             write_whole(path, report.text, mode=SECRET)
+        # With the report stored, the mark that drawing has begun is no longer needed.
         self.abandon(report.phase)
 
     def report(self, phase: int) -> Report | None:

@@ -428,6 +428,7 @@ class People:
 
     def _begin(self, entry: journal.PhaseBegun) -> None:
         between = self.assigned_for(entry)
+        # The study has moved on: what was not reported is lost, except for the people that the new phase counts.
         for book in self.phases.values():
             book.lost |= book.reported is None
             book.ahead.lost |= book.ahead.reported is None and book.ahead is not between
@@ -506,6 +507,7 @@ def folded(key: str) -> str:
     """
     # Case folding may decompose a letter, so normalize once more to compose it.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    # A key without letters and digits is compared as it is.
     return "".join(filter(_is_said, plain)) or plain
 
 

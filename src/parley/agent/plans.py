@@ -27,7 +27,7 @@ class Withheld(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A source's result for a plan, where it is more than totals: what is missing, why counts differ, and so on.
+    """A source's result for a plan: totals and, if known, single rewards, further outcomes, and why counts differ.
 
     `rewards` are the single rewards by arm, if known: only single rewards can be clipped, or summed without rounding.
     """

@@ -191,6 +191,7 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
     if not same:
         answer, reason = _sent(client, report, outbox)
         reached("correction-taken")
+    # A repeated request about the same corrected report adds nothing to the journal.
     known = site.people.corrections[phase]
     if (known.sent, known.report) != (now.number, report.digest):
         site.correction_sent(phase, report=report.digest, number=now.number, same=same)
@@ -284,6 +285,7 @@ class SiteRuntime:
         phase = self.site.correct(outcomes, reason=reason, who=who)
         if before.get(phase) == self.site.people.corrections.get(phase):
             raise NotNow(SAME)
+        # Send the corrected report in the thread's next round, however recent the last one was.
         self._looked = 0.0
         self._something.set()
         return phase

@@ -122,6 +122,7 @@ class Site:
                 phase=phase, plan=plan, arms=arms, draws=draws, between=between, most_ahead=most_ahead
             )
             if self.people.is_new(entry):
+                # Raises if the plan counts on other people than this site's last report named.
                 self.people.assigned_for(entry)
                 write(msgspec.structs.replace(entry, **self._slope()))
 
@@ -618,6 +619,7 @@ class Site:
     @property
     def _others_here(self) -> int:
         """The number of people outside the study."""
+        # A copy of the list, since another thread may add people meanwhile.
         return sum(person.probability is None for person in list(self.people.persons.values()))
 
     @property
@@ -657,7 +659,7 @@ class Site:
 
     @property
     def sends_at(self) -> datetime | None:
-        """When the phase in progress will be reported automatically; None while it is incomplete, or without a phase."""
+        """When the phase in progress will be reported automatically; None if there is none, or it is incomplete."""
         book = self.people.current
         return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
 
@@ -677,6 +679,7 @@ class Site:
         """
         with self._journal.turn():
             people, at = self.people, self.sends_at
+            # Before the first plan, the status is that of an empty phase 0.
             book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
             gone, asked = sum(book.missing), zip(book.plan.arms, book.plan.draws, strict=True)
             return {

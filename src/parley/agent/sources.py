@@ -479,6 +479,7 @@ class SqlSource(CsvSource):
             table.require(*CELLS, *(f"{column}_{cell}" for column in self._outcomes.values() for cell in OWN_CELLS))
             return self._totals(plan, table)
         table.require(*self._needed)
+        # Without an order, the database may return the same rows in another order, and a row could be used twice.
         if not self._warehouse.ordered:
             raise InvalidInput(
                 f"{self._warehouse.name}, query",

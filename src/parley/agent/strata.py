@@ -119,7 +119,7 @@ class Strata:
         return self.of(key) or next(alike, self.sites[0])
 
     def assign(self, participant: str, stratum: str = "", *, somebody_else: bool = False, **more: Any) -> Assignment:
-        """Call `Site.assign` in a stratum. If there are several, a new person needs its name.
+        """Call `Site.assign` in a stratum, which must be named for a new person if there are several.
 
         A known person stays in the same stratum: naming another one raises `NotNow`.
         """

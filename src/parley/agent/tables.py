@@ -204,6 +204,7 @@ class Warehouse:
             raise self._wrong(f"{url.drivername} ({error})", "a database that SQLAlchemy knows", "url") from None
         except (sql.exc.SQLAlchemyError, OSError) as error:
             words = " ".join(str(getattr(error, "orig", None) or error).split())[:400]
+            # A driver's error may quote the address with the password.
             words = words.replace(url.password, "***") if url.password else words
             if late.is_set():
                 raise NotYet(f"{self.name}: no answer within {self.timeout:g} s (timeout)") from None

@@ -135,6 +135,7 @@ class Worker:
         Returns the plan; None if the round failed and must be repeated.
         """
         try:
+            # The previous round may have drawn, and failed to store the draws.
             self._keep()
             pending = self._outbox.pending()
             if pending is not None and self._disclosure.holds(self._outbox, pending):
@@ -272,6 +273,7 @@ class Worker:
             receipt = proven(self._client.send(report, receipt=self._outbox.last_receipt()), report)
         except Conflict as error:
             kind = str(error.problem.get("type", ""))
+            # What to do about the refusal depends on where the study is now.
             plan = self._plan()
             if plan.over and kind not in SETTLED:
                 self._say(f"phase {report.phase}: no longer accepted ({error}); it stays in the outbox")

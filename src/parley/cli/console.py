@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class SafeConsole(Console):
-    """A console that replaces control codes in text, since names and answers come from other people."""
+    """A console that spells out control codes in text, since names and answers come from other people."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

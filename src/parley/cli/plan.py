@@ -173,6 +173,7 @@ def plan_command(
         replications=replications,
         as_json=as_json,
     )
+    # An edge whose own option was given may do something else with the request, instead of a plan.
     if any(edge.instead_of_plan(asked, edges) for edge in all_edges()):
         return
     if power is not None:

@@ -307,10 +307,10 @@ class Api:
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
     async def void_assignment(self, request: Request) -> Response:
-        """Void a mistaken assignment, before anything is noted about the participant.
+        """Void a mistaken assignment, before anything is recorded about the participant.
 
-        Somebody else will be assigned instead, nobody else's arm changes, and this participant is never assigned again.
-        If the assignment was voided before, the answer has the first reason.
+        Another participant will be assigned instead. All others keep their arms, and this participant is never assigned
+        again. If the assignment was voided before, the answer has the first reason.
         """
         body = await self._read(request, Void)
         work = partial(self._strata.void, reason=body.reason, who=body.who)
@@ -390,6 +390,7 @@ class Api:
             found = await anyio.to_thread.run_sync(work, *values)
             reached("site-before-answer")
             return found
+        # After an error too: part of the work may be in a journal.
         finally:
             for runtime in self._runtimes.values():
                 runtime.noted()

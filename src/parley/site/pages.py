@@ -154,6 +154,7 @@ class Pages:
         except SimilarKey as error:
             alike = self._at(self._strata.known(error.similar).stratum)
             shown, status = {"similar": alike._line(alike._site.people[error.similar]), "new": error.key}, 409
+            # The page asks whether this is another person, and the form for that repeats what was entered.
             kept = ("stratum", "covariate", "without_covariate")
             shown["entered"] = {
                 name: value for name, value in fields.items() if name in kept or name.startswith("eligible-")
@@ -308,7 +309,7 @@ class Pages:
         return (voided, drawn) if too_many_voids(voided, drawn - voided) else None
 
     def _listed_strata(self) -> list[dict[str, Any]]:
-        """For each of several strata: how many outcomes it awaits, and whether it needs people. Empty if there is one."""
+        """Each stratum's number of awaited outcomes, and whether it needs people; empty if the site has only one."""
         if len(self._strata.sites) == 1:
             return []
         found = ((site.stratum, site.status()) for site in self._strata.sites)

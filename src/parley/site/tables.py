@@ -197,6 +197,7 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
     rows: list[tuple[int, OutcomeRules, Entered]] = []
     for row in table.rows:
         key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
+        # An exported table escapes keys that a spreadsheet would take for formulas; undo that if it is uploaded again.
         key = key if key in before else csv_meant(key)
         if not said:
             taken.ignored.append(row.line)
