@@ -245,7 +245,7 @@ class Client:
         return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
     def status(self, study: str) -> Mapping[str, Any]:
-        """Fetch the stage of a study, and the agents that it waits for, each with the time since when."""
+        """Fetch a study's status: its stage, which agents it waits for, and since when."""
         return _understood(_object, self.request("GET", "studies", study))
 
     def export(self, study: str) -> Iterator[str]:

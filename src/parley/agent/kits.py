@@ -28,7 +28,7 @@ NO_KIT = Translatable("no kit is left for the next person: more must be listed b
 
 @dataclass(frozen=True, kw_only=True)
 class Stock:
-    """The number of an arm's kits that were listed, were given out, and are still needed by the current plans."""
+    """How many kits of an arm were listed, were given out, and are still needed by the current plans."""
 
     arm: str
     listed: int
@@ -57,7 +57,7 @@ class Shelf:
 
     @property
     def _given(self) -> frozenset[str]:
-        """Numbers of the kits given out, including those of voided assignments, which are never given again."""
+        """Numbers of the kits given out. A kit of a voided assignment is one of them, since it is never given again."""
         return frozenset().union(*(people.kits_given for people in self._strata))
 
     def draw(self, key: bytes, arm: str) -> str:

@@ -109,7 +109,7 @@ class Outbox:
         return found
 
     def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
-        """Store the sums of a phase from which later phases estimate the covariate's slope, before its report."""
+        """Store a phase's sums of covariates and rewards before its report; later slopes are estimated from these sums."""
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class CorrectionState:
 
     @property
     def status(self) -> str:
-        """The status of the last correction: unsent, waiting for a decision, same as reported, accepted or refused."""
+        """The last correction's status: `unsent`, `waiting`, `same` (as first reported), `accepted` or `refused`."""
         if self.sent < self.number:
             return "unsent"
         if self.same or self.accepted is None:
@@ -151,7 +151,7 @@ class PhaseBook:
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: the weights from which the next arm is drawn: the free places, or the whole plan if none is free."""
+        """Per arm: the weight with which the next arm is drawn. These are the free places or, without any, the plan."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)

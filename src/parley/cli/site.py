@@ -390,7 +390,7 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 @click.option("--who", required=True, help="Who voids the assignment.")
 @_with_site
 def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
-    """Void the assignment of the person KEY, who is never assigned again. Not possible once an outcome is recorded."""
+    """Void a mistaken assignment of the person KEY, before any outcome is recorded. KEY is never assigned again."""
     opened.strata.void(key, reason=reason, who=who)
     say(f"{key}: the assignment is voided")
     opened.settle()
