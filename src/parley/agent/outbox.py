@@ -109,7 +109,7 @@ class Outbox:
         return found
 
     def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
-        """Store a phase's sums of covariates and rewards before its report; later slopes are estimated from these sums."""
+        """Store a phase's sums of covariates and rewards, before its report. Later slopes are estimated from them."""
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:

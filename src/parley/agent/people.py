@@ -34,7 +34,7 @@ from parley.errors import WrongPlan
 class Person:
     """A person who came to the site, with everything that the journal records about the person."""
 
-    key: str  # the participant's key, as entered at the site
+    key: str  # the participant's key in its stored form (`checked_key`)
     phase: int  # the phase in progress when the person came
     arm: int | None  # None for a person outside the study who got no arm
     probability: Fraction | None  # None outside the study
