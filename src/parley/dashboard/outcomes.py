@@ -55,7 +55,7 @@ class GuardedCell:
 
 
 def harm_of(one: Found) -> Harm | None:
-    """The bound beyond which a guardrail counts as harmed; None for an outcome that is not a guardrail."""
+    """The bound beyond which an arm does harm, by a guardrail; None for an outcome that is not a guardrail."""
     if one["role"] != "guardrail":
         return None
     above = one["better"] == "lower"
@@ -204,7 +204,7 @@ def _agent(one: Found, agent: Found, control: str | None, harm: Harm | None, gon
 
 
 def _arm_status(arm: Found, one: Found, gone: set[str]) -> str:
-    """The status of an arm in an agent's mix, in words; empty for the control, and for outcomes without guardrails."""
+    """The status of an arm in an agent's mix, in words; empty for the control and for secondary outcomes."""
     if arm["arm"] not in {row["arm"] for row in one["arms"]}:
         return ""
     status = "stopped" if arm["arm"] in gone else arm["status"]

@@ -127,6 +127,7 @@ class _Forgetful(Context):
         self.parent, self.vars = {}, {}
 
 
+# The contexts that the current task or thread has made; others may be rendering at the same time.
 _made: ContextVar[list[_Forgetful]] = ContextVar("_made")
 
 

@@ -62,7 +62,7 @@ class Page:
         body: Mapping[str, Any] | Model | None = None,
         **place: Any,
     ) -> T:
-        """Call an operation of the API on behalf of the reader and return its answer; raises the `Refusal` if any.
+        """Call an operation of the API on behalf of the reader and return its answer; raises its `Refusal`.
 
         `handler` is the operation's function, or its name if the dashboard may not import it. `place` replaces
         parameters of the page's address. Empty query values are dropped.
@@ -128,7 +128,7 @@ class Page:
         return self.request.query_params.get(name, default)
 
     def place(self, name: str) -> int:
-        """A parameter of the query string as a whole number; 0 if it is missing or not such a number."""
+        """A parameter of the query string as a whole number; 0 if it is missing or malformed."""
         value = self.asked(name)
         return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
 
@@ -173,7 +173,7 @@ def sign_in_address(request: Request) -> str:
 
 
 class PageRoute(Route):
-    """The route of a page, with the page's title among the tabs of a study if it is a tab."""
+    """The route of a page, with its title among the tabs of a study if the page is one of the tabs."""
 
     tab: str  # "" if the page is no tab
     tab_for: frozenset[str]  # roles that see the tab

@@ -33,7 +33,7 @@ class SignIn(Service, ABC):
 
     @abstractmethod
     async def words(self, shown: Page) -> str:
-        """The stored text to be signed, unchanged; a `Refusal` if it is of another person, session or study."""
+        """Return the stored text, unchanged; raises a `Refusal` if it belongs to another person, session or study."""
 
     @abstractmethod
     async def confirm(self, shown: Page) -> None:

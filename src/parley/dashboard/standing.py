@@ -255,7 +255,10 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str],
 def _tolerant_sentence(
     board: Board, case: Explained, of: Sequence[ArmStatus], leader: Sequence[str], place: int, tolerance: str
 ) -> str:
-    """The sentence for an open question with a tolerance: it ends once no other arm is better by the tolerance."""
+    """The sentence for an open question with a tolerance.
+
+    The question is answered once no other arm is better than the leader by the tolerance.
+    """
     others = [arm for arm, one in enumerate(of) if one is ArmStatus.OPEN and board.arms[arm] not in leader]
     shown = [board.arms[arm] for arm in others if is_full(case.score[arm][place], case.line)]
     possible = [board.arms[arm] for arm in others if board.arms[arm] not in shown]

@@ -188,7 +188,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One input of a step."""
+    """One input of a step: its key, its label and hint, and its value as text."""
 
     place: str  # the key's full name, in the form and in errors
     label: str
@@ -395,7 +395,7 @@ def shown_value(value: Any) -> str:
 
 
 def typed_value(row: Key, text: str, *, names: bool = False) -> Any:
-    """Parse typed text as a value for a key; text that does not fit the key is returned as it is, to be refused later.
+    """Parse typed text as a value for a key; text that does not fit the key is returned unchanged, and refused later.
 
     >>> numbers = Key(kinds=(int, float, list), meaning="")
     >>> [typed_value(numbers, text) for text in ("4", "4, 3", "1, 2\\n3, 4", "often")]

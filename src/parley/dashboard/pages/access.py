@@ -87,8 +87,8 @@ async def sign_in_form(shown: Page, following: str, *, problem: str = "", code: 
 async def lead_on(shown: Page, heading: str, address: str) -> Response:
     """A page that forwards the browser to an address, where a redirect would not work.
 
-    After a redirect from another site, the browser would not send the session, whose cookie is SameSite=Strict. And a
-    form of our pages may not redirect to another site, by their content policy.
+    After a redirect from another site, the browser would not send the session, whose cookie is SameSite=Strict. Also,
+    the content policy of our pages keeps their forms from redirecting to another site.
     """
     response = await shown.show("sign_in.html", onward=heading, next=address)
     response.headers["Refresh"] = f"0; url={quote(address, safe='/?=&%#:+')}"

@@ -117,7 +117,7 @@ async def _previewed(shown: Page, considered: Considered) -> Considered:
 
 
 def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values in an act's address; for a report in the body, its own agent and phase."""
+    """The values for an act's address; a report in the body replaces agent and phase by its own."""
     report = body.get("report")
     of_report = {"agent": report["agent"], "phase": report["phase"]} if isinstance(report, dict) else {}
     return {**considered.given, **of_report}
@@ -169,7 +169,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
 
 
 async def _is_decided(shown: Page, phase: int, status: StudyStatus) -> bool:
-    """Whether a phase was decided. The last phase of a study that was ended by an act may not have been."""
+    """Whether a phase was decided. If an act ended the study, its last phase may not have been decided."""
     if phase < status.phase or status.stage not in CONCLUDED:
         return phase < status.phase
     try:
@@ -241,7 +241,7 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
 
 
 async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
-    """Fetch the report that counts, with its latest correction; its agent's planned draws by arm; and the study."""
+    """Fetch what a correction needs: the agent's report as last corrected, its planned draws by arm, and the study."""
     found, status = await shown.call(get_report, agent=agent, phase=phase), await shown.call(studies.get_study)
     plan = Plan.read(await shown.call(studies.get_plan, phase=phase))
     last = found.corrections[-1] if found.corrections else found
@@ -249,7 +249,7 @@ async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequenc
 
 
 def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zero_one: bool) -> str:
-    """Format a report as form text, a line `name: count, sum, squares` per arm; rewards of 0 or 1 need no squares."""
+    """Format a report for a form: a line `name: count, sum, squares` per arm, without squares if rewards are 0 or 1."""
     lines = []
     for k, arm in enumerate(arms):
         squares = report.squares[k : k + 1] if not zero_one else ()
@@ -273,7 +273,7 @@ async def _corrected(shown: Page) -> Report:
 
 
 class BadColumns(Exception):
-    """Typed lines of a name and its numbers that cannot be parsed."""
+    """Raised for typed lines of names and numbers that cannot be parsed."""
 
 
 def columns_of(text: str) -> dict[str, list[float]]:

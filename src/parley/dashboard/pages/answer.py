@@ -41,7 +41,7 @@ async def certificate_of(shown: Page) -> dict[str, Any] | None:
     """The certificate, with its messages translatable; None if there is none yet or the reader may not see it.
 
     A stored certificate omits empty keys. Here they are None: otherwise a template that names such a key would fail,
-    and only for the studies that lack it.
+    and only for the studies that lack the key.
     """
     try:
         text = await shown.call(studies.get_certificate)
@@ -173,14 +173,14 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
 
 
 async def _signer(shown: Page) -> str:
-    """Host of the sign-in provider through which the reader came; "" for holders of a token."""
+    """Host of the provider through which the reader signed in; "" for holders of a token."""
     provider = provider_of(shown)
     assert shown.who is not None
     return provider.host if provider and await provider.knows(shown.who.kid) else ""
 
 
 async def sign(shown: Page) -> Response:
-    """Sign the study; people who use a sign-in provider must sign in there first. The page reports a refusal."""
+    """Sign the study; readers who use a sign-in provider must sign in there again first. Refusals are displayed."""
     body = {key: shown.form.get(key, "").strip() for key in ("name", "meaning", "token")}
     try:
         if await _signer(shown):

@@ -148,7 +148,7 @@ async def new_study(shown: Page) -> Response:
 
 
 async def _review(shown: Page, given: dict[str, str], do: str) -> Response:
-    """The estimate of a study's cost, from which it can be launched; or launch it, if that was the button."""
+    """Launch the study if `do` is "launch"; otherwise return the page with its estimate, which has a launch button."""
     known = FORM | given
     try:
         study, body = await shown.compute(partial(_read, given, _limits(shown)))
@@ -197,7 +197,7 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
 
 
 async def _light(shown: Page, text: str, work: Callable[[], T]) -> T:
-    """Run quick work at once while somebody types; only a large file waits in the queue, where estimates are too."""
+    """Run quick work without queueing behind slow estimates, since somebody is typing; large files are queued."""
     return await (shown.compute(work) if len(text) > LARGE else anyio.to_thread.run_sync(work))
 
 

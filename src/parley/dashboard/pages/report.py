@@ -88,6 +88,7 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
     found = await found_so_far(shown, 0, WHOLE)
     sensitivity = await shown.call(studies.get_sensitivity, some) if found else None
     corrected = certificate or (await shown.call(list_corrections)).to_json()
+    # Only the numbers of the whole study are needed from board and history, so one agent's column suffices.
     board = await shown.call(studies.get_board, {"columns": 1})
     before = max(board.phases - PHASES, 0)
     dated = await shown.call(studies.get_history, {"after": before, "limit": PHASES, "columns": 1, "explain": False})

@@ -19,7 +19,7 @@ MOST_PHASES = 200  # phases of the longest study that gets a calendar
 
 
 async def samples_page(shown: Page) -> Response:
-    """The samples of each agent, in total and, for readers who may see arms, by arm."""
+    """The page of samples: each agent's total and, for readers who may see arms, its samples by arm."""
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)

@@ -10,7 +10,7 @@ A_PAGE = 50
 
 
 async def studies_page(shown: Page) -> Response:
-    """The list of the studies that the reader may see, by name and stage."""
+    """The list of the studies that the reader may see, filtered by name and stage."""
     search, stage = shown.asked("search")[:100], shown.asked("stage")
     stage = stage if stage in STAGES else ""
     wanted = {"search": search, "stage": stage, "after": shown.asked("after")[:64], "limit": A_PAGE}

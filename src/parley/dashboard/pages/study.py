@@ -152,6 +152,7 @@ async def overview(shown: Page) -> Response:
     last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are requested
     before = max(last - ROUNDS, 0)
     query = {"after": before, "limit": ROUNDS, "columns": 1, "explain": False}
+    # Rounds are about all agents, so one agent's column suffices.
     rounds = await shown.call(studies.get_history, query)
     case = None
     if board.phases and not board.blinded:

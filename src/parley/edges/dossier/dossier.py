@@ -105,7 +105,7 @@ class Watched:
         return np.asarray(1 - self.answers.any(axis=1).mean(axis=0))
 
     def answered_among(self, arms: BoolArray) -> BoolArray:
-        """`(study, agent)`: whether the agent's answer contains any of its `arms`, `(arm, agent)`."""
+        """`(study, agent)`: whether the agent's answer contains an arm that is True for it in `arms` `(arm, agent)`."""
         return np.asarray((self.answers & arms).any(axis=1))
 
     @property
@@ -260,6 +260,7 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
     capped = TIE_FACTOR * int(planned.study.samples.mean()) if endless else None
     tie = tie_scenario(problem, float(np.median(instance.means)))
     axis, along = along_weights(problem)
+    # Deviations may make a study far longer: its simulations are stopped at this many samples.
     cap = 5 * int(planned.study.samples.max())
     seeds = [(truth, planner.seed + place) for place in range(EXAMPLES)]
     seeds += [] if endless else [(tie, planner.seed)]
@@ -303,7 +304,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
     """Truths in which an error can happen, each with the number of studies to simulate.
 
     Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
-    the tolerance; every site has its own best arm; and the last site has another best arm than all others.
+    the tolerance; every site has its own best arm; and the last site has a different best arm from all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
@@ -576,6 +577,7 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
             bias=bias,
             bias_error=bias_error,
             rmse=float(np.sqrt(square)),
+            # By the delta method, from the error of the mean square.
             rmse_error=float(square_error / (2 * np.sqrt(square))) if square else 0.0,
             usual=usual,
             usual_error=usual_error,

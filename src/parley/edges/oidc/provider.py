@@ -65,6 +65,7 @@ class Provider(SignIn):
         secret = os.environ.get("PARLEY_OIDC_SECRET", "")
         path = settings.oidc_secret_file
         self._secret = Path(path).read_text(encoding="utf-8").strip() if path else secret
+        # Responses are read raw, to limit their size: they must not be compressed.
         plain, alone = {"Accept-Encoding": "identity"}, httpx.Limits(max_keepalive_connections=0)
         self._http = httpx.AsyncClient(timeout=SECONDS, limits=alone, headers=plain)
         self._few = asyncio.Semaphore(AT_ONCE)
@@ -154,7 +155,7 @@ class Provider(SignIn):
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
-        """Compute a seal with a key that all server processes know and no browser: the digest in a person's row."""
+        """Compute a seal with a key that every server process has and no browser has: the digest in a person's row."""
         row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} has not named you: start again")
@@ -168,6 +169,7 @@ class Provider(SignIn):
                 "not-allowed",
                 f"another person signed in at {self.host}: sign in there with the account that you use here",
             )
+        # The provider was asked for a new sign-in (`max_age=0`), but only `auth_time` proves that there was one.
         signed_in, asked = claims.get("auth_time"), datetime.fromisoformat(since).timestamp()
         if not isinstance(signed_in, int | float):
             words = "does not say when you signed in (no auth_time): ask the operator of this server"
@@ -182,6 +184,7 @@ class Provider(SignIn):
 
         The key id is a hash of issuer and subject, so it is the same at every sign-in.
         """
+        # The state proves that this browser began the sign-in.
         if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
             raise Refusal("not-allowed", "this sign-in was not started here, or too long ago: start again")
         if "code" not in answer:
@@ -204,7 +207,7 @@ class Provider(SignIn):
         await asyncio.wrap_future(self._storage.submit(work))
 
     def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
-        """The role, and the study it is limited to or None: the first in the setting whose value is in the claim."""
+        """The role and the study (None: all studies) of the first entry in the setting whose value is in the claim."""
         claim = self._settings.oidc_claim
         found: Any = claims.get(claim)
         if found is None:  # a path, as in realm_access.roles
@@ -232,6 +235,7 @@ class Provider(SignIn):
         if self._secret and "client_secret_basic" in known.get(
             "token_endpoint_auth_methods_supported", ["client_secret_basic"]
         ):
+            # RFC 6749, 2.3.1: id and secret are form-encoded before they become Basic credentials.
             options["auth"] = (quote(client, safe=""), quote(self._secret, safe=""))
         else:
             form |= {"client_id": client} | ({"client_secret": self._secret} if self._secret else {})

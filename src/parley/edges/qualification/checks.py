@@ -249,6 +249,7 @@ def ties_counted(bench: Bench) -> str:
     studies = max(int(10_000 * bench.minutes), 500)
     outcome = simulate(make_policy("evidence", problem), tie, replications=studies, seed=1, max_samples=200_000)
     wrong = round(outcome.error_rate * studies)
+    # A correct program exceeds this number with probability `CHANCE` at most.
     most = int(binom.isf(CHANCE, studies, problem.delta))
     require(wrong <= most, f"{wrong:,} of {studies:,} answers are wrong, where delta {problem.delta} allows {most:,}")
     return f"{wrong:,} of {studies:,} wrong; delta {problem.delta} allows {studies * problem.delta:,.0f} on average"
@@ -256,7 +257,7 @@ def ties_counted(bench: Bench) -> str:
 
 @check("ties, tilted", "the same for a delta too small to count", "delta", "evidence")
 def ties_tilted(bench: Bench) -> str:
-    """Estimate the error probability by importance sampling: at most delta, and above delta / 50.
+    """Check by importance sampling that the error probability is at most delta, and above delta / 50.
 
     A smaller estimate would mean that nothing was measured.
     """

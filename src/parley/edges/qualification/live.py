@@ -48,13 +48,13 @@ LIVE = ("server", "agent")  # extras that these checks need
     extras=LIVE,
 )
 def kills_sqlite(bench: Bench) -> str:
-    """Check that kills lose and repeat nothing, on an SQLite file that is removed afterwards."""
+    """Check that killed servers lose no report and accept none twice, on an SQLite file that is removed afterwards."""
     return _kills(bench, str(bench.folder / "kills.db"))
 
 
 @check("kills, PostgreSQL", "the same on PostgreSQL", "promise 2", "promise 1", "promise 4", extras=LIVE, postgres=True)
 def kills_postgres(bench: Bench) -> str:
-    """Check that kills lose and repeat nothing, on the PostgreSQL database that the user names; it must be empty."""
+    """Check that killed servers lose no report and accept none twice, on the user's empty PostgreSQL database."""
     return _kills(bench, str(bench.database))
 
 

@@ -1,8 +1,8 @@
 """RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
 
 The authority stamps the text whose hash is the record's hash. So the stamp's imprint is that hash, and any program for
-RFC 3161 can check the stamp (`docs/audit.md`). A stamp proves the more, the less its keeper depends on the log's owner:
-if somebody else has it, it reveals a log that was cut before the record, or rewritten.
+RFC 3161 can check the stamp (`docs/audit.md`). A stamp is worth only as much as its keeper is independent of the log's
+owner: a stamp that somebody else keeps reveals a log that was cut before the record, or rewritten.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
         from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
     host = _host(authority)
     request = TimestampRequestBuilder().data(record.hashed).hash_algorithm(HashAlgorithm.SHA256).build()
+    # The response is read raw, to limit its size: it must not be compressed.
     headers = {"Content-Type": "application/timestamp-query", "Accept-Encoding": "identity"}
     asked: dict[str, Any] = {"content": request.as_bytes(), "headers": headers}
     try:
@@ -68,7 +69,7 @@ def _host(authority: str) -> str:
 
 
 def read_response(stamp: Stamp) -> TimeStampResponse:
-    """Decode the authority's response, and check that it stamps the stamp's head. The signature is not checked here."""
+    """Decode the authority's response, and check that it is about the stamp's `head`; does not check the signature."""
     with needs(EXTRA, "a time stamp"):
         from rfc3161_client import decode_timestamp_response
     try:

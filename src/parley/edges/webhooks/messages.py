@@ -78,7 +78,7 @@ class TestedWebhook(Answer):
 
 
 class WebhookBody(Model):
-    """What to send to which URL. Without `events`: all kinds that viewers may know. Without `study`: of all studies."""
+    """What to send to which URL. Without `events`: all that viewers may know. Without `study`: about all studies."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)

@@ -120,6 +120,7 @@ def _next_record(
     kinds = [kind for kind, telling in KINDS.items() if telling in wanted]
     here = and_(log.c.stream == study, log.c.sequence > sequence, log.c.kind.in_(kinds), NEW)
     columns = (log.c[name] for name in ("sequence", "at", "kind", "hash", "payload"))
+    # One row at a time: payloads may be megabytes, and the first notice ends the search.
     for row in transaction.execute(
         select(*columns).where(here).order_by(log.c.sequence).execution_options(yield_per=1)
     ):

@@ -151,6 +151,7 @@ class Sender(Service):
             claim = partial(webhooks.claim, row=row, now=self._clock())
             if not self._storage.exclusive and not await self._change(claim):
                 return
+            # The tests kill the process between these steps: a message may then be repeated, but not lost.
             reached("webhook-due")
             error = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
             reached("webhook-sent")
@@ -199,6 +200,7 @@ class Sender(Service):
             raise Refusal(
                 "invalid-request", f"url: found {host}, which has no address; allowed: one that has"
             ) from None
+        # `partition` drops the scope of a link-local IPv6 address.
         addresses = list(dict.fromkeys(ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
         for address in addresses:
             if not self._allowed.reaches(address):
@@ -240,6 +242,7 @@ class Sender(Service):
         trust = await anyio.to_thread.run_sync(self._trust)
         async with httpx.AsyncClient(verify=trust, trust_env=False, follow_redirects=False, timeout=limits) as client:
             for place, address in enumerate(addresses, start=1):
+                # Connect to the checked address, but give the host's name for routing and for the certificate.
                 number = f"[{address}]" if address.version == 6 else str(address)
                 request = client.build_request(
                     "POST",

@@ -134,6 +134,7 @@ def is_due(row: Row[*tuple[Any, ...]], now: str) -> bool:
 
 def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> bool:
     """Reserve a webhook for this process for `LEASE` seconds; returns False if another process was faster."""
+    # Compare and swap: the update succeeds only if the due time is still the one that was read.
     mine = webhooks.c.id == row.id, webhooks.c.due_at == row.due_at, webhooks.c.disabled.is_(False)
     return transaction.execute(update(webhooks).where(*mine).values(due_at=later(now, LEASE / 3600))).rowcount == 1
 
@@ -141,6 +142,7 @@ def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> boo
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
     """A webhook's position in each of its studies, and the sequence number of the last record of the study's log."""
     place = webhook_cursors.c
+    # An outer join: a study that is newer than the webhook has no cursor yet, and starts at the beginning of its log.
     both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)
     query = select(studies_table.c.id, studies_table.c.sequence, place.sequence, place.late).select_from(where)
