@@ -307,7 +307,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
     """Draw which answer holds at which weights: a row per site, a dot per step of the weights.
 
     A bar joins neighbouring steps with the same answer, with a gap where the answer changes. Every step in any site's
-    map has a column, so some sites have no dot in the columns of finer steps.
+    map has a column. Finer steps may matter to some sites only: the other sites have no dot in their columns.
     """
     named = {one["questions"].index(step["question"]): step["step"] for one in maps for step in one["steps"]}
     steps = [named[place] for place in sorted(named)]

@@ -108,7 +108,7 @@ def _board(one: Found) -> dict[str, Any]:
         """The cell of an arm; None for the control, with which the other arms are compared."""
         if arm["arm"] not in stands:
             return None
-        # A stop applies to the arm for all agents, even if harm is proven in the mix of one agent only.
+        # A stop, or its proposal, concerns the arm for all agents, even if harm is proven in one agent's mix only.
         overall = stands[arm["arm"]]["status"]
         status = overall if overall in ("stopped", "proposed") else arm["status"]
         interval = estimate_text(arm[kind], unit=unit_of(kind, rates=one["rates"]))

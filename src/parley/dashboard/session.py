@@ -114,7 +114,7 @@ class Page:
         return content
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Run slow work off the event loop, once it is the reader's turn among those who wait."""
+        """Run slow work off the event loop, after waiting in a queue in which readers take turns."""
         assert self.who is not None
         return await self.context.heavy.run(self.who.kid, work)
 
@@ -186,7 +186,7 @@ class PageRoute(Route):
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A navigation link, shown on every page."""
+    """A navigation link, which every page has."""
 
     path: str
     title: str

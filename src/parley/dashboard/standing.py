@@ -257,7 +257,7 @@ def _tolerant_sentence(
 ) -> str:
     """The sentence for an open question with a tolerance.
 
-    The question is answered once no other arm is better than the leader by the tolerance.
+    The question is answered once no other arm is better than the leader by the tolerance or more.
     """
     others = [arm for arm, one in enumerate(of) if one is ArmStatus.OPEN and board.arms[arm] not in leader]
     shown = [board.arms[arm] for arm in others if is_full(case.score[arm][place], case.line)]

@@ -17,7 +17,7 @@ from parley.weights import EVERY_KIND, WEIGHT_KEYS
 
 MOST_REPEATED = 6  # most outcomes or questions in the form; more can only be written in the file
 BLANK = 1  # empty entries offered after the existing ones
-# Keys with a list of names, typed one per line. They also take a number, if nothing needs a name.
+# Keys with a list of names, typed one per line; some also take a plain number of unnamed items.
 NAMES = ("arms", "agents", "dormant", "weights.labels", "weights.site_of", "weights.stratum_of")
 NOT_ASKED = ("weights.file",)  # a browser sends only the study file, not the file that this key names
 
@@ -243,7 +243,7 @@ def _of_kind(section: str, given: Mapping[str, Any]) -> dict[str, Key]:
     if section != "noise":
         return dict(known)
     kind = given.get("kind") or "gaussian"
-    # The meaning of a key of rewards begins with the kinds that have it, as in "bounded and binary: ...".
+    # The meaning of a key of rewards begins with the kinds that have it, as in "gaussian and bounded: ...".
     return {
         key: row
         for key, row in known.items()

@@ -1,4 +1,4 @@
-"""The two API operations that simulate: what a new study would cost, and what is likely left of a running study.
+"""The two API operations that simulate: what a new study would cost, and how a running study is likely to end.
 
 They are outside the coordinator, which never simulates: so no decision can depend on a forecast.
 """
@@ -67,7 +67,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
 
 
 async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
-    """Forecast what is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
+    """Forecast how a study will end: its totals with their spread, and the lower bound at the estimated means."""
     study = call.study
 
     def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...], IntArray | None]:

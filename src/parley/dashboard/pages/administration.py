@@ -124,13 +124,13 @@ def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _last_waiting(entries: Sequence[Aside]) -> dict[tuple[int, str], int]:
-    """(phase, agent) -> sequence number of the newest report that waits beside the one that counts."""
+    """(phase, agent) -> sequence number of the newest report that waits beside the report that counts."""
     beside = sorted((entry for entry in entries if entry.beside), key=lambda entry: entry.sequence)
     return {(entry.report.phase, entry.report.agent): entry.sequence for entry in beside}
 
 
 def _newer(entry: Aside, last: Mapping[tuple[int, str], int]) -> int | None:
-    """The sequence number of the newest waiting report of the same agent and phase, if this one is older; else None."""
+    """The sequence number of the newest report that waits for the same agent and phase, if it is newer than `entry`."""
     newest = last.get((entry.report.phase, entry.report.agent), 0)
     return newest if entry.beside and entry.sequence < newest else None
 

@@ -28,7 +28,7 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether each record has the hash of the record before it, as far as both are among these records."""
+    """Whether each record contains the hash of the record before it, as far as both are among these records."""
     known = {record["sequence"]: record for record in records}
     return all(
         record["previous"] == known[record["sequence"] - 1]["hash"]

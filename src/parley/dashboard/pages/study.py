@@ -116,7 +116,7 @@ async def heading(shown: Page) -> dict[str, Any]:
 
 
 async def forecast(shown: Page, pages: Pages) -> Forecast | None:
-    """The forecast of what is likely left; None for readers who may not see forecasts."""
+    """Fetch the forecast of how the study will end; None for readers who may not see forecasts."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
     found: Forecast = await shown.call("get_forecast", pages.query)
@@ -124,7 +124,7 @@ async def forecast(shown: Page, pages: Pages) -> Forecast | None:
 
 
 def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
-    """The samples likely left: the forecast's totals minus the samples so far; None without a forecast."""
+    """The samples likely to remain: the forecast's totals minus the samples so far; None without a forecast."""
     if ahead is None or ahead.total is None:
         return None
     return {name: max(total - status.samples, 0) for name, total in ahead.total.items()}

@@ -124,7 +124,7 @@ class Watched:
         return self.answered_among(np.arange(self.answers.shape[1])[:, None] != control)
 
     def document(self) -> dict[str, Any]:
-        """These results as JSON values."""
+        """The results as JSON values."""
         wrong, control = int(self.outcome.mistaken.sum()), self.instance.problem.control
         other = None if control is None else self.named_instead(self.instance.problem.arms.index(control))
         return {

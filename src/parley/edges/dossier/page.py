@@ -144,7 +144,7 @@ def dossier_markdown(dossier: Dossier, command: str, language: str = "en") -> st
     with reading(dossier.problem.audience, language):
         appendix = markdown_text(gettext("Appendix"), f"{contents}\n{text}", blocks)
         title = f"# {_title(dossier)}"
-    # Move the appendix's headings one level down: it stands beside the sections for the decision.
+    # Move the appendix's headings one level down: the appendix is a sibling of the sections for the decision.
     appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
     return f"{title}\n\n" + re.sub(r"\n{3,}", "\n\n", decision).strip() + f"\n\n{appendix}"
 

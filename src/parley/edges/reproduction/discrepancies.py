@@ -28,7 +28,7 @@ class LocalMeansPfUcb(PfUcbBai):
     """PF-UCB-BAI that compares an arm's *local* mean with the best *mixed* mean when it eliminates.
 
     An arm stays a candidate while the best mixed mean of the remaining arms is at most two radii above its local mean.
-    Even the best arm can be eliminated this way. An agent that would have no arm left stops with the arm of its best
+    Even the best arm can be eliminated this way. An agent that would lose its last arm stops with the arm of its best
     mixed mean.
     """
 

@@ -147,7 +147,7 @@ class Sender(Service):
         """Send one webhook all messages that are due, in order, until there are none or an attempt fails."""
         while (following := await self._read(partial(self._following, row=row))) is not None:
             cursor, notice = following
-            # With one process on the database nobody else can send; a claim would only delay sending after a crash.
+            # If this is the only process on the database, nobody else sends; a claim would only delay us after a crash.
             claim = partial(webhooks.claim, row=row, now=self._clock())
             if not self._storage.exclusive and not await self._change(claim):
                 return
