@@ -1,12 +1,12 @@
-"""Whether a study's answers would stand under other weights, on the same data.
+"""Whether a study's answers would be the same under other weights, on the same data.
 
-Weights are a judgement, and readers may judge otherwise. So the recorded phases are folded under the weights of a path
-(`parley.weights.WeightPath`), as when a study is re-weighed. A bet of a phase is made from what was known before it,
-and counts were fixed before their rewards: the policy's error is at most its delta under any weights that somebody
-would have chosen in advance. That is `proven`. With delta over the number of steps, all steps together are wrong with
-probability at most delta: that `holds` for every reader at once. What is right at two steps between which weights are
-linear is right between them, since a difference of mixed means is linear too: so a range follows from its steps.
-`docs/weights.md` has the proofs.
+Weights are a judgement, and readers may judge otherwise. So the recorded phases are replayed under the weights of a
+path (`parley.weights.WeightPath`), as when a study is re-weighed. The bets of a phase are made from what was known
+before it, and counts were fixed before their rewards. So the policy's error is at most its delta under any weights that
+a reader would have chosen in advance: such an answer is `proven`. With delta divided by the number of steps, all steps
+together are wrong with probability at most delta: such an answer `holds` for every reader at once. An answer that is
+right at two steps is right between them if weights are linear there, since a difference of mixed means is linear too.
+So a range of weights follows from its steps. `docs/weights.md` has the proofs.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ class Sensitivity:
     standing: list[list[Robustness]]  # [step][agent]
 
     def range_of(self, agent: int) -> tuple[float, float] | None:
-        """The range of weights in which the answer holds for all readers at once; None if at no step."""
+        """The range of the path in which the agent's answer holds for all readers at once; None if at no step."""
         steps = zip(self.path.values, self.standing, strict=True)
         values = [value for value, row in steps if row[agent] is Robustness.HOLDS]
-        # If the path has a corner, at the stated weights, what holds on both sides says nothing about it.
+        # The path may have a corner at the stated weights, value 0. Weights are not linear across a corner, so steps on
+        # both sides of it prove nothing between them unless the answer holds at the corner itself.
         joined = self.path.straight or 0.0 in values
         return (values[0], values[-1]) if values and joined else None
 
@@ -88,7 +89,7 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
         if np.allclose(path.at(value), policy.problem.weights, rtol=0, atol=1e-9):
             found = np.where(answered, Robustness.PROVEN, found)  # proven by the study itself
         for share, word in zip(shares, (Robustness.PROVEN, Robustness.HOLDS), strict=True):
-            # A step that is not proven by itself cannot hold for all.
+            # An answer that is not proven with all of delta cannot hold with a share of it: skip the second replay.
             if prove and (share == 1.0 or (found == Robustness.PROVEN).any()):
                 found = np.where(_answered(policy, path.at(value), share, phases, arms), word, found)
         standing.append([Robustness(word) for word in found])
