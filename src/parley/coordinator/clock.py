@@ -1,4 +1,4 @@
-"""The time, for people to read. No decision depends on it: `tests/coordinator/test_promise_08_clocks.py`."""
+"""Times, for people to read. No decision depends on them: `tests/coordinator/test_promise_08_clocks.py`."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def utc_now() -> str:
 
 
 def later(at: str, hours: float) -> str:
-    """Add hours to a time; the result sorts by time, and is at most the latest possible time.
+    """Add hours to a time. Results sort as text, and never exceed the latest time that Python can represent.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'
@@ -30,7 +30,7 @@ def later(at: str, hours: float) -> str:
 
 
 def to_the_minute(at: str) -> str:
-    """A time rounded to the minute, so that two events in one minute cannot be told apart.
+    """Round a time down to the minute, so that readers cannot distinguish two events in one minute.
 
     >>> to_the_minute("2026-01-31T23:30:12.345Z")
     '2026-01-31T23:30:00.000Z'
@@ -39,7 +39,7 @@ def to_the_minute(at: str) -> str:
 
 
 def hours_between(since: str, until: str) -> float:
-    """Hours from one time to a later one; 0 if it is earlier, since clocks may be set back.
+    """Hours from `since` to `until`; 0 if `until` is earlier, since clocks may be set back.
 
     >>> hours_between("2026-01-31T23:30:00.000Z", "2026-02-01T00:15:00Z")
     0.75
@@ -48,9 +48,9 @@ def hours_between(since: str, until: str) -> float:
 
 
 class MonotonicClock:
-    """The time for sessions. It never goes back, so that an ended session cannot become valid again.
+    """The clock for sessions. It never goes back, so that an ended session cannot become valid again.
 
-    It is the clock's time, or its last time plus what has passed since, whichever is later.
+    It returns the time of the system clock, or its own last time plus the seconds since then, whichever is later.
 
     >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
     >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)

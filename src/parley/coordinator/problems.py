@@ -16,7 +16,7 @@ from parley.web.guard import problem
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem. `retry`: the same request may succeed later."""
+    """A kind of problem. `retry` says that the same request may succeed later."""
 
     status: int
     title: str
@@ -62,7 +62,7 @@ PROBLEMS: dict[str, Kind] = {
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem document (RFC 9457), plus whether sending the same request again can help.
+    """A problem document (RFC 9457). `retry` says whether sending the same request again can help.
 
     Some problems have further keys.
     """
@@ -75,7 +75,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A problem to answer with. Raising it undoes the transaction; returning it keeps what was written."""
+    """A problem to answer with. Raised in a transaction it undoes the transaction; returned, it keeps the writes."""
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
         super().__init__(detail)
@@ -83,7 +83,7 @@ class Refusal(Exception):
 
     @property
     def kind(self) -> Kind:
-        """Status, title and retry."""
+        """The row of `PROBLEMS`: status, title and retry."""
         return PROBLEMS[self.slug]
 
     @property
@@ -93,7 +93,7 @@ class Refusal(Exception):
 
     @property
     def sentence(self) -> str:
-        """What happened, and why, as a sentence."""
+        """What was refused, and why, as a sentence."""
         return joined(": ", [Translatable(self.kind.title), self.detail])
 
     def document(self) -> dict[str, Any]:

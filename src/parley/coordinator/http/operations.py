@@ -1,6 +1,6 @@
-"""The table of operations: one row for each thing that the API does. Routing, guard and OpenAPI are made from it.
+"""The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two rows that simulate, which the coordinator must not; edges add theirs.
+`parley.service.forecasts` adds two operations that simulate, which the coordinator must not do; edges add theirs.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
 
 
 def _acts() -> Iterator[Operation]:
-    """The operations of acts: the preview, if there is one, and the act, which returns the study's line."""
+    """The operations of all acts: the preview of an act, if it has one, and the act, which returns the study's line."""
     for act in ACTS.values():
         path, preview = f"{STUDY}/{act.path}", act.preview
         if preview is not None:
@@ -58,7 +58,7 @@ def _tagged(tag: str, *rows: Operation) -> tuple[Operation, ...]:
     return tuple(replace(row, tag=tag) for row in rows)
 
 
-# Method, path, handler, roles; then query, body, answer and anything special. Those that agents use come first.
+# Method, path, handler, roles; then query, body, answer and anything special. The operations of agents come first.
 OPERATIONS: tuple[Operation, ...] = (
     *_tagged(
         "agents",

@@ -1,6 +1,6 @@
-"""Notifies waiting requests that a study changed: at once for this process, within a moment for others.
+"""Notify waiting requests that a study changed: at once if this process changed it, else within `MOMENT` seconds.
 
-One query per moment for all watched studies together, however many agents wait.
+One query per `MOMENT` covers all watched studies together, however many agents wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOMENT = 0.5  # seconds between two queries
 
 @dataclass(frozen=True, kw_only=True)
 class Glance:
-    """The fields of a study's row that show whether it has changed."""
+    """The fields of a study's row by which listeners see that the study has changed."""
 
     study: str
     stage: str
@@ -32,12 +32,12 @@ class Glance:
 
     @classmethod
     def of(cls, row: StudyRow) -> Glance:
-        """These fields of a row."""
+        """Copy these fields from a study's row."""
         return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
 
 
 class Watch:
-    """The studies that requests wait for. Lives on the event loop; `tell` may be called from any thread."""
+    """The studies that requests wait for. Used on the event loop only, except `tell`, which any thread may call."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -49,11 +49,11 @@ class Watch:
 
     @property
     def running(self) -> bool:
-        """Whether it is between `start` and `stop`."""
+        """Whether `start` was called, and `stop` was not called yet."""
         return self._loop is not None
 
     def start(self) -> None:
-        """Start watching."""
+        """Start watching the database for changes."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for changes"))
 
@@ -67,7 +67,7 @@ class Watch:
             self._changed.notify_all()
 
     def tell(self, row: StudyRow) -> None:
-        """Notify that this process changed a study; does nothing if no request waits."""
+        """Notify waiting requests that this process changed a study; does nothing if none waits."""
         if self._loop is not None and row.id in self._followers:
             self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
 
@@ -89,7 +89,7 @@ class Watch:
             await self._note(await anyio.to_thread.run_sync(self._storage.read, glances))
 
     async def next(self, study: str, after: int, timeout: float) -> Glance | None:
-        """The study once its log is longer than `after`; None if that takes too long or the server stops."""
+        """Wait until a study's log is longer than `after`. None if that takes too long or the server stops."""
         with self.following(study):
             try:
                 async with self._changed:
@@ -102,7 +102,7 @@ class Watch:
 
     @contextmanager
     def following(self, study: str) -> Iterator[None]:
-        """Keep notifications about a study for `next`, during a `with` block."""
+        """Remember the latest change of a study for `next`, during a `with` block."""
         self._followers[study] += 1
         try:
             yield
