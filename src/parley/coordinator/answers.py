@@ -68,7 +68,7 @@ class StudyLine(Answer):
 
 
 class ListedStudy(StudyLine):
-    """A study in the list."""
+    """A study in the list of studies, with the reports that its phase in progress asks for."""
 
     asked: int  # agents that the phase in progress asks to draw
     reported: int  # agents of these that have reported
@@ -237,7 +237,7 @@ class DroppedArm(Answer):
 
 
 class DecidedPhase(Answer):
-    """The results of a decided phase."""
+    """The results of a decided phase: its draws and the arms that it dropped, with the policy's evidence."""
 
     phase: int
     opened_at: str
@@ -273,7 +273,7 @@ class Measured(Answer):
 
 
 class ArmFound(Answer):
-    """An arm of an agent: its mixed mean, and its differences to the leader and to the control."""
+    """The findings on an arm for an agent: its mixed mean, and its differences to the leader and to the control."""
 
     arm: str
     status: str  # chosen, open, ruled out, set aside or left
@@ -285,7 +285,7 @@ class ArmFound(Answer):
 
 
 class AgentFound(Answer):
-    """An agent: how its question ended, the best estimate among its candidates, and every arm."""
+    """The findings for an agent: how its question ended, its candidate with the best estimate, and every arm."""
 
     agent: str
     end: str
@@ -307,7 +307,7 @@ class ChangeFound(Answer):
 
 
 class OutcomeArm(Answer):
-    """A further outcome of an arm, in one agent's mix."""
+    """The findings on a further outcome for one arm, in one agent's mix."""
 
     arm: str
     count: int  # people with this outcome at this agent
@@ -317,7 +317,7 @@ class OutcomeArm(Answer):
 
 
 class OutcomeAgent(Answer):
-    """A further outcome of all arms, in one agent's mix."""
+    """The findings on a further outcome for all arms, in one agent's mix."""
 
     agent: str
     arms: list[OutcomeArm]
@@ -332,7 +332,7 @@ class GuardedArm(Answer):
 
 
 class OutcomeFound(Answer):
-    """A further outcome: a guardrail, or a secondary outcome, which decides nothing."""
+    """The findings on a further outcome: a guardrail, or a secondary outcome, by which nothing is decided."""
 
     name: str
     role: str
@@ -559,7 +559,7 @@ class Signatures(Answer):
 
 
 class LogPage(Answer):
-    """Some records of a log; `next` is the value of `after` that continues."""
+    """Some records of a log. `next` is the value of `after` with which the list continues; null at its end."""
 
     records: list[dict[str, Any]]  # in the form of the export
     next: int | None
@@ -630,7 +630,7 @@ class Forecast(Answer):
 
 
 class TokenLine(Answer):
-    """A token without its secret."""
+    """A token, shown without its secret."""
 
     kid: str
     role: str
@@ -670,6 +670,6 @@ class SessionOpened(Answer):
 
 
 class SessionEnd(Answer):
-    """Whether there was a session to end."""
+    """The result of signing out: whether there was a session to end."""
 
     ended: bool

@@ -1,7 +1,7 @@
-"""Every error answer of the API: RFC 9457 problem documents with stable types.
+"""All error answers of the API: RFC 9457 problem documents with stable types.
 
-One table: slug -> status, title, and whether sending the same request again can help. A released slug keeps its
-meaning.
+The table `PROBLEMS` has for each slug the status, the title, and whether sending the same request again can help. A
+released slug keeps its meaning.
 """
 
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ class Refusal(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
+        """The HTTP status of the problem."""
         return self.kind.status
 
     @property
@@ -97,7 +97,7 @@ class Refusal(Exception):
         return joined(": ", [Translatable(self.kind.title), self.detail])
 
     def document(self) -> dict[str, Any]:
-        """The problem document.
+        """The problem document, as plain values.
 
         >>> Refusal("phase-closed", "phase 2 was decided", phase=2).document()["status"]
         409
@@ -112,5 +112,5 @@ class Refusal(Exception):
         }
 
     def response(self) -> JSONResponse:
-        """The problem document as a response."""
+        """The problem document as an HTTP response."""
         return problem(self.document(), self.headers)

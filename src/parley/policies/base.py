@@ -39,7 +39,7 @@ RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=C
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """The state that a policy keeps between phases, never changed in place; subclasses add fields.
+    """The state that a policy keeps between phases. It is never changed in place; subclasses add fields.
 
     >>> import parley
     >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -171,7 +171,7 @@ class Policy(ABC):
 
     @property
     def bounds_errors(self) -> bool:
-        """Whether the guarantee is that all answers are right with probability 1 - delta."""
+        """Whether the policy guarantees that all answers are right with probability 1 - delta."""
         return self.claims
 
     @property
@@ -637,5 +637,5 @@ class Elimination(Policy):
         )
 
     def ended(self, state: State) -> BoolArray:
-        """Whether every agent that asks has its top N."""
+        """`(...)`: whether every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))

@@ -47,7 +47,7 @@ def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArr
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
-    """PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
+    """The policy PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
 
     name: ClassVar[str] = "pf-ucb-bai"
     proven: ClassVar[bool] = True

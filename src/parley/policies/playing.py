@@ -99,7 +99,7 @@ class Playing(Elimination):
 
     @abstractmethod
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)` draws to explore, and `(...)` the length of the phase, the same for every agent."""
+        """The draws to explore, `(..., arm, agent)`, and the length of the phase, `(...)`, the same for every agent."""
 
     def ended(self, state: State) -> BoolArray:
         """Whether every agent has reached the horizon; with an open horizon, an administrator ends the study."""

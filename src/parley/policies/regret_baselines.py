@@ -142,7 +142,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class OracleRegret(Playing):
-    """`accuracy`: how close to the cheapest allocation it must provably be."""
+    """`accuracy`: how close the allocation of the draws must provably be to the cheapest one."""
 
     name: ClassVar[str] = "oracle-regret"
     proven: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""A live study without I/O: messages, events, the table of transitions, the hash chain of the log, its verification."""
+"""Live studies without I/O: messages, events, the table of transitions, and the hash chain of logs and its check."""
 
 from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import EVENTS, GENESIS, Event, Record, kind_of, read_event, require_readable

@@ -53,7 +53,7 @@ PART = re.compile(r"\{(\w+)\}")
 
 
 class ReasonBody(Model):
-    """The reason, which is kept in the log."""
+    """The reason for the act, which the log keeps."""
 
     reason: Words
 

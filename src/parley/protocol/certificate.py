@@ -242,7 +242,7 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report], released:
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
-    """The number of draws in decided phases. A re-weighed study's state may lack the last of these phases."""
+    """The number of draws in decided phases; summed over phases, as a re-weighed study's state may lack the last."""
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
     return int(sum(totals.everybody.counts.sum() for totals in phases))

@@ -83,7 +83,7 @@ class _Frozen(msgspec.StructMeta):
 
 
 class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Base class of request bodies, answers and messages. `dict` allows cached values, such as a digest.
+    """Base class of request bodies, answers and messages. The option `dict` allows cached values, such as a digest.
 
     >>> class Pause(Model):
     ...     reason: Words
@@ -148,7 +148,7 @@ _BUILDING = threading.Lock()
 
 
 def unbuilt_structs() -> list[type[msgspec.Struct]]:
-    """Struct types, of this package or derived from ours, that `build_structs` has not processed yet."""
+    """The struct types, of this package or derived from its types, that `build_structs` has not processed yet."""
     found, waiting = [], [msgspec.Struct]
     while waiting:
         for kind in waiting.pop().__subclasses__():
@@ -213,7 +213,7 @@ def sha256(text: str) -> str:
 
 
 def sha256_of(texts: Iterable[str]) -> str:
-    """SHA-256 of the concatenated texts, without ever holding a long one in UTF-8 as a whole.
+    """SHA-256 of the concatenated texts. Encodes them part by part, so that no whole text is copied.
 
     >>> sha256_of(["{", "}"]) == sha256("{}")
     True
@@ -385,7 +385,7 @@ def _number(value: float) -> int | float | msgspec.Raw:
 
 
 def ecmascript(value: float) -> str:
-    """Number::toString of ECMAScript, for a finite number.
+    """The text of a finite number as ECMAScript writes it (Number::toString).
 
     >>> [ecmascript(value) for value in (-0.0, 5e-324, 1e-6, 0.1, 123456789012345680000.0, 1e21)]
     ['0', '5e-324', '0.000001', '0.1', '123456789012345680000', '1e+21']
@@ -545,7 +545,7 @@ def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
 
 
 def _in_words(expected: str) -> str:
-    """The type that `msgspec` expects, in words.
+    """The type that `msgspec` expects, in the words of all other checks.
 
     >>> _in_words("`int | null`"), _in_words("`int` <= 9007199254740992")
     ('a whole number or null', 'a whole number <= 2^53')

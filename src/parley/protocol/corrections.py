@@ -55,7 +55,7 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
 
     @property
     def words(self) -> str:
-        """The difference as a sentence."""
+        """The difference between the two verdicts, as a sentence."""
         values = {"guardrail": self.guardrail, "arm": self.arm}
         if self.with_corrections == "alarm":
             return Translatable("the guardrail {guardrail} would have raised an alarm on {arm}", **values)
@@ -179,7 +179,7 @@ class CorrectedCell(Message, tag="parley/corrected-cell/1"):
 
 
 class CorrectionPreview(Message, tag="parley/correction-preview/1"):
-    """What correcting a report of a decided phase would show; the correction changes no decision."""
+    """What the study would show with a corrected report of a decided phase, without changing any decision."""
 
     study: str
     phase: Phase

@@ -139,7 +139,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
 
 
 class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
-    """An administrator closed a phase early, with the reports received so far."""
+    """An administrator closed a phase early: it is decided with the reports received so far."""
 
     phase: Phase
     reason: str
@@ -406,7 +406,7 @@ def require_readable(event: Event) -> None:
 
 
 def new_salt() -> str:
-    """128 random bits, in hexadecimal.
+    """Make the salt of a record: 128 random bits, in hexadecimal.
 
     >>> len(new_salt())
     32
@@ -518,7 +518,7 @@ class Record(Message, tag="parley/record/1"):
 
     @property
     def computed(self) -> str:
-        """The hash that this record should have."""
+        """The hash that this record should have, computed from its other fields."""
         return _hash(self._body, self.payload_text)
 
     @property

@@ -246,14 +246,14 @@ class Plan(Message, tag="parley/plan/1"):
 
     @once
     def asked(self) -> tuple[bool, ...]:
-        """Whether each agent draws anything in this phase."""
+        """Per agent: whether it draws anything in this phase."""
         return tuple(any(column) for column in zip(*self.quotas, strict=True))
 
 
 class OutcomeTotals(Model, omit_defaults=True):
-    """The totals of one further outcome in a report, per arm as in the report itself.
+    """The totals of one further outcome in a report, per arm like the report's own totals.
 
-    Every person in the report has this outcome or counts as missing it, including those without the primary one.
+    Every person in the report has this outcome or counts as missing it, including people without the primary outcome.
     """
 
     name: Annotated[Name, described("Name of the outcome, as in the study.")]
@@ -264,7 +264,7 @@ class OutcomeTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
-        """Make the totals of an outcome from those that an agent observed, `(arm,)`."""
+        """Convert the totals of an outcome that an agent observed, `(arm,)`."""
         return cls(
             name=name,
             counts=tuple(totals.counts.tolist()),
@@ -311,7 +311,7 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @property
     def totals(self) -> Totals:
-        """The totals, `(arm,)`."""
+        """`(arm,)`: the totals as arrays."""
         return _totals(self.counts, self.sums, self.squares)
 
 
@@ -451,7 +451,7 @@ class Receipt(Message, tag="parley/receipt/1"):
 
 
 class Decision(Message, tag="parley/decision/1"):
-    """One step of the policy: what it decided, and from which data."""
+    """The decision on a phase: what the policy decided, and from which data."""
 
     study: str
     phase: Phase

@@ -175,7 +175,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
 
 
 def _asked_again(trial: Trial, after: Trial) -> Agents:
-    """Agents that have an answer now, and would have none or another one."""
+    """The agents that have an answer now, and would have no answer or a different answer."""
     had = (trial.state.active.sum(axis=0) <= trial.study.problem.top) & trial.study.problem.asks
     had &= (trial.state.active != after.state.active).any(axis=0)
     return tuple(trial.study.agents[m] for m in np.flatnonzero(had))
@@ -312,7 +312,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
 
 
 class Pair(Message, tag="parley/frozen-pair/1"):
-    """An open candidate of an undecided agent, and what is still possible after the freeze."""
+    """A candidate of an undecided agent, and whether the agent could still decide about it after the freeze."""
 
     arm: str
     agent: str

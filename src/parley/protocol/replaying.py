@@ -1,4 +1,4 @@
-"""Apply events to a trial: every decision in a log is made again and compared with the recorded one.
+"""Apply events to a trial: every decision in a log is made again and compared with the recorded decision.
 
 An illegal event raises (`state_machine.admit`). A trial is never changed in place, so a refused event leaves no trace.
 """
@@ -98,7 +98,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 
 def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial:
-    """Apply an event about a report that does not count: held, quarantined beside the one that counts, or refused."""
+    """Apply an event about a report that does not count: it is held, refused, or quarantined while another counts."""
     match event:
         case ReportQuarantined(report=report, stands="", why=why):
             return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
@@ -199,7 +199,7 @@ def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessa
 
 
 def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
-    """Raise unless a recorded plan is the policy's up to rounding, and respects the minimum cell."""
+    """Raise unless a recorded plan equals the policy's plan up to rounding, and respects the minimum cell."""
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")

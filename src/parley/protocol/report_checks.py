@@ -199,7 +199,7 @@ def check_between(
 
 
 def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noise: RewardModel) -> None:
-    """Raise unless the sums of every arm are possible under the model, with noise in a private study."""
+    """Raise unless the sums of every arm are possible under the model, including the noise of a private study."""
     for arm, cell in enumerate(zip(totals.counts, totals.sums, totals.squares or totals.sums, strict=True)):
         if noise.rho is not None:
             assert noise.low is not None

@@ -62,10 +62,10 @@ class Sensitivity:
 
 
 def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, prove: bool = True) -> Sensitivity:
-    """Replay the phases at every step of the path through the policy's weights; `arms (arm, agent)` are the answers.
+    """Examine the answers `arms (arm, agent)` at every step of the path through the policy's weights.
 
-    For an agent without an answer, its best estimate is examined. `prove` may be False if a study is too large to
-    replay.
+    For an agent without an answer, the arms with the best estimates are examined. With `prove`, the phases are replayed
+    at every step to see which answers are proven; a study may be too large for that.
 
     >>> from parley.policies import make_policy
     >>> problem = Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]])
@@ -97,7 +97,7 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
 
 
 def foldable(policy: Policy) -> bool:
-    """Whether the policy's guarantee holds for other weights, that is, for draws that it did not plan itself."""
+    """Whether the phases may be replayed under other weights: the guarantee must hold for unplanned draws."""
     return "site_counts" in policy.supports and policy.problem.horizon is None
 
 
@@ -106,7 +106,7 @@ def _open(problem: Problem) -> BoolArray:
 
 
 def _best(past: Totals, weights: FloatArray, top: int, open_: BoolArray) -> BoolArray:
-    """`(arm, agent)`: the N best estimates of mixed means, among arms that are open and drawn."""
+    """`(arm, agent)`: the arms with the N best estimates of mixed means, among arms that are open and drawn."""
     known = open_ & ((past.counts == 0) @ (weights > 0) == 0)
     order = np.argsort(-np.where(known, past.means @ weights, -np.inf), axis=0, kind="stable")
     return np.asarray(np.argsort(order, axis=0, kind="stable") < top)

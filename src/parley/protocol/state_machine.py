@@ -154,7 +154,7 @@ def illegal(stage: Stage, kind: str, words: str = "", reason: str = "illegal-mov
 
 
 def require(stage: Stage, kind: str, then: Stage | None = None) -> None:
-    """Raise `IllegalMove` unless the table has the move (to `then`, if given).
+    """Raise `IllegalMove` unless an event of this kind is possible at the stage, and may lead to `then` if given.
 
     >>> require(Stage.RUNNING, "paused", Stage.PAUSED)
     >>> require(Stage.FINISHED, "paused")  # doctest: +ELLIPSIS
@@ -240,7 +240,7 @@ class Situation:
 
     @property
     def awaited(self) -> int:
-        """How many reports the phase still needs. Computed, never stored, so that it cannot be inconsistent."""
+        """How many reports the phase still needs. The number is not stored, so that it cannot be inconsistent."""
         return 0 if self.closed_early or self.stage in OVER else self.missing
 
 

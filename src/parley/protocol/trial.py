@@ -55,7 +55,7 @@ class Step:
 
 
 class Finding(NamedTuple):
-    """A guardrail's finding about an arm."""
+    """A finding of a guardrail: its verdict on an arm."""
 
     guardrail: str
     arm: str
@@ -366,13 +366,13 @@ class Trial:
 
     @property
     def totals(self) -> Totals:
-        """`(arm, agent)`: the sum of the phase's reports; zero for an agent without one."""
+        """`(arm, agent)`: the totals of the phase's reports; zero for an agent without a report."""
         columns = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
         return Totals.columns(columns, len(self.study.arms))
 
     @once
     def outcome_totals(self) -> tuple[Totals, ...]:
-        """`(arm, agent)` for each further outcome: the sum of the phase's reports."""
+        """`(arm, agent)` for each further outcome: the totals of the phase's reports."""
         found = []
         for place in range(len(self.study.outcomes)):
             columns = [

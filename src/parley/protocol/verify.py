@@ -474,7 +474,7 @@ def _version_in(payload: str) -> str | None:
 
 
 def _require_keys_once(text: str) -> None:
-    """Raise if an object has a key twice: readers differ in which of the two they use, but the hash covers both."""
+    """Raise if an object has a key twice: parsers differ in which of the two they use, but the hash covers both."""
 
     def once(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()

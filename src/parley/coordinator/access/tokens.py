@@ -66,7 +66,7 @@ class Principal:
     agent: str | None
 
     def reaches(self, study: str) -> bool:
-        """Whether a study is within this token's scope."""
+        """Whether a study is within the scope of the caller's token."""
         return self.study is None or self.study == study
 
 
@@ -91,7 +91,7 @@ def authorize(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A stored token, without its secret."""
+    """A row of the table of tokens, which has the digest of the secret but not the secret."""
 
     kid: str
     digest: str
@@ -122,7 +122,7 @@ def _bad_token(detail: str = "the token is unknown or revoked") -> Refusal:
 
 
 def read_token(token: str) -> tuple[str, str]:
-    """Split a token into its kid and its secret."""
+    """Split a token into its kid and its secret; raises a refusal if it is no token."""
     form = FORM.fullmatch(token)
     if form is None:
         raise _bad_token("a token looks like parley_<kid>_<secret>")
@@ -161,7 +161,7 @@ def require_live(transaction: Transaction, kid: str) -> None:
 
 
 def list_tokens(transaction: Transaction, study: str | None = None) -> list[TokenRow]:
-    """All tokens, or those of one study, oldest first."""
+    """Read all tokens, or only those of one study, oldest first."""
     query = select(tables.tokens).order_by(tables.tokens.c.created_at, tables.tokens.c.kid)
     if study is not None:
         query = query.where(tables.tokens.c.study == study)
@@ -345,10 +345,10 @@ class TokenCache:
         return authenticate(row, secret)
 
     async def _look_up(self, kid: str) -> TokenRow | None:
-        """The stored row of a token, from a lookup that starts after this call.
+        """Read the stored row of a token, in a lookup that starts after this call; None if there is no such token.
 
-        Requests that arrive during a lookup share the next one: however many requests a token sends at once, there are
-        at most two lookups.
+        Requests that arrive during a lookup share the next lookup. So however many requests a token sends at once,
+        there are at most two lookups.
         """
         following = self._next.get(kid)
         if following is None:

@@ -47,7 +47,7 @@ DECISION = 1.0  # most seconds that the answer to a phase's last report waits fo
 
 
 class Throttle(Buckets):
-    """Rate limit: one bucket of requests per token."""
+    """The rate limit: each token has a bucket of requests, which refills with time."""
 
     def check(self, key: str, cost: float = 1.0) -> None:
         """Raise a refusal that says when to try again, if the bucket is empty."""
@@ -167,7 +167,7 @@ class Service:
         """Start, on the event loop, before the first request. Tasks that it starts must survive their own errors."""
 
     async def stop(self) -> None:
-        """Stop, after the last request and before the storage is closed. Unfinished work waits for the next start."""
+        """Stop, after the last request and before the storage is closed. The next start continues unfinished work."""
 
     def committed(self, row: StudyRow) -> None:
         """Called when this process has changed a study, after the commit is on disk.
@@ -342,6 +342,6 @@ class Call(Generic[Q, B]):
 
 
 def context_of(served: Starlette | Request) -> Context:
-    """The context of an application, or of a request to one."""
+    """The context of an application, or of a request to an application."""
     context: Context = (served.app if isinstance(served, Request) else served).state.context
     return context

@@ -50,7 +50,7 @@ def _acts() -> Iterator[Operation]:
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
-    """An operation that reads results, which viewers may not see."""
+    """Make the row of an operation that reads results, which by default viewers may not call."""
     return _row("GET", path, handler, roles, answer=answer, results=True, **more)
 
 

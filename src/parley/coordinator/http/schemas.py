@@ -46,7 +46,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SomeAgents(Query, frozen=True, kw_only=True):
-    """Selects some agents by index, for large studies."""
+    """A range of agents by index, since an answer about all agents of a large study would be too long."""
 
     first: Annotated[int, Meta(ge=0, le=1_000_000, description="The place of the first agent.")] = 0
     columns: Annotated[int, Meta(ge=1, le=2000, description="How many agents.")] = 2000

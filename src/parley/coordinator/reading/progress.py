@@ -198,7 +198,7 @@ def _statuses(
 def history(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
 ) -> answers.History:
-    """The results of each decided phase, oldest first; explanations are slow in a large study."""
+    """The results of decided phases after phase `after`, oldest first; `explain` is slow in a large study."""
     study = studies.message(transaction, row)
     # Statuses as of now, not as of each phase: a dropped arm is listed with its present status.
     statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))
@@ -371,7 +371,7 @@ def _estimated(
 
 
 def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Sensitivities:
-    """The weights for which some agents' answers stay the same, after the latest decided phase."""
+    """The weights for which the answers of some agents stay the same, after the latest decided phase."""
     study, policy, last = (
         studies.message(transaction, row),
         policy_of(transaction, row),

@@ -214,7 +214,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
 
 
 def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | None:
-    """A finished study's answer for an agent; None if it has none."""
+    """A finished study's answer for an agent; None if the study is not finished or the agent has no answer."""
     text = studies.certificate_of(transaction, row.id) if row.stage is Stage.FINISHED else None
     if text is None:
         return None

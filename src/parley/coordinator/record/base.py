@@ -114,7 +114,7 @@ class Cache(Generic[K, V]):
 
 
 class RecordCache:
-    """Cached values that never change: studies, and summaries of decided phases."""
+    """The caches of a storage. Their values never change: studies, and summaries of decided phases."""
 
     def __init__(self) -> None:
         # A study of 2,000 agents has four million weights, and takes a hundred megabytes.

@@ -112,7 +112,10 @@ def last(transaction: Transaction, stream: str) -> Record:
 
 
 def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what: Mapping[str, str]) -> bool:
-    """Whether a record of this kind and actor has these values in its payload, which is canonical text."""
+    """Whether a record of this kind and actor has these keys and values in its payload.
+
+    Payloads are canonical text, so searching for the encoded keys and values is enough.
+    """
     query = select(log.c.sequence).where(log.c.stream == stream, log.c.kind == kind, log.c.actor == actor)
     for key, value in what.items():
         query = query.where(log.c.payload.contains(f"{canonical(key)}:{canonical(value)}", autoescape=True))

@@ -231,7 +231,7 @@ class DatabaseLock:
 
 
 class Inodes:
-    """The inodes of the database file and its write-ahead log when they were opened."""
+    """The inodes that the database file and its write-ahead log had when they were opened."""
 
     def __init__(self, database: Path) -> None:
         self._database, self._log = database.absolute(), Path(f"{database.resolve()}-wal")

@@ -263,11 +263,11 @@ class Schema:
         return [script.revision for script in _scripts(self.migrations)[1].walk_revisions()]
 
     def current(self, connection: sa.Connection) -> str | None:
-        """The revision of a database; None if it has none of these tables."""
+        """The revision of these tables in a database; None if it does not have them."""
         return self._context(connection).get_current_revision()
 
     def check(self, connection: sa.Connection) -> None:
-        """Raise unless the database is at the newest revision."""
+        """Raise unless these tables of the database are at their newest revision."""
         found, known = self.current(connection), self.known()
         if found == known[0]:
             return

@@ -459,7 +459,7 @@ def row_after(row: StudyRow, event: Event, record: Record, before: Situation, af
 
 
 def _drawn(event: Event, before: Situation) -> int:
-    """The change in the number of samples in accepted reports."""
+    """By how much an event changes the number of samples in accepted reports."""
     match event:
         case events.ReportAccepted(report=report):
             return report.people

@@ -48,7 +48,7 @@ def suggest_id(name: str) -> str:
 
 
 def prepare_study(study_id: str, study: StudyMessage) -> Trial:
-    """Check a new study and make its trial with the first plan: the slow part, outside every transaction."""
+    """Check a new study and plan its first phase: the slow part of creating it, outside every transaction."""
     if not ID.fullmatch(study_id) or study_id in RESERVED:
         raise Refusal(
             "invalid-study",

@@ -38,13 +38,13 @@ async def whoami(call: Call[None, None]) -> Who:
 
 
 async def list_tokens(call: Call[TokensQuery, None]) -> Tokens:
-    """All tokens without their secrets, including revoked ones."""
+    """List all tokens, including revoked ones, without their secrets."""
     found = await call.context.read(lambda transaction: tokens.list_tokens(transaction, call.query.study))
     return Tokens(tokens=[TokenLine(**_shown(row)) for row in found])
 
 
 async def issue_token(call: Call[None, TokenBody]) -> IssuedToken:
-    """Issue a token; this answer is the only place where its secret ever appears."""
+    """Issue a token. Its secret appears only in this answer."""
     scope, by, at = msgspec.structs.asdict(call.body), call.by.name, call.context.clock()
 
     def work(transaction: Transaction) -> tuple[str, TokenRow]:

@@ -167,7 +167,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """Refuse an act that asks for the token again, unless the token sent is the caller's own."""
+    """Refuse an act that asks for the token again, unless the body has the caller's own token."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
@@ -186,7 +186,7 @@ async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
-    """Reports corrected after their phase was decided, and what the study would have found with them."""
+    """List the reports corrected after their phase was decided, and what the study would find with the corrections."""
     return await call.compute(partial(_corrections, call))
 
 
@@ -207,7 +207,7 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
-    """Who signed the study, when, and with which meaning."""
+    """List the signatures of a study: who signed, when, and what the signature means."""
     return await call.about(partial(signatures, visibility=call.visibility))
 
 

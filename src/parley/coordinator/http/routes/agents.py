@@ -106,5 +106,5 @@ async def get_report(call: Call[None, None]) -> ReportOfAgent:
 
 
 async def list_reports(call: Call[None, None]) -> Reports:
-    """All reports that count in a phase."""
+    """List all reports that count in a phase."""
     return await call.about(partial(reports_of_phase, phase=call.at.phase))

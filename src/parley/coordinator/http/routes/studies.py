@@ -136,7 +136,7 @@ async def get_decision(call: Call[None, None]) -> str:
 
 
 async def get_certificate(call: Call[None, None]) -> str:
-    """The certificate, once the study is over."""
+    """The certificate of a study, once the study is over."""
     return await _kept(call, studies.certificate_of, "the study is not over: there is no certificate yet")
 
 
