@@ -340,7 +340,7 @@ class Policy(ABC):
     def exhausted(self, state: State) -> BoolArray:
         """`(...)`: whether the budget of samples or rounds is spent."""
         over = np.zeros(state.phase.shape, dtype=np.bool_)
-        if self.within_phase:
+        if self.within_phase:  # only the whole phase can end a study, not one stratum of it
             return over
         if self.largest_size is not None:
             over |= self._left(state) < self.problem.minimum_cell
@@ -356,6 +356,7 @@ class Policy(ABC):
         left = np.broadcast_to(~self._asked, answered.shape)
         end = OutcomeStatus
         mute = np.broadcast_to(~self.problem.asks, answered.shape)
+        # The first case that applies gives the status: an answer stays an answer, even if the budget is spent too.
         words = [end.UNASKED, end.ACCEPTED, end.DECIDED, end.LEFT, end.EXHAUSTED, end.SETTLED]
         cases = [mute, answered & accepted, answered, left, over, self.settled(state)]
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)

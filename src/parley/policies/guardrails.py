@@ -207,6 +207,7 @@ class Guardrail:
             if not alarms_only:
                 self._settle(clear, -1.0, state, pairs)
         moved = replace(state, log_alarm=alarm, log_clear=clear, past=state.past + fresh, phase=phase)
+        # An alarm is final: the evidence may shrink again, but the phase that raised the alarm is kept.
         raised = np.where(state.alarmed | (self.evidence(moved, waiting) < self.alarm_line), state.raised_in, phase)
         named = (alarm[..., : self.problem.agent_count] >= self.line) & (raised > 0)[..., None]
         return replace(

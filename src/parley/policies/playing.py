@@ -45,7 +45,7 @@ class Playing(Elimination):
 
     @property
     def bounds_errors(self) -> bool:
-        return False  # the guarantee of play is about regret
+        return False  # its guarantee is about regret, not about errors
 
     def horizon(self, counts: IntArray) -> IntArray:
         """`(...)`: the horizon to play for, given the draws so far; an open horizon grows when it is reached.
@@ -82,6 +82,7 @@ class Playing(Elimination):
         asked = explored.sum(axis=-2)
         length = np.maximum(length, np.maximum(asked.max(axis=-1), 1))[..., None]
         time = np.minimum(length, self.remaining(state.counts)) * ~state.finished[..., None]
+        # An agent with too little time left explores all of its arms proportionally less.
         fits = np.where(asked > time, time / np.maximum(asked, 1), 1.0)
         explored = np.floor(explored * fits[..., None, :] + 1e-9).astype(np.int64)
         explored = np.where(explored < self.problem.minimum_cell, 0, explored)

@@ -146,7 +146,7 @@ class OracleRegret(Playing):
 
     name: ClassVar[str] = "oracle-regret"
     proven: ClassVar[bool] = True
-    allows_drift: ClassVar[bool] = True  # it uses no rewards
+    allows_drift: ClassVar[bool] = True  # its decisions use no rewards
     instance: Instance
     accuracy: float = 1e-6
 

@@ -110,6 +110,7 @@ def issue_certificate(
     # The estimates, by far the largest part, already have None where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
+    # All sentences of the certificate that readers may want in their own language.
     said = [guarantee, policy.drift, evidence["score"], *warnings, *([reread["meaning"]] if reread else [])]
     return Certificate(
         study=trial.id,

@@ -102,6 +102,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     @classmethod
     def from_json(cls, document: Any) -> Self:
         """Read a document that `to_json` wrote; any other raises an `InvalidInput` that names the path."""
+        # Checked first: `msgspec` accepts text and numbers that a database or the canonical text cannot hold.
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
         try:
@@ -313,6 +314,7 @@ def _write(value: Any, text: _Written) -> None:
         text += _encode(value)
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
+        # One call per row of plain values: a call per number would take most of the time.
         if kinds == {float}:
             text += _floats(value)
         elif kinds == {int}:

@@ -70,6 +70,7 @@ def weights_without(
     weights = np.array(study.weights, dtype=np.float64)
     usual = _remaining(study, places)
     for column, agent in enumerate(study.agents):
+        # A given column that equals the computed one asks no other question, and costs no share of delta.
         found = usual[column]
         if agent in given and not _same(asked := _given(study, agent, given[agent]), found):
             found = asked

@@ -66,6 +66,7 @@ def run_ahead(trial: Trial) -> Ahead | None:
     before = int(state.counts.sum())
     if not before:
         return None
+    # Rewards to come have the estimated means and variances, so intervals shrink as they would in practice.
     squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
     phases = 0
     while phases < PHASES_AHEAD and not state.finished:

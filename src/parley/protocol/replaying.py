@@ -40,7 +40,8 @@ from parley.protocol.trial import Aside, Finding, Trial, make_plan
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is a different plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
 RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
-RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # may be rounded
+# Without the state, which another machine may round differently.
+RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]
 
 
 def create(study_id: str, study: StudyMessage) -> Trial:

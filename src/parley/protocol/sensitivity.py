@@ -117,7 +117,8 @@ def _answered(
 ) -> BoolArray:
     """`(agent,)`: whether a study with these weights and this share of delta would have ended with these arms."""
     problem = policy.problem
-    unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}  # all draws are made
+    # Prices and rates only matter for plans, and all draws are made already.
+    unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}
     asked = problem.with_(weights=weights, delta=problem.delta * share, answers="each", **unpriced)
     anew = replace(policy, problem=asked)
     state = folded(anew, phases)[-1]

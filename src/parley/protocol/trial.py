@@ -307,6 +307,7 @@ class Trial:
 
     def step(self) -> Step:
         """Take the policy's step on the reports received. Pure, and the slow part of closing a phase."""
+        # A guardrail may stop an arm before the phase is decided, so the log must have its findings first.
         if self.finding is not None:
             found = (
                 f"{self.finding.arm!r} {self.finding.verdict} by the guardrail {self.finding.guardrail!r}, not told yet"
@@ -318,6 +319,7 @@ class Trial:
             study=self.id,
             phase=self.phase,
             plan=self.plan.digest,
+            # Sorted by agent, since reports arrive in any order.
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
             counts=as_rows(totals.counts),
             dropped_in=as_rows(after.dropped_in),

@@ -279,6 +279,7 @@ Lookup: TypeAlias = TokenRow | StorageUnavailable | None
 def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
     """Open a session of a token. Returns the session's secret, which is not stored, and when it expires."""
     sweep_sessions(transaction, at=at)
+    # End the oldest sessions, so that nobody can fill the table by signing in again and again.
     mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
     too_many = transaction.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
     transaction.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))

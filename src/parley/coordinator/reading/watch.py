@@ -94,6 +94,7 @@ class Watch:
             try:
                 async with self._changed:
                     async with asyncio.timeout(timeout):
+                        # Without a loop the server is stopping, and nothing more will change.
                         ready = self._changed.wait_for
                         await ready(lambda: self._loop is None or self._newer(study, after) is not None)
                     return self._newer(study, after)

@@ -61,6 +61,7 @@ def backup(address: str, output: Path) -> int:
         raise StorageUnavailable(f"the backup could not be written: {error.orig}") from None
     finally:
         source.close()
+        # After a success the file has its final name, and only leftovers of SQLite and the lock are removed.
         for end in ("", "-wal", "-shm", ".lock"):
             Path(f"{aside}{end}").unlink(missing_ok=True)
     return sum(copied.values())

@@ -103,7 +103,7 @@ class Cache(Generic[K, V]):
             computing = self._computing.setdefault(key, threading.Lock())
         try:
             with computing:
-                found = self.get(key)
+                found = self.get(key)  # another thread may have computed it while this one waited
                 if found is None:
                     found = compute()
                     self.put(key, found)
@@ -225,6 +225,7 @@ def commit_together(
     does not undo the others; a single change needs no savepoint. `check` raises `StorageUnavailable` if a commit would
     be lost; it is called before the transaction and after the commit.
     """
+    # From here on a change cannot be cancelled; changes that were cancelled before are dropped.
     group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
     outcomes: list[Outcome] = []
     try:

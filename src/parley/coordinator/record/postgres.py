@@ -69,6 +69,7 @@ class PostgresStorage(Storage):
         if not self._writable:
             done.set_exception(StorageUnavailable("the database is open for reading only"))
             return done
+        # A change that names no study gets a queue of its own, and runs as soon as a worker is free.
         key: Hashable = object() if study is None else study
         with self._order:
             waiting = self._queues.get(key)

@@ -86,7 +86,7 @@ class SqliteStorage(Storage):
             group, last = [first], False
             while len(group) < LARGEST_GROUP and not self._waiting.empty():
                 following = self._waiting.get()
-                if following is None:
+                if following is None:  # `close` asks to stop after the changes so far
                     last = True
                     break
                 group.append(following)

@@ -142,6 +142,7 @@ def find(
     """
     query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
+        # % and _ are wildcards of LIKE; people who search for them mean the characters.
         escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
         pattern = f"%{escaped}%"
         query = query.where(

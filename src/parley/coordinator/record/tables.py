@@ -342,7 +342,7 @@ def check_schema(connection: sa.Connection) -> None:
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
     """Create all tables, or migrate them to the newest schemas. Returns the revision before (or None) and after."""
     before, after = OWN.upgrade(connection)
-    if before is None:
+    if before is None:  # `append_server` locks this row, so it must exist before the first record
         connection.execute(sa.insert(chains).values(stream="server", sequence=0, head=GENESIS))
     for schema in schemas():
         schema.upgrade(connection)

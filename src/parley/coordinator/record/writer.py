@@ -132,6 +132,7 @@ def enact(
     `state` and `states` are texts of the policy's states to store. `drafted` is the event's record, if it was made
     before the transaction (`prepare`). `place` is the state of the event's agent, if it was read under the lock.
     """
+    # Read under the lock, so that what the state machine admits is still so when it is written.
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = admitted(row, before, event)
     revision = 0

@@ -79,6 +79,7 @@ def take_report(
         # Checked before anything is computed from the report, which may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
+    # A log that has lost a record must be noticed before it accepts anything more from the agent.
     if known is not None and not ledger.has(transaction, row.id, *known):
         return dispute(transaction, row, report.agent, known, actor=actor, at=at)
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None

@@ -47,7 +47,7 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
     row, found = await context.read(look)
-    if call.by.agent == agent:
+    if call.by.agent == agent:  # others may read the plan, but only the agent itself speaks for its site
         said, key = context.storage.cache.said, (call.study, agent, row.phase)
         if query.during == row.phase:
             said.put(key, (query.recruited, query.observed, query.objection, query.unmasked))

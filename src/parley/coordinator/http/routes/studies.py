@@ -165,6 +165,7 @@ async def _events(call: Call[None, None], glance: Glance) -> AsyncIterator[str]:
         yield _event(call, glance)
         while context.watch.running:
             following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
+            # A stream may stay open for days: a token that was revoked meanwhile must not keep it.
             if not await still_welcome(call):
                 return
             glance = following or glance
