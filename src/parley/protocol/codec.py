@@ -95,7 +95,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     schema = _Schema()
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to plain lists, dictionaries and values."""
+        """Convert to plain dictionaries, lists, text and numbers."""
         document: dict[str, Any] = _lists(msgspec.to_builtins(self, builtin_types=(Translatable,)))
         return document
 

@@ -40,7 +40,7 @@ SAMPLES_AHEAD = 100  # a projection gives up after this many times the samples s
 
 
 class Projection(Message, tag="parley/projection/1"):
-    """The projected end of a study: who has an answer, who would get one, and at the cost of how many samples."""
+    """The projected end of a study: who has an answer, who would get one, and after how many phases and samples."""
 
     answered: Annotated[Agents, described("Agents that the recorded phases answer.")]
     expected: Annotated[Agents, described("Of the others, those who get an answer if rewards stay as estimated.")]

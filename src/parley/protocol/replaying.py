@@ -192,7 +192,7 @@ def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> No
 
 
 def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
-    """Raise unless the recorded plan of the next phase is the policy's plan, or there is no next phase."""
+    """Raise unless the recorded plan of the next phase is the policy's plan; None stands for no next phase."""
     if (recorded is None) != (mine is None):
         raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
     if recorded is not None and mine is not None:

@@ -316,7 +316,10 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
 def added_scatters(
     problem: Problem, phase: Totals, outcomes: Sequence[Totals], before: Sequence[Scatter] = ()
 ) -> tuple[Scatter, ...]:
-    """Add a phase to the scatter of the primary outcome and of every further outcome, in this order."""
+    """Add a phase to the scatter of the primary outcome and of every further outcome, in this order.
+
+    `before` is the scatter of the earlier phases; empty for the first phase.
+    """
     past: Sequence[Scatter | None] = before or [None] * (1 + len(outcomes))
     first = added_scatter(phase, past[0], problem)
     return first, *(added_scatter(totals, one) for totals, one in zip(outcomes, past[1:], strict=True))
@@ -346,7 +349,7 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
 
 
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Warnings about cells or agents whose rewards vary more than those of others with the same unknown scale."""
+    """Warnings about cells or agents whose rewards vary more or less than others with the same unknown scale."""
     shared = noise.shared_axes
     # Bonferroni: every cell and every agent is tested, in two directions.
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)

@@ -145,7 +145,7 @@ class Trial:
 
     @once
     def guardrails(self) -> tuple[Guardrail, ...]:
-        """The study's guardrails under the current weights; each spends the weights' share of its own delta."""
+        """The study's guardrails under the current weights; each may spend the share of its delta that these have."""
         problem, origin = self.study.problem, self.claim
         share = 1.0
         if self.study.weights != origin.weights:

@@ -83,7 +83,7 @@ def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], recei
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """A report that an administrator put in place of an agent's report, or corrected after the decision."""
+    """Who amended an agent's report before the decision, or corrected it afterwards, and why."""
 
     phase: int
     agent: str

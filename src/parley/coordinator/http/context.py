@@ -217,7 +217,7 @@ class Context:
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` of a single reading statement, off the event loop."""
+        """Run `work` that consists of a single reading statement, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
     async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:

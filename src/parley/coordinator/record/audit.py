@@ -139,7 +139,7 @@ def _others(table: Table, row: Row) -> dict[str, Any]:
 
 
 class _Digest(str):
-    """The SHA-256 of a text that itself is not known."""
+    """The SHA-256 of a text, used in place of a text that the log does not contain."""
 
 
 def _hashed(value: Any) -> Any:

@@ -110,9 +110,9 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 
 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
-    """The receipt of a report that is sent again, if it is the agent's first report or the report that counts.
+    """The receipt of a report that is sent again: of the agent's first report, or of the report that counts.
 
-    Otherwise None: a sender must not conclude that a report counts if another has replaced it since.
+    None for any other report, and for one that was corrected since, so that its sender does not think that it counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:

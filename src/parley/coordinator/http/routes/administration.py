@@ -53,9 +53,9 @@ def _given(call: Call[Any, Any]) -> Given:
 def preview_handler(act: Act) -> Handler:
     """Make the handler that shows what an act would do, with the digest that confirms the preview.
 
-    The server's log records who was shown which preview before the answer is sent, and nobody else can confirm it. It
-    is not the study's own log, which names readers of results only once per phase: a record for every preview would
-    change the study each time, and could keep a phase from closing.
+    Before the answer is sent, the server's log records who was shown which preview, and only that person can confirm
+    it. The study's own log is not used, and names readers of results only once per phase: a record for every preview
+    would change the study each time, and could keep a phase from closing.
     """
     preview = act.preview
     assert preview is not None
