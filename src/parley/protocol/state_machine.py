@@ -73,7 +73,7 @@ from parley.text.translation import Translatable
 
 
 class Stage(StrEnum):
-    """The stage of a study."""
+    """The stages that a study goes through, as in `TRANSITIONS`."""
 
     RUNNING = "running"  # a plan is published, and reports arrive
     CLOSING = "closing"  # every awaited report is in; the policy's step is due

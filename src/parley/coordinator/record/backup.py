@@ -1,7 +1,7 @@
 """Backup and restore: copy a snapshot of one database into another. A backup is always an SQLite file.
 
-Sessions are left out: a person who signed out after the backup stays signed out, and everybody else signs in again. A
-backup has the tables that an edge names (`Schema.backed_up`), if the source database has them.
+Sessions are left out: a person who signed out after the backup stays signed out, and everybody else signs in again.
+Tables of an edge are included if the edge names them (`Schema.backed_up`) and the source database has them.
 """
 
 import sqlite3
