@@ -13,7 +13,7 @@ Clock: TypeAlias = Callable[[], str]
 
 
 def later(at: str, hours: float) -> str:
-    """Add hours to a time; the result sorts by time, and is at most the latest possible time.
+    """Add hours to a time. Results sort as text, and never exceed the latest time that Python can represent.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'
@@ -27,7 +27,7 @@ def later(at: str, hours: float) -> str:
 
 
 def to_the_minute(at: str) -> str:
-    """A time rounded to the minute, so that two events in one minute cannot be told apart.
+    """Round a time down to the minute, so that readers cannot distinguish two events in one minute.
 
     >>> to_the_minute("2026-01-31T23:30:12.345Z")
     '2026-01-31T23:30:00.000Z'
@@ -36,7 +36,7 @@ def to_the_minute(at: str) -> str:
 
 
 def hours_between(since: str, until: str) -> float:
-    """Hours from one time to a later one; 0 if it is earlier, since clocks may be set back.
+    """Hours from `since` to `until`; 0 if `until` is earlier, since clocks may be set back.
 
     >>> hours_between("2026-01-31T23:30:00.000Z", "2026-02-01T00:15:00Z")
     0.75
