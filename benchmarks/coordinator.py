@@ -58,7 +58,7 @@ class Server:
     """A `parley serve` process whose memory and CPU time are measured."""
 
     def __init__(self, db: str) -> None:
-        _, _, self.token = prepare(db)
+        _, _, self.token = prepare(db, at="2026-01-01T00:00:00.000Z")
         clean = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
         limits = {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
         self._process = subprocess.Popen(

@@ -112,7 +112,7 @@ def sections() -> list[Section]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         database = str(Path(folder) / "parley.db")
-        token = prepare(database)[2]
+        token = prepare(database, at="2026-01-01T00:00:00.000Z")[2]
         assert token
         storage = open_storage(database)
         for agents, arms in SIZES:

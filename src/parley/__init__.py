@@ -1,4 +1,4 @@
-"""Parley: find every agent's best arms when each agent's reward is a weighted mix of everybody's.
+"""Parley: find every agent's best arms when each agent's reward is a weighted mix of all agents' rewards.
 
 >>> import parley
 >>> problem = parley.Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.05)

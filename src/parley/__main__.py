@@ -1,4 +1,4 @@
-"""`python -m parley` is `parley`."""
+"""Run the command line: `python -m parley` does the same as `parley`."""
 
 from parley.cli.main import run
 

@@ -1,9 +1,9 @@
-"""What draws cost a study: money, days, and the cost model by which plans are compared.
+"""The cost of draws in money and days, and the cost model that compares plans.
 
-A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`),
-how many days a round takes besides its draws (`round_days`) and how many days after a draw its outcome is known
-(`delay`). Plans are compared by `day_cost * days + sum price * draws`, which is the number of draws if a study states
-none of these.
+A study states what a draw costs (`price`), how many draws an agent can make a day (`rate`), what a day costs
+(`day_cost`), how many days a round takes besides its draws (`round_days`) and how many days after a draw its outcome is
+known (`delay`). Plans are compared by `day_cost * days + sum price * draws`, which is the number of draws if a study
+states none of these settings.
 
 Time is a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
 agent n turns time into prices, and the least cost at these prices is a lower bound (docs/planning.md). The solver
@@ -27,7 +27,7 @@ DIGITS = 12  # significant digits of relative prices, so that multiplying all pr
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0.
+    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0.
 
     >>> days_needed(np.array([[4, 6], [2, 6]]), np.array([1.0, 3.0])).tolist()
     6.0
@@ -36,7 +36,7 @@ def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 
 def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0."""
+    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0."""
     loads = draws.sum(axis=-2)
     idle = np.where(loads > 0, np.inf, 0.0)
     return np.asarray(np.divide(loads, rates, out=idle, where=np.broadcast_to(rates > 0, loads.shape)))
@@ -59,13 +59,14 @@ class Pace:
         return self.day_cost * days_needed(draws, self.rates)
 
     def charged(self, costs: FloatArray, shares: FloatArray, touched: BoolArray) -> FloatArray:
-        """`(programs, arm, agent)`: the costs with every agent's toll added; 0 where nothing is drawn."""
+        """`(programs, arm, agent)`: the cost of a draw, including its agent's toll; 0 where `touched` is False."""
+        # Without a share there is no toll, even at a rate of 0.
         tolls = self.day_cost * np.divide(shares, self.rates, out=np.zeros_like(shares), where=shares > 0)
         return np.where(touched, costs + tolls[:, None, :], 0.0)
 
 
 def money_of(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
-    """`(...,)`: what `draws (..., arm, agent)` cost at the stated prices.
+    """`(...,)`: the money that `draws (..., arm, agent)` cost at the stated prices.
 
     >>> money_of(Problem(arms=2, weights=np.eye(2), price=[1.0, 10.0]), np.array([[3, 0], [1, 2]])).tolist()
     24.0
@@ -74,7 +75,7 @@ def money_of(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
 
 
 def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
-    """`(...,)`: the days that a phase with these draws takes at the stated rates, with `round_days` on top.
+    """`(...,)`: the days that a phase with these draws takes at the stated rates, plus `round_days`.
 
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0], round_days=2)
     >>> phase_days(problem, np.array([[3, 0], [1, 8]])).tolist()
@@ -90,7 +91,7 @@ def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
 
 
 def round_overhead(problem: Problem) -> float:
-    """Days that another round adds whatever it draws: `round_days` and the longest delay.
+    """Days that one more round adds, however few its draws: `round_days` plus the longest delay.
 
     >>> round_overhead(Problem(arms=2, weights=np.eye(2), rate=1.0, round_days=2, delay=[3.0, 10.0]))
     12.0
@@ -99,7 +100,7 @@ def round_overhead(problem: Problem) -> float:
 
 
 def stated_rates(problem: Problem) -> FloatArray:
-    """`(agent,)`: draws a day; raise an error that says how to set them if they are not stated."""
+    """`(agent,)`: the stated draws a day; raises `InvalidInput` if the study states no rates."""
     if problem.rate is None:
         raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
     return problem.rate
@@ -107,18 +108,19 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CostModel:
-    """Prices relative to the largest, and the cost of a day in the same unit; both None if every draw costs 1.
+    """Prices of draws relative to the largest price, and the pace, with the cost of a day in the same unit.
 
     >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True
     """
 
-    prices: FloatArray | None  # (arm, agent)
-    pace: Pace | None
+    prices: FloatArray | None  # (arm, agent); None if days cost nothing and all draws cost the same
+    pace: Pace | None  # None if days cost nothing
 
     @classmethod
     def of(cls, problem: Problem) -> CostModel:
         """The cost model of a problem; only ratios of costs matter."""
+        # Agents without weight draw nothing, so their prices do not matter. If all draws are free, a day is the unit.
         drawn = problem.weights.any(axis=1)
         largest = float(problem.price[:, drawn].max())
         unit = largest if largest > 0 else problem.day_cost
@@ -129,7 +131,7 @@ class CostModel:
         return cls(prices=None if pace is None and (prices[:, drawn] == 1).all() else prices, pace=pace)
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
-        """`(...,)`: the cost of `draws (..., arm, agent)`; days count as if all draws were in one phase."""
+        """`(...,)`: the cost of `draws (..., arm, agent)`, with days counted as if all draws were in one phase."""
         if self.prices is None:
             return np.asarray(draws.sum(axis=(-2, -1)))
         money = (draws * self.prices).sum(axis=(-2, -1))
@@ -145,7 +147,7 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StudyCosts:
-    """The costs of several studies, one entry each: samples, and money, days and regret where the study states them.
+    """Costs of several simulated studies, one entry per study; None for a cost that the problem does not state.
 
     >>> StudyCosts(samples=np.array([10, 30]), days=np.array([1.0, 2.0])).summary()["days"]
     {'mean': 1.5, 'p10': 1.1, 'p50': 1.5, 'p90': 1.9}
@@ -158,7 +160,7 @@ class StudyCosts:
 
     @classmethod
     def join(cls, many: Sequence[StudyCosts]) -> StudyCosts:
-        """Join the costs of studies of the same problem."""
+        """Concatenate the costs of several batches of studies of the same problem."""
         joined: dict[str, Any] = {name: np.concatenate([one.parts[name] for one in many]) for name in many[0].parts}
         return cls(**joined)
 

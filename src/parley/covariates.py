@@ -21,14 +21,14 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 LARGEST_X = 1e15  # largest absolute value of a covariate; beyond it, differences between people lose precision
-FEWEST_DEGREES = 3.0  # degrees of freedom; with fewer, a slope cannot be told from chance
+FEWEST_DEGREES = 3.0  # degrees of freedom; with fewer, a slope cannot be distinguished from chance
 CONSTANT = 1e-12  # scatter of x relative to its sum of squares; anything below is rounding error
-LEFT = 0.01, 100.0  # limits on the ratio of the scatter expected in the next phase to this phase's
+LEFT = 0.01, 100.0  # limits on the scatter expected in the next phase, relative to this phase's
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Covariate:
-    """A study's covariate: how x shifts the outcome.
+    """A study's covariate, and how outcomes are adjusted for it.
 
     >>> age = Covariate(name="age", range=(20.0, 80.0), largest=0.01)
     >>> age.clipped(95.0), age.moves
@@ -36,9 +36,9 @@ class Covariate:
     """
 
     name: str
-    center: float | None = None  # x0, if the study states it; otherwise each site's mean in its first phase
-    range: tuple[float, float] | None = None  # x is clipped to it
-    theta: FloatArray | None = None  # (agent,): from history; otherwise each site learns its own
+    center: float | None = None  # x0, if the study states it
+    range: tuple[float, float] | None = None  # (low, high), to which x is clipped; None: x is not clipped
+    theta: FloatArray | None = None  # (agent,): slopes stated from past data; None: each site learns its own
     largest: float = math.inf  # limit on the size of a learned theta
 
     @property
@@ -48,7 +48,7 @@ class Covariate:
 
     @property
     def first_x0(self) -> float | None:
-        """x0 before any x is known: the stated one, or the middle of the range if theta is stated."""
+        """x0 before any x is known: `center`, else the middle of `range` if theta is stated, else None."""
         if self.center is not None or self.range is None or self.learns:
             return self.center
         return (self.range[0] + self.range[1]) / 2
@@ -59,7 +59,7 @@ class Covariate:
 
     @property
     def moves(self) -> float:
-        """The largest possible shift of an outcome; infinite if nothing bounds it."""
+        """The largest amount by which an adjustment can shift an outcome; infinite if there is no limit."""
         if self.range is None:
             return math.inf
         low, high = self.range
@@ -67,7 +67,7 @@ class Covariate:
         return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
 
     def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
-        """Theta and x0 of the next phase, `(..., agent)` each; where nothing is known yet, theta is 0 and x0 NaN."""
+        """Theta and x0 of the next phase, `(..., agent)` each. Before any x is known: as stated, or 0 and NaN."""
         x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
         if self.theta is not None:
             return np.broadcast_to(self.theta, x0.shape), x0
@@ -77,8 +77,9 @@ class Covariate:
     def reported(self, slopes: Slopes, pairs: Pairs, then: Slopes | None = None) -> tuple[Totals, Slopes]:
         """The totals that sites report for a phase, `(..., arm, agent)`, and their updated slopes.
 
-        People who were assigned to this phase while the previous one waited for outcomes are adjusted like the previous
-        one, with the slopes known `then`: their first outcomes may arrive before its last ones.
+        `then` holds the slopes that were known before the previous phase. They also adjust the people who were assigned
+        to this phase while the previous one waited for outcomes: the first outcomes of these people may arrive before
+        the last outcomes of that phase, and theta must be fixed before them.
         """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
@@ -92,7 +93,7 @@ class Covariate:
 
 
 def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float | None]:
-    """Theta and x0 of one site's next phase, from the pairs `(arm,)` of its earlier phases; x0 is None before any x."""
+    """Theta and x0 of one site's next phase, from the pairs `(arm,)` of its earlier phases; x0 is None if unknown."""
     slopes = Slopes.none((1,))
     for pairs in earlier:
         slopes = slopes.added(pairs.column)
@@ -101,7 +102,7 @@ def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float |
 
 
 def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: float) -> float | None:
-    """The ratio of the scatter that one site expects in its next phase to this phase's; None if theta is stated."""
+    """The scatter that one site expects in its next phase, relative to this phase's; None if theta is stated."""
     if not rule.learns:
         return None
     following, _ = fixed_for(rule, [*earlier, pairs])
@@ -109,7 +110,7 @@ def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: f
 
 
 def checked_x(name: str, value: Any) -> float:
-    """A covariate's value, checked to be a finite number.
+    """Check that a covariate's value is a finite number, and return it as a float.
 
     >>> checked_x("age", "old")
     Traceback (most recent call last):
@@ -123,7 +124,9 @@ def checked_x(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Sums of outcomes y and covariates x, `(..., arm, agent)`; scatters are within cells, over draws with a known x.
+    """Sums of outcomes y and covariates x, `(..., arm, agent)`.
+
+    A scatter is a sum of products of deviations from the cell's own means, over the draws whose x is known.
 
     >>> pairs = Pairs.of([[1.0, 2.0, 9.0]], [[10.0, 20.0, None]])
     >>> pairs.known.tolist(), pairs.xx.tolist(), pairs.xy.tolist(), pairs.yy.tolist()
@@ -132,33 +135,33 @@ class Pairs:
 
     totals: Totals  # of y
     known: IntArray  # draws whose x is known
-    x_sums: FloatArray
-    xx: FloatArray
-    xy: FloatArray
-    yy: FloatArray
+    x_sums: FloatArray  # sums of the known x
+    xx: FloatArray  # scatter of x
+    xy: FloatArray  # scatter of x with y
+    yy: FloatArray  # scatter of y
     between: Pairs | None = None  # people assigned before the phase began but counted in it: a separate stratum
 
     @classmethod
     def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
-        """`(arm,)`: the sums for every arm's rewards and the x of the same people (None where x is not known)."""
+        """`(arm,)`: the sums of one site's pairs, from rewards by arm and each person's x (None if unknown)."""
         cells = [_cell(y, x) for y, x in zip(rewards, xs, strict=True)]
         counts, *scatters = (np.array(column) for column in zip(*cells, strict=True))
         x_sums, xx, xy, yy = scatters
         return cls(totals=Totals.of(rewards), known=counts.astype(np.int64), x_sums=x_sums, xx=xx, xy=xy, yy=yy)
 
     def __getitem__(self, index: Any) -> Pairs:
-        """Index all arrays alike, by NumPy's rules."""
+        """Index every array in the same way, by NumPy's rules."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         some: dict[str, Any] = {name: None if part is None else part[index] for name, part in parts.items()}
         return Pairs(**some)
 
     @property
     def column(self) -> Pairs:
-        """One agent's pairs `(arm,)` as `(arm, 1)`."""
+        """The pairs of one agent, `(arm,)`, reshaped to `(arm, 1)`."""
         return self[:, None]
 
     def adjusted(self, theta: FloatArray, x0: FloatArray) -> Totals:
-        """The totals of y' = y - theta (x - x0), over draws with a known x; theta and x0 are `(..., agent)`."""
+        """The totals of y' = y - theta (x - x0), if every x is known; `theta` and `x0` are `(..., agent)`."""
         counts = self.totals.counts
         slope, centre = theta[..., None, :], np.where(np.isnan(x0), 0.0, x0)[..., None, :]
         sums = self.totals.sums - slope * (self.x_sums - counts * centre)
@@ -166,10 +169,10 @@ class Pairs:
         return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
 
     def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
-        """`(..., agent)`: the ratio of the scatter under the next phase's theta to that under `theta`.
+        """`(..., agent)`: the scatter under `following`, the next phase's theta, relative to that under `theta`.
 
-        Policies use it to size the next phase. Otherwise the second phase of a site that learns its slope would be
-        sized for unadjusted outcomes. Draws without an x keep their scatter.
+        Policies use this ratio to size the next phase. Otherwise the second phase of a site that learns its slope would
+        be sized for unadjusted outcomes. Draws without an x keep their scatter.
         """
         now, then = (
             _over_arms(self.yy - by * (2 * self.xy - by * self.xx))
@@ -181,7 +184,7 @@ class Pairs:
 
 
 def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, ...]:
-    """For one cell: the number of known x, their sum, and the scatters of x, of x with y, and of y."""
+    """Statistics of one cell: the number of known x, their sum, and the scatters of x, of x with y, and of y."""
     some = [(y, x) for y, x in zip(rewards, xs, strict=True) if x is not None]
     n = max(len(some), 1)
     total = math.fsum(x for _, x in some)
@@ -198,7 +201,7 @@ def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, 
 def adjusted_rewards(
     rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]], theta: float, x0: float | None
 ) -> list[list[float]]:
-    """The adjusted outcome y' of every person, by arm and in the same order. Where x is unknown, y' is y.
+    """The adjusted outcome y' of every person, in the order of `rewards`. Where x is unknown, y' is y.
 
     >>> adjusted_rewards([[1.0, 2.0]], [[3.0, None]], 0.5, 1.0)
     [[0.0, 2.0]]
@@ -211,29 +214,29 @@ def adjusted_rewards(
 
 
 def _over_arms(values: FloatArray) -> FloatArray:
-    """`(..., agent)`: sums over arms, one by one so that one site and a batch of studies agree to the last bit."""
+    """`(..., agent)`: sums over arms, added one by one so that a site and a batch of studies agree to the last bit."""
     return np.asarray(np.add.accumulate(values, axis=-2)[..., -1, :])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """Statistics for the slope of y in x at every site, `(..., agent)`, from all phases so far, pooled within cells."""
+    """`(..., agent)`: each site's statistics for its slope of y in x, from all phases so far, pooled within cells."""
 
-    degrees: FloatArray
-    xx: FloatArray
+    degrees: FloatArray  # degrees of freedom of the scatters
+    xx: FloatArray  # pooled scatters, as in `Pairs`
     xy: FloatArray
     yy: FloatArray
-    size: FloatArray  # sum of squares of x, to tell scatter from rounding error
+    size: FloatArray  # sum of squares of x, to distinguish scatter from rounding error
     x0: FloatArray  # mean x of the first phase in which any x is known; NaN before
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Slopes:
-        """The slopes before the first phase."""
+        """Slopes without any data, as they are before the first phase."""
         zero = np.zeros(shape)
         return cls(degrees=zero, xx=zero, xy=zero, yy=zero, size=zero, x0=np.full(shape, np.nan))
 
     def added(self, pairs: Pairs) -> Slopes:
-        """The slopes with another phase `(..., arm, agent)` added; its scatters are taken within strata."""
+        """The slopes after adding another phase's `pairs (..., arm, agent)`; every stratum has its own scatters."""
         if pairs.between is not None:
             return self.added(pairs.between).added(replace(pairs, between=None))
         known, x_sums = _over_arms(pairs.known.astype(np.float64)), _over_arms(pairs.x_sums)
@@ -249,11 +252,11 @@ class Slopes:
         )
 
     def take(self, some: BoolArray | IntArray) -> Slopes:
-        """A subset of a batch."""
+        """The slopes of a subset of a batch of studies."""
         return Slopes(**{field.name: getattr(self, field.name)[some] for field in fields(self)})
 
     def put(self, places: IntArray, count: int) -> Slopes:
-        """These slopes spread over a larger batch, at the indices `places`; nothing is known about the rest."""
+        """A batch of `count` studies with these slopes at the indices `places` and no data for the other studies."""
         found = Slopes.none((count, *self.x0.shape[1:]))
         for field in fields(self):
             values = getattr(found, field.name).copy()
@@ -263,7 +266,7 @@ class Slopes:
 
     @classmethod
     def concatenated(cls, parts: Sequence[Slopes]) -> Slopes:
-        """Join batches, one after the other."""
+        """Join batches of studies along the first axis."""
         return cls(
             **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)}
         )
@@ -275,13 +278,14 @@ class Slopes:
 
     @property
     def theta(self) -> FloatArray:
-        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 where nothing is known.
+        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 where data are too few.
 
         The factor max(0, 1 - error^2 / slope^2) is James-Stein shrinkage: a useless covariate costs next to nothing.
         """
         tells = (self.degrees >= FEWEST_DEGREES) & (self.xx > CONSTANT * self.size)
         xx = np.where(tells, self.xx, 1.0)
         slope = self.xy / xx
+        # The slope itself takes one more degree of freedom from the residuals.
         error = np.maximum(self.yy - slope * self.xy, 0.0) / np.maximum(self.degrees - 1, 1.0) / xx
         square = np.square(slope)
         kept = np.maximum(1 - np.divide(error, square, out=np.ones(xx.shape), where=square > 0), 0.0)
@@ -290,14 +294,14 @@ class Slopes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CovariateTruth:
-    """How x and the outcome are related in a simulation.
+    """The true relation between a covariate x and the outcome, for simulations.
 
-    x is Gaussian, or lognormal; `correlation` is that of x with the outcome within an arm of a site.
+    x is Gaussian or lognormal; `correlation` is between x and the outcome, within an arm of a site.
     """
 
     correlation: FloatArray  # broadcasts to (arm, agent)
-    drift: float = 0.0  # how far a site's mean of x moves at random before every phase, in standard deviations of x
-    law: str = "gaussian"
+    drift: float = 0.0  # size of the random step of a site's mean x before every phase, in standard deviations of x
+    law: str = "gaussian"  # distribution of x: one of `LAWS`
 
 
 LAWS = ("gaussian", "lognormal")

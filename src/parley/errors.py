@@ -18,7 +18,7 @@ from typing import Any
 
 
 class ParleyError(Exception):
-    """The root of the tree.
+    """Base class of all exceptions that Parley raises on purpose.
 
     >>> try:
     ...     raise InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1")
@@ -29,7 +29,7 @@ class ParleyError(Exception):
 
 
 class InvalidInput(ParleyError, ValueError):
-    """A value that the caller can fix: its key, what was found, what is allowed. The command line exits with 2.
+    """A wrong value that the caller can correct: its key, what was found, what is allowed. Commands exit with status 2.
 
     >>> print(InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1"))
     delta: found 2.0; allowed: a number strictly between 0 and 1
@@ -55,7 +55,7 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """A name that is not in the registry; the message suggests a similar one if there is one.
+    """An unknown name; the message lists the known names and suggests a similar one, if any.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
@@ -69,7 +69,7 @@ class UnknownName(InvalidInput):
 
 
 class TiedArms(InvalidInput):
-    """Arms tie at the boundary between an agent's top N and the rest: every lower bound is infinite.
+    """Arms tie at the boundary between an agent's top N and the other arms, so every lower bound is infinite.
 
     >>> print(TiedArms(agent="Lille", arms=["A", "B"], top=1).found)
     a tie at the boundary of the best arm of agent Lille: A, B
@@ -99,19 +99,19 @@ class IllegalMove(ParleyError):
 
 
 class BrokenChain(ParleyError):
-    """A record was changed, dropped, moved or cut off; the message names the record and the evidence."""
+    """A record of a log was changed, dropped, moved or cut off; the message names the record and the evidence."""
 
 
 class DamagedJournal(ParleyError):
-    """A line of a site's journal was altered; the message names it. The site stops assigning people."""
+    """A line of a site's journal was altered; the message names the line. The site stops assigning people."""
 
 
 class NotNow(ParleyError):
-    """A site cannot do this now: the study is paused, there is no plan yet, or the phase is already reported."""
+    """A site cannot act at the moment: the study is paused, there is no plan yet, or the phase is already reported."""
 
 
 class SimilarKey(NotNow):
-    """A new key that looks like the key of somebody already assigned (for example in another case).
+    """A new person's key resembles that of somebody already assigned (for example, only upper and lower case differ).
 
     >>> print(SimilarKey("bx-001", "BX-001"))
     'bx-001' reads like 'BX-001', who was assigned here: use that key, or say that this is somebody else
@@ -125,11 +125,11 @@ class SimilarKey(NotNow):
 
 
 class SourceFailed(ParleyError):
-    """The user's own code failed; the message holds its traceback and says what to do."""
+    """The user's own source of rewards failed; the message holds its traceback and says what to do."""
 
 
 class StorageUnavailable(ParleyError):
-    """The database did not answer, or not in time; the same request may be sent again."""
+    """The database did not answer, or did not answer in time; the same request may be sent again."""
 
 
 class Interrupted(ParleyError):
@@ -137,7 +137,10 @@ class Interrupted(ParleyError):
 
 
 class CoordinatorError(ParleyError):
-    """The coordinator refused or failed; `problem` is its problem document (RFC 9457), `retry` whether to try again."""
+    """The coordinator refused or failed; `problem` is its problem document (RFC 9457).
+
+    `retry` says whether sending the same request again can help.
+    """
 
     retry = False
 
@@ -147,13 +150,13 @@ class CoordinatorError(ParleyError):
 
 
 class Unreachable(CoordinatorError):
-    """No answer, or an answer that says to try later. Sending the same request again is safe."""
+    """The coordinator did not answer, or asked to try later. Sending the same request again is safe."""
 
     retry = True
 
 
 class Blocked(Unreachable):
-    """A proxy refuses, or the certificate is not trusted. A starting agent says so and exits; a running one waits."""
+    """A proxy or a certificate blocks the connection. An agent that is starting exits; a running agent waits."""
 
 
 class NotAllowed(CoordinatorError):
@@ -161,7 +164,7 @@ class NotAllowed(CoordinatorError):
 
 
 class NotThere(CoordinatorError):
-    """No such study, phase, agent, report or certificate."""
+    """The requested study, phase, agent, report or certificate does not exist."""
 
 
 class Conflict(CoordinatorError):
@@ -169,7 +172,7 @@ class Conflict(CoordinatorError):
 
 
 class Rejected(CoordinatorError):
-    """The request is invalid; sending it again cannot help."""
+    """The request is invalid, so sending it again cannot help."""
 
 
 class WrongPlan(CoordinatorError):
@@ -215,16 +218,16 @@ class MissingPackage(InvalidInput):
 
 
 class EngineFailed(ParleyError):
-    """Workers were lost repeatedly. Results finished before that are kept."""
+    """A sweep's workers were lost repeatedly. Results finished before that are kept."""
 
 
 class NoRoom(ParleyError):
-    """A file could not be written. Files written before it are kept."""
+    """A file could not be written because the disk is full. Files written before it are kept."""
 
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Import optional packages in this context; if one is missing, the error names the extra to install.
+    """Context for importing optional packages; if a package is missing, the error names the extra to install.
 
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package
@@ -235,6 +238,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "that it needs").partition(".")[0]
+        # A missing module of Parley itself is a bug: no extra would install it.
         if missing == "parley":
             raise
         raise MissingPackage(missing, extra=extra, purpose=what) from None

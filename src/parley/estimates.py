@@ -1,4 +1,4 @@
-"""Estimates of every mixed mean and its differences, with intervals that hold simultaneously.
+"""Estimates of every mixed mean and of the differences between arms, with intervals that hold simultaneously.
 
 The intervals hold for all agents, arms, differences and phases at once with probability at least 1 - delta, whatever
 policy chose the draws and whenever it stopped (docs/estimates.md). Every estimate also has the usual interval, which
@@ -35,10 +35,10 @@ WORDS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """Estimates of one contrast per arm and agent, `(..., arm, agent)`."""
+    """Estimates of the means, or of their differences from the mean of a reference arm: `(..., arm, agent)` each."""
 
     value: FloatArray  # from all draws
-    low: FloatArray  # the interval that holds jointly and at all phases; infinite without data
+    low: FloatArray  # ends of the interval that holds jointly and at all phases; infinite without data
     high: FloatArray
     error: FloatArray  # the usual standard error, for fixed-time intervals
     least: float = -math.inf  # the smallest possible value, by the range of the rewards
@@ -54,7 +54,10 @@ class Estimate:
         return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
-        """A cell per arm and agent, ready for JSON; None where there are no data."""
+        """The numbers of every arm and agent, ready for JSON, with None where there are no data.
+
+        `quantile` is the half-width of the usual interval in standard errors.
+        """
         known = np.isfinite(self.error)
         spread = np.where(known, quantile * self.error, 0.0)
         numbers = {
@@ -70,9 +73,9 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Whether differences change from phase to phase, for the pair whose phases agree least (Cochran's Q).
+    """Test of whether differences change from phase to phase (Cochran's Q), for the pair whose phases agree least.
 
-    A diagnostic for people to read: it uses the usual approximations and is not part of the guarantee. `p` is adjusted
+    People read it as a diagnostic: it uses the usual approximations and is not part of the guarantee. `p` is adjusted
     for the number of pairs (Holm).
     """
 
@@ -86,7 +89,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """The finding as a sentence, with its caveats."""
+        """The result of the test as a sentence, with its caveats."""
         values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
             return Translatable(
@@ -103,11 +106,11 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Every mean, and its differences to the leader and to the control, if any; computed on demand."""
+    """Estimates of all means and, computed on demand, of their differences from the leader and from the control."""
 
     problem: Problem
     agents: tuple[str, ...]  # whose estimates these are
-    leader: IntArray  # (..., agent): the arm that differences are taken to
+    leader: IntArray  # (..., agent): the arm with which the others are compared
     mean: Estimate
     every: ContrastSummary  # (phase, ..., arm, agent): summary of each phase's means
     scatter: FloatArray  # (phase, ..., arm, agent): variances of the phases' mixed means, from all draws
@@ -115,12 +118,12 @@ class Estimates:
 
     @once
     def lead(self) -> Estimate:
-        """Differences to the leading arm."""
+        """Differences of all arms from the leader."""
         return self._against(self.leader)
 
     @once
     def control(self) -> Estimate | None:
-        """Differences to the control arm, if there is one."""
+        """Differences of all arms from the control arm; None if the problem has no control."""
         named = self.problem.control
         return None if named is None else self._against(np.full_like(self.leader, self.problem.arms.index(named)))
 
@@ -151,7 +154,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """For a single study, the pair whose phases agree least; None if no pair has two phases to compare."""
+        """Test of change in a single study: the pair whose phases agree least, or None if no pair has two phases."""
         if not self.agents:
             return None
         problem, found = self.problem, []
@@ -173,7 +176,8 @@ class Estimates:
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
 
-        `claimed` is the delta to state, if not the problem's: after a change, the problem has only a share of it.
+        `claimed` is the delta to state, by default the problem's. After a change of arms or weights, the problem has
+        only a share of the study's delta.
         """
         problem, delta = self.problem, self.problem.delta if claimed is None else claimed
         quantile = fixed_quantile(delta)
@@ -198,7 +202,7 @@ class Estimates:
 
 
 def finite(values: FloatArray) -> list[Any]:
-    """Nested lists of numbers, with None for those that JSON cannot represent.
+    """An array as nested lists, with None for NaN and infinity, which JSON cannot represent.
 
     >>> finite(np.array([[0.5, np.inf]]))
     [[0.5, None]]
@@ -224,7 +228,7 @@ def joint_line(problem: Problem) -> float:
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: the arm with the best estimate, `among` these if given; without data, the first arm."""
+    """`(..., agent)`: index of the arm with the best estimate, of those in `among` if given; 0 without data."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 
@@ -232,10 +236,10 @@ def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) ->
 def estimates(
     problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
 ) -> Estimates:
-    """Estimates from the fresh draws of every phase, `(..., arm, agent)` each.
+    """Estimates from the totals of every phase's own draws, `(..., arm, agent)` each.
 
-    Unless given, the leader is the arm with the best estimate. `some` selects agents; it does not change their
-    intervals.
+    Unless given, the leader is the arm with the best estimate. `some` selects the agents to estimate for; it does not
+    change their intervals.
 
     >>> problem = Problem(arms=2, weights=[[1.0]])
     >>> phase = Totals(counts=np.array([[50], [50]]), sums=np.array([[40.0], [10.0]]))
@@ -273,9 +277,9 @@ def estimates(
 def _in_parts(
     interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
 ) -> Interval:
-    """Compute intervals for some agents at a time.
+    """Compute intervals for a few agents at a time.
 
-    All at once would take 100 MB in a large study, and a single slow interval would keep all others iterating.
+    Computing them all at once would take 100 MB in a large study, and all would iterate as often as the slowest one.
     """
     *others, agents = summary.contrast.shape
     width = max(1, PART // math.prod(others))

@@ -1,4 +1,4 @@
-"""Hooks: where optional features, the *edges*, are attached.
+"""Hooks: the extension points to which optional features, the *edges*, are attached.
 
 An edge is a subclass of `Edge` and overrides the hooks that it needs; the docstring of each hook is its contract. The
 rest of Parley calls hooks and never names an edge, so deleting an edge means deleting its folder. Parley's own edges
@@ -8,7 +8,7 @@ are the folders of `parley/edges`, each with an instance called `edge`. Other pa
     bells = "your_package:edge"
 
 The module of an edge is imported whenever `parley` starts, so it must import little: a command names its code as a
-string, and a hook imports what it returns.
+string, and a hook imports what it returns only when it is called.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FOLDER = Path(__file__).parent / "edges"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: its name, its help text, and its code, which is imported only when the command is called."""
+    """A command line command: its name, its help text, and its code, imported only when the command is called."""
 
     name: str  # "ring" is `parley ring`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
@@ -64,13 +64,13 @@ class Edge:
     """An optional feature. Every method is a hook that does nothing unless it is overridden."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # what it gives a user, for `parley doctor`
+    summary: ClassVar[str]  # what the edge offers a user, as listed by `parley doctor`
     docs: ClassVar[str] = ""  # where it is documented; for Parley's own: page and anchor of a section of docs/
     # The extras of Parley that install its packages, each with its purpose. `parley doctor` lists the edge even without
     # them; using it then raises an error that names the extra, as `parley.errors.need` does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()
     commands: ClassVar[tuple[Command, ...]] = ()
-    # What `parley admin restore` says about it: what no backup contains, and how to get it back.
+    # What `parley admin restore` says about the edge: which of its data no backup contains, and how to recover them.
     not_restored: ClassVar[str] = ""
     # The folder of its message catalogs, with files named like Parley's own: `de.po`, `trial.po`, `de_trial.po`. They
     # only add messages: for a message that Parley has too, Parley's wording is used.
@@ -84,15 +84,15 @@ class Edge:
         return ()
 
     def instead_of_plan(self, asked: PlanRequest, options: Mapping[str, Any]) -> bool:
-        """Handle `parley plan` in another way; return True if that was done.
+        """Carry out `parley plan` in the edge's own way and return True; return False to leave it to Parley.
 
-        Called after the options have changed the study, before anything is simulated. The hook writes and prints its
-        own output.
+        The hook is called after the options have changed the study, before anything is simulated. It writes and prints
+        its own output.
         """
         return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
-        """For `parley verify`: a function that checks a time stamp of the log and returns its time; None if not wanted.
+        """A function with which `parley verify` checks a time stamp of the log and gets its time; None for no check.
 
         The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a
         stamp proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that
@@ -101,14 +101,14 @@ class Edge:
         return None
 
     def server_settings(self) -> type[EdgeSettings] | None:
-        """Settings that the edge adds to `parley serve`: options, environment variables and docs (`EdgeSettings`)."""
+        """Settings that the edge adds to `parley serve`: options, environment variables and docs; None for none."""
         return None
 
     def tables(self) -> Schema | None:
         """The edge's own tables, with their migrations; `parley admin init` creates and upgrades them.
 
-        They may refer to the coordinator's tables, never the other way. If the edge is removed, its tables stay in the
-        database unread. A backup contains only the tables named here.
+        They may refer to the coordinator's tables, never the other way round. If the edge is removed, its tables stay
+        in the database unread. A backup contains only the tables named here.
         """
         return None
 
@@ -119,7 +119,8 @@ class Edge:
     def service(self, context: Context) -> Service | None:
         """The edge's part of one running coordinator: its state, its background work, its actions after a commit.
 
-        Called once per coordinator, before it starts. Handlers find it by `call.context.service(ITS_CLASS)`.
+        The hook is called once per coordinator, before it starts. Handlers get the service by
+        `call.context.service(ITS_CLASS)`.
         """
         return None
 
@@ -135,7 +136,7 @@ class Edge:
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Engines of sweeps by name; each function opens one, registers its clean-up on the stack, returns the crew.
+        """Engines of sweeps by name, each a function that opens a crew and registers its clean-up on the stack.
 
         Results must not depend on the engine: a cell of a sweep carries everything that it needs.
         """
@@ -144,7 +145,7 @@ class Edge:
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """Every edge: Parley's own in alphabetical order, then those of installed packages. Read once per process.
+    """All edges: Parley's own, then those of installed packages, each in alphabetical order. Read once per process.
 
     >>> all(isinstance(one, Edge) for one in edges())
     True
@@ -159,7 +160,7 @@ def edges() -> tuple[Edge, ...]:
 
 
 def commands_of_edges(group: str = "") -> dict[str, Command]:
-    """The commands that edges add to `parley`, or to one of its groups (`admin`), by name."""
+    """The commands that edges add to `parley`, or to one of its groups such as `admin`, by name."""
     found = {}
     for edge in edges():
         for command in edge.commands:

@@ -1,7 +1,7 @@
 """Outcomes observed beside the primary one: guardrails, which stop a harmful arm, and secondary outcomes.
 
 `[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another,
-with the same keys for its reward model, its own error probability and a role. docs/outcomes.md has the rest.
+with the same keys for its reward model, its own error probability and a role. docs/outcomes.md explains them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GUARDRAIL, SECONDARY = "guardrail", "secondary"
 ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
 LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
 LONGEST_DELAY = 36_500.0  # days
-USUAL_MARGINS = 3.0  # the control's mean harm in margins, if not stated: a margin is rarely over a third of it
+USUAL_MARGINS = 3.0  # assumed mean harm of the control, in margins: a margin is rarely more than a third of it
 # Names that columns, form fields and document keys already use.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
@@ -94,14 +94,14 @@ class Outcome:
     name: str
     role: str  # "guardrail" or "secondary"
     better: str  # "higher" or "lower"
-    noise: RewardModel = field(default_factory=Gaussian)
+    noise: RewardModel = field(default_factory=Gaussian)  # reward model of this outcome
     margin: float | None = None  # guardrail: how much worse than the control an arm may be, at least 0
     limit: float | None = None  # guardrail, instead of a margin: how bad an arm's mean may be
-    delta: float | None = None
-    on_alarm: str | None = None  # "stop" or "propose"; "stop" unless given
-    question: str = ""
-    words: tuple[str, ...] = ()  # what a site shows for 1 and for 0
-    delay: float | None = None
+    delta: float | None = None  # guardrail: its own error probability
+    on_alarm: str | None = None  # guardrail: "stop" or "propose"; "stop" unless given
+    question: str = ""  # what a site's page asks; the name unless given
+    words: tuple[str, ...] = ()  # what a site's page calls 1 and 0
+    delay: float | None = None  # days from a draw to this outcome; None: as for the primary outcome
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -157,12 +157,12 @@ class Outcome:
         object.__setattr__(self, name, value)
 
     def place(self, key: str) -> str:
-        """The full name of one of its keys, for errors."""
+        """The full name of one of this outcome's keys, for errors."""
         return f"outcomes.{self.name}.{key}"
 
     @property
     def guards(self) -> bool:
-        """Whether it is a guardrail."""
+        """Whether this outcome is a guardrail."""
         return self.role == GUARDRAIL
 
     @property
@@ -172,7 +172,7 @@ class Outcome:
 
     @property
     def expected_noise(self) -> RewardModel:
-        """Its reward model; if no mean is stated, one is guessed from the guardrail's margin or limit.
+        """The reward model; if it states no mean, one is assumed from the guardrail's margin or limit.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
@@ -188,7 +188,7 @@ class Outcome:
         return self.noise.expecting(best + worse * min(USUAL_MARGINS * self.margin, (high - low) / 2))
 
     def check_problem(self, control: str | None, dormant: Sequence[str], shape: tuple[int, int]) -> None:
-        """Raise unless it fits the study: a margin needs a control that is open from the start."""
+        """Raise unless the outcome fits the study: a margin needs a control that is open from the start."""
         if self.margin is not None and (control is None or control in dormant):
             found = "a margin without a control" if control is None else f"a control that is not open, {control}"
             allowed = "control = the name of an arm that is open from the start, or a limit instead of a margin"
@@ -199,13 +199,13 @@ class Outcome:
             raise _renamed(error, self.name) from None
 
     def document(self) -> dict[str, Any]:
-        """Its keys, ready to be stored; `outcome_of(document)` restores the outcome."""
+        """The outcome's keys and values, ready to be stored; `outcome_of` restores the outcome from them."""
         own = {key: getattr(self, key) for key in OWN_KEYS}
         return {key: value for key, value in own.items() if value not in (None, "", ())} | self.noise.document()
 
 
 def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[str, ...]:
-    """Check the words shown for 1 and for 0; empty if none are given."""
+    """Check the two words that sites see for 1 and for 0; returns them stripped, or () if none are given."""
     if not words:
         return ()
     if noise.values != (0.0, 1.0):
@@ -219,7 +219,7 @@ def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[s
 
 
 def outcome_keys() -> dict[str, Key]:
-    """The keys of an [[outcomes]] entry: its own and those of [noise]; its own take precedence."""
+    """The documented keys of an [[outcomes]] entry: its own, and `kind` on behalf of all keys of [noise]."""
     about = "its reward model: this and all other keys of `[noise]`, as there"
     return OWN_KEYS | {"kind": replace(noise_keys()["kind"], meaning=about)}
 
@@ -235,7 +235,7 @@ def outcome_of(document: Mapping[str, Any]) -> Outcome:
 
 
 def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
-    """The outcomes in a study file's [[outcomes]]; an entry without a reward model gets the one that assumes least."""
+    """The outcomes in a study file's [[outcomes]], by default with the reward model that assumes least."""
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidInput("outcomes", found=f"{entry!r:.60}", allowed="sections [[outcomes]]")
@@ -243,7 +243,7 @@ def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
 
 
 def study_model_of(**keys: Any) -> RewardModel:
-    """`study_model`, called with keywords as `make_model` calls it."""
+    """`study_model` with the keys as keyword arguments, so that it has the signature of `make_model`."""
     return study_model(keys)
 
 
@@ -274,7 +274,7 @@ def _renamed(error: InvalidInput, name: str) -> InvalidInput:
 
 
 def checked_outcomes(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Check that outcomes have distinct names and are not too many."""
+    """Check that outcomes have distinct names and that there are not too many of them."""
     if len(outcomes) > MOST_OUTCOMES:
         raise InvalidInput("outcomes", found=len(outcomes), allowed=f"up to {MOST_OUTCOMES}")
     seen: set[str] = set()

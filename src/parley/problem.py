@@ -43,7 +43,7 @@ __all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem(Tabular, StudySettings):
-    """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
+    """K arms, M agents, the weights that mix rewards, and the task: find each agent's top N, with error at most delta.
 
     `parley.settings` has a row for each setting: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
 
@@ -59,7 +59,7 @@ class Problem(Tabular, StudySettings):
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
     weights: FloatArray  # may be given as any nested sequence of numbers
     agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
-    noise: RewardModel = field(default_factory=Gaussian)  # reward model of the primary outcome, as it is reported
+    noise: RewardModel = field(default_factory=Gaussian)  # reward model of the primary outcome, as sites report it
     outcomes: tuple[Outcome, ...] = ()  # further outcomes; a person's privacy budget is divided over all of them
     adjustment: Covariate | None = field(default=None, init=False)  # how a covariate adjusts the primary outcome
 
@@ -86,7 +86,7 @@ class Problem(Tabular, StudySettings):
         self._check_between()
 
     def _check_between(self) -> None:
-        """Raise if the study cannot assign people who come between phases to the next one."""
+        """Check that the other settings allow what `between` does with people who come between phases."""
         if self.between == "leading" and self.kits:
             # Everybody outside the study gets the leading arm, so unmasking one of them would reveal which arm leads.
             allowed = '"outside" or "assign" with sites.kits: people on the leading arm would tell which one it is'
@@ -114,11 +114,12 @@ class Problem(Tabular, StudySettings):
             object.__setattr__(self, "outcome_words", checked_words("sites.words", self.outcome_words, stated))
         rule = self._covariate_rule(stated)
         object.__setattr__(self, "adjustment", rule)
+        # Sites report adjusted outcomes, so privacy noise is added to these, and their range determines its size.
         adjusted = stated if rule is None else self._adjusted(stated, rule)
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """How sites use the covariate, if there is one; raise if it does not suit these outcomes."""
+        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit outcomes."""
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -211,7 +212,7 @@ class Problem(Tabular, StudySettings):
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
-        """Raise unless the study begins with more open arms than an answer names: else there is nothing to find out.
+        """Raise unless the study begins with more open arms than an answer names; otherwise nothing is left to find.
 
         >>> Problem(arms=["a", "b"], weights=[[1.0]], dormant=["b"]).require_question()
         Traceback (most recent call last):
@@ -251,7 +252,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def sites(self) -> tuple[str, ...]:
-        """The agents that draw."""
+        """The names of the agents that draw."""
         return tuple(agent for agent, draws in zip(self.agents, self.draws, strict=True) if draws)
 
     @property
@@ -269,17 +270,17 @@ class Problem(Tabular, StudySettings):
 
     @once
     def askers(self) -> tuple[str, ...]:
-        """The agents that ask a question."""
+        """The names of the agents that ask a question."""
         return tuple(agent for agent, asks in zip(self.agents, self.asks, strict=True) if asks)
 
     @property
     def mix(self) -> FloatArray:
-        """`(site, question)`: the weights as people read them, without the zero rows and columns."""
+        """`(site, question)`: the weights without rows of agents that only ask and columns of agents that only draw."""
         return self.weights[self.draws][:, self.asks]
 
     @property
     def alone(self) -> FloatArray:
-        """The weights if every site were on its own; those of questions stay as they are."""
+        """The weights if every site counted only its own rewards; the weights of further questions do not change."""
         return np.where(self.draws, np.eye(self.agent_count), self.weights)
 
     @property
@@ -304,17 +305,18 @@ class Problem(Tabular, StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: True for one agent per distinct question: the first that asks with its column of weights.
+        """`(agent,)`: True for one agent per distinct question: the first that asks with that column of weights.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
         """
-        # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents.
+        # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents. Adding 0.0
+        # turns -0.0 into 0.0. Reversed, so that the first agent of every question overwrites the later ones.
         asking = np.flatnonzero(self.asks & ~self.finer)[::-1].tolist()
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
-        # A finer question may be closed while a copy of it is open, so both count.
+        # The policy may close a finer question while a copy of that question is open, so both count.
         return first | self.finer
 
     @once
@@ -323,6 +325,7 @@ class Problem(Tabular, StudySettings):
         steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
         if self.weight_refine:
             stated = stated_step(steps, self.weight_refine)
+            # Further questions come last: site by site, a question for every step except the stated step.
             own = [step % 2**self.weight_refine > 0 for step in range(steps) if step != stated]
             block = np.tile(own, int((self.draws & self.asks).sum()))
             found[self.agent_count - block.size :] = block
@@ -330,7 +333,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def question_count(self) -> int:
-        """The number of distinct questions: the union bound over agents counts these."""
+        """The number of distinct questions, over which the union bound is taken."""
         return int(self.questions.sum())
 
     @property
@@ -352,9 +355,9 @@ class Problem(Tabular, StudySettings):
     ) -> FloatArray:
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
-        `variances` are those of single rewards: one number or `(..., arm, agent)`. By default the reward model's.
-        Where reports are private, each of the `releases` of a cell's sum added noise. Other `weights (agent, mix)` give
-        `(..., arm, mix)`.
+        `variances` are those of single rewards, one number or `(..., arm, agent)`; by default, the reward model's.
+        Where reports are private, each of the `releases` of a cell's sum added noise. With other `weights (agent, mix)`
+        the result is `(..., arm, mix)`.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
@@ -371,13 +374,14 @@ class Problem(Tabular, StudySettings):
 
     def drawn(self, counts: IntArray, weights: FloatArray | None = None) -> BoolArray:
         """`(..., arm, agent)`: whether every cell with weight in the agent's mixed mean of the arm has draws."""
+        # NumPy multiplies matrices of floats much faster than matrices of booleans or integers.
         weighed = ((self.squared_weights if weights is None else np.square(weights)) > 0).astype(np.float32)
         return np.asarray((counts == 0).astype(np.float32) @ weighed == 0)
 
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
-        """The same draws seen through another outcome, with its reward model and its own error probability.
+        """The problem of another outcome of the same draws, with that outcome's reward model and error probability.
 
-        A covariate adjusts the primary outcome alone.
+        The covariate and the tolerance are dropped, since they concern only the primary outcome.
         """
         unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
         own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
@@ -401,7 +405,7 @@ class Problem(Tabular, StudySettings):
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """The share of delta for the question without the withdrawn arms; over all sets of arms, shares sum to at most 1/2.
+    """The share of delta after some arms were withdrawn; over all possible sets of them, shares sum to at most 1/2.
 
     The other half is for the same sets of arms with other weights (`parley.protocol.lost_sites`).
 
@@ -412,7 +416,7 @@ def share_without(arms: int, withdrawn: int) -> float:
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
-    """Top-N gaps `(..., arm, agent)`: of arms outside the top N to the N-th best, of arms inside to the (N+1)-th best.
+    """Top-N gaps `(..., arm, agent)`: from an arm outside the top N to the N-th best, from one inside to the (N+1)-th.
 
     N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
 
@@ -426,7 +430,7 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drift:
-    """How the means move between phases: all arms of a site alike, so that differences between its arms stay the same.
+    """How the means move between phases: equally for all arms of a site, so that their differences do not change.
 
     >>> season = Drift(season=0.2, season_phases=4).shifts([None] * 5, 1, np.zeros((2, 1)), Gaussian())
     >>> season.round(3).tolist()  # of the sixth phase: five steps after the first
@@ -439,7 +443,7 @@ class Drift:
     season_phases: int = 4  # length of the wave, in phases
 
     def shifts(self, steps: Sequence[Any], count: int, means: FloatArray, noise: RewardModel) -> FloatArray:
-        """`(count, 1, agent)`: every site's shift after `steps`, which has a random generator for each step.
+        """`(count, 1, agent)`: every site's shift in `count` studies; `steps` has a random generator for each step.
 
         Means stay within the range of rewards: a site stops when its highest or lowest arm reaches an end of the range.
         """
@@ -465,15 +469,15 @@ class Instance(Tabular):
     problem: Problem
     means: FloatArray  # may be given as any nested sequence of numbers
     scale: Any = None  # the true scale of rewards, for simulations and bounds; the problem's unless given
-    drift: Drift | None = None  # how the means move between phases; these are the first phase's
+    drift: Drift | None = None  # how the means move between phases; `means` are those of the first phase
     opens: Mapping[str, int] = field(
         default_factory=dict
-    )  # arm -> the phase in which it is opened; it is drawn from the next one on
+    )  # arm -> the phase in which it is opened; it is drawn from the next phase on
     withdraws: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it is withdrawn
     history: History | None = (
         None  # past rows to draw from, shifted to the means; the model's own distribution unless given
     )
-    covariate: CovariateTruth | None = None  # the correlation that the problem states, unless given
+    covariate: CovariateTruth | None = None  # how x and outcomes are related; unless given, as the problem states
     outcomes: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> true local means of a further outcome
     correlation: float = 0.0  # of each further outcome with the primary outcome of the same draw
 
@@ -502,7 +506,7 @@ class Instance(Tabular):
             raise InvalidInput("truth.correlation", found=self.correlation, allowed="a number between -1 and 1")
 
     def _outcome(self, name: str) -> FloatArray:
-        """The true means of a further outcome, checked."""
+        """Check the true means of a further outcome, and return them as `(arm, agent)`."""
         key, known = f"truth.outcomes.{name}", {outcome.name: outcome for outcome in self.problem.outcomes}
         if name not in known:
             raise UnknownName("outcome in truth.outcomes", name, known or ["none: the study has no [[outcomes]]"])
@@ -528,7 +532,7 @@ class Instance(Tabular):
         return Picture(shape="heat map", values="mixed_mean", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The table of local and mixed means, gaps, and which arms are best for whom."""
+        """The table of local means, mixed means and gaps, and of which arms are best for each agent."""
         values = {"mean": self.means, "mixed_mean": self.mixed_means, "gap": self.gaps, "best": self.best}
         return cells(self.problem.arms, self.problem.agents, **values)
 
@@ -561,14 +565,14 @@ class Instance(Tabular):
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
-        """The problem as it stands at the end of a phase, with the arms open then."""
+        """The given problem with the arms that are open at the end of a phase."""
         acts = (self.opens, self.withdraws)
         opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
         return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem
 
     @once
     def _candidates(self) -> FloatArray:
-        """The mixed means; arms that are not open are put below all others."""
+        """`(arm, agent)`: the mixed means; minus infinity for arms that are not open."""
         closed = np.isin(self.problem.arms, self.problem.dormant)[:, None]
         return np.where(closed, -np.inf, self.mixed_means)
 
@@ -596,7 +600,7 @@ class Instance(Tabular):
 
     @property
     def smallest_gap(self) -> float:
-        """Delta'_min, the smallest gap, which makes an instance hard; 0 where arms tie at a boundary."""
+        """Delta'_min, the smallest gap: the smaller, the harder the instance; 0 where arms tie at a boundary."""
         return float(self.gaps.min())
 
     @property

@@ -3,7 +3,7 @@
 A question is an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions become
 one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file knows other
 forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
-middle step, and one more at every other step. Finer steps, which halve the distance between two stated ones, are
+middle step, and one more at every other step. Finer steps, which halve the distance between two stated steps, are
 questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the answers.
 """
 
@@ -106,6 +106,7 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     >>> asked.roles
     {'asks_only': ('country',), 'draws_only': ('agent 2',)}
     """
+    # Checked first: a few numbers in a file could ask for matrices that do not fit into memory.
     if (most := most_asked(document, count)) > MOST_ASKED:
         raise InvalidInput("questions", found=f"{most:,} sites and questions", allowed=f"up to {MOST_ASKED:,}")
     section = document.get("weights", {})
@@ -139,9 +140,9 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
 
 
 def stated_step(count: int, halvings: int = 0) -> int:
-    """The index of the step that a site's own question uses: the middle one, or the one before the middle.
+    """The index of the step that a site's own question uses: the middle step, or the step before the middle.
 
-    It is always a stated step, never one of the finer steps that `halvings` put between them.
+    It is always a stated step, never one of the finer steps that `halvings` put between stated steps.
 
     >>> stated_step(5), stated_step(2), stated_step(1), stated_step(7, 1)
     (2, 0, 0, 2)
@@ -182,7 +183,7 @@ def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[
 
 
 def _with_finer(count: int, halvings: int) -> int:
-    """The number of steps, finer ones included."""
+    """The number of steps including the finer steps; raises if that is too many."""
     if (total := (count - 1) * (1 << halvings) + 1) > MOST_STEPS:
         found = f"{halvings}, which makes {total} of {count} steps"
         raise InvalidInput("weights.refine", found=found, allowed=f"up to {MOST_STEPS} steps with the finer ones")
@@ -192,7 +193,7 @@ def _with_finer(count: int, halvings: int) -> int:
 def _scenarios(
     section: Mapping[str, Any], sites: int, folder: Path, halvings: int
 ) -> tuple[tuple[str, ...], list[Any], int]:
-    """The steps in `[[weights.scenarios]]`, and the finer ones between; a scenario has the keys of [weights]."""
+    """The steps in `[[weights.scenarios]]` and the finer steps between them; a scenario has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
         if key not in ("scenarios", "reason", "refine", *STRATA_KEYS):
@@ -237,7 +238,7 @@ def _who_asks(given: Any, sites: int) -> list[bool]:
 
 
 def _columns(given: Sequence[Any], sites: tuple[str, ...], weights: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Name of each question -> its weights `(site,)`."""
+    """The weights `(site,)` of every entry in [[questions]], by the question's name."""
     made: dict[str, FloatArray] = {}
     for one in given:
         if not isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""The settings of a study: everything that it asks for besides its arms, agents, weights and rewards.
+"""The settings of a study: everything that it states besides its arms, agents, weights and rewards.
 
 Each setting is one row of `StudySettings`. The row makes it an attribute of every `Problem`, a key of the study file,
 of the wire message and of the stored document, a field of the API and of the dashboard's form, and a line of
@@ -69,7 +69,7 @@ class Key:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """This key in JSON Schema.
+        """The JSON Schema of this key.
 
         >>> Key(kinds=(int, float), meaning="a share", default="0.5", limits={"maximum": 1}).schema
         {'type': 'number', 'description': 'a share (default: 0.5)', 'maximum': 1}
@@ -81,7 +81,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The types in words."""
+        """The accepted types in words."""
         return " or ".join(words for words, _ in self._types)
 
     @property
@@ -119,7 +119,7 @@ def check_section(
 ) -> None:
     """Raise if a key is unknown or its value has the wrong type; the error names the key and what is allowed.
 
-    `meant` suggests the key that an unknown one may stand for; if it has no suggestion, the closest spelling is named.
+    For an unknown key the error suggests the key that `meant` names or, if it names none, the closest spelling.
 
     >>> check_section("privacy", {"cell": 3}, {"minimum_cell": Key(kinds=(int,), meaning="")})
     Traceback (most recent call last):
@@ -157,23 +157,23 @@ class Setting(Key):
 
     name: str = ""  # the attribute's name, also in documents
     key: str = ""  # in the study file; the same as the name unless given
-    section: str = ""
+    section: str = ""  # of the study file; empty if the key is outside of any section
     default_value: Any
     check: Check
     sentence: str = ""  # describes a value other than the default; may use {value}, or {span}: from least to most
     always_stored: bool = False  # documents hold it even at its default
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
-    always_supported: tuple[Any, ...] = ()  # values that every policy supports all the same
+    always_supported: tuple[Any, ...] = ()  # further values that every policy supports
     needs: str = ""  # another setting that has to be given too
     in_file: bool = True  # False if other keys of the study file produce it (`parley.questions`)
 
     @property
     def place(self) -> str:
-        """The full name of its key in the study file."""
+        """The full name of the setting's key in the study file."""
         return full_name(self.section, self.key)
 
     def describe(self, value: Any) -> str:
-        """A sentence about a value."""
+        """The setting's sentence about a value."""
         if isinstance(value, tuple):  # names
             value = ", ".join(value)
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
@@ -190,7 +190,7 @@ def _limits(check: Check) -> Mapping[str, Any]:
 def setting(
     default_value: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any
 ) -> Any:
-    """A dataclass field with its `Setting` row attached."""
+    """A dataclass field that carries its `Setting` row as metadata."""
     shown = default or str(default_value)
     row |= {"kinds": kinds, "meaning": meaning, "default": shown, "limits": _limits(check)}
     made = Setting(default_value=default_value, check=check, **row)
@@ -204,7 +204,7 @@ probability = Limited(
 
 
 def fewer_than_arms(key: str, value: Any, arms: Names, _agents: Names) -> int:
-    """Check the number of arms to find: fewer than there are arms."""
+    """Check the number of arms to find, which must be less than the number of arms."""
     return whole(key, value, 1, len(arms) - 1, f"at least 1 and less than the number of arms, {len(arms)}")
 
 
@@ -217,7 +217,7 @@ def arm_name(key: str, value: Any, arms: Names, _agents: Names) -> str:
 
 
 def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
-    """Check names of arms, without repeats; returned in the order of the arms.
+    """Check a list of distinct names of arms, and return it in the order of the arms.
 
     >>> arm_names("dormant", ["c", "b"], ("a", "b", "c"), ())
     ('b', 'c')
@@ -229,7 +229,7 @@ def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
 
 
 def agent_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
-    """Check names of agents, without repeats; returned in the order of the agents.
+    """Check a list of distinct names of agents, and return it in the order of the agents.
 
     >>> agent_names("asks_only", ["country"], (), ("Paris", "country"))
     ('country',)
@@ -269,7 +269,7 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def within(least: float, most: float, allowed: str = "") -> Check:
-    """A check of a number from `least` to `most`; `allowed` replaces these limits in the error."""
+    """A check that a value is a number from `least` to `most`; `allowed` replaces these limits in the error."""
 
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)
@@ -279,7 +279,7 @@ at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LA
 
 
 def counted(least: int, most: int) -> Check:
-    """A check of a whole number from `least` to `most`."""
+    """A check that a value is a whole number from `least` to `most`."""
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: whole(key, value, least, most), limits)
 
@@ -296,7 +296,7 @@ def choice(*words: str) -> Check:
 
 
 def text(most: int) -> Check:
-    """A check of one line of text, at most `most` characters."""
+    """A check that a value is one line of text of at most `most` characters."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> str:
         if not isinstance(value, str) or len(value) > most or not value.isprintable():
@@ -307,7 +307,7 @@ def text(most: int) -> Check:
 
 
 def questions(most: int, longest: int) -> Check:
-    """A check of distinct questions, each one line of text."""
+    """A check of a list of at most `most` distinct questions, each one line of at most `longest` characters."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> Names:
         asked = text_list(key, value, arms, agents)
@@ -320,7 +320,7 @@ def questions(most: int, longest: int) -> Check:
 
 
 def key_mask(most: int) -> Check:
-    """A check of a mask for keys: at least one `#` (a digit) or `@` (a letter); or no mask."""
+    """A check of a mask for keys, which has at least one `#` (a digit) or `@` (a letter), or is empty."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> str:
         mask: str = text(most)(key, value, arms, agents)
@@ -333,12 +333,12 @@ def key_mask(most: int) -> Check:
 
 
 def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
-    """Check a value that is true or false."""
+    """Check that a value is true or false."""
     return checks.switch(key, value)
 
 
 def until(most: int, word: str) -> Check:
-    """A check of a whole number of at least 1, or of the given word."""
+    """A check that a value is a whole number from 1 to `most`, or `word`."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> int | str:
         if isinstance(value, str) or not isinstance(value, int | np.integer):
@@ -374,7 +374,7 @@ COLUMNS = (
 
 
 def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
-    """Check the name of a column, which must differ from the columns that tables already have."""
+    """Check the name of a column, which must differ from the names of the columns that tables already have."""
     name: str = text(60)(key, value, arms, agents)
     if not name.strip() or name != name.strip() or name.lower() in COLUMNS or "," in name:
         allowed = f"a name without outer spaces and commas, and none of {', '.join(COLUMNS)}"
@@ -388,7 +388,7 @@ def any_number(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]:
-    """Check a range: [low, high]."""
+    """Check a range, [low, high] with low < high."""
     allowed = "[low, high]: two numbers with low < high"
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=allowed)
@@ -423,6 +423,7 @@ def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
 
 def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> FloatArray:
     array = real_array(key, value, words)
+    # One number, or the last axes of the shape: these broadcast to all of it.
     if array.shape not in (shape[place:] for place in range(len(shape) + 1)):
         raise InvalidInput(key, found=f"numbers of shape {array.shape}", allowed=words)
     possible = (array == 0) | ((array >= SMALLEST_SCALE) & (array <= LARGEST_SCALE))
@@ -434,13 +435,14 @@ def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> Floa
 
 
 def plain(value: Any) -> Any:
-    """The shortest form of an array: one number if all entries agree, one row if all rows do, else all of it.
+    """The shortest form of an array: one number if all entries agree, one row if all rows agree, else nested lists.
 
     >>> plain(np.full((2, 3), 5.0)), plain(np.array([[1.0, 2.0], [1.0, 2.0]]))
     (5.0, [1.0, 2.0])
     """
     if not isinstance(value, np.ndarray):
         return value
+    # A stride of 0 marks an axis made by broadcasting: comparing a million equal entries would be slow.
     while value.ndim and (value.strides[0] == 0 or (value == value[0]).all()):
         value = value[0]
     return value.tolist()
@@ -448,7 +450,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StudySettings:
-    """All settings, in the order of the tables in the docs."""
+    """All settings of a study, in the order of the tables in docs/study-file.md."""
 
     # fmt: off
     delta: float = setting(
@@ -725,7 +727,7 @@ class StudySettings:
             raise InvalidInput("sampling.price", found=0, allowed=allowed)
 
     def settings(self) -> dict[str, Any]:
-        """Every setting by name, as plain JSON; arrays in their shortest form."""
+        """All settings by name, as plain JSON with arrays in their shortest form."""
         return {name: plain(getattr(self, name)) for name in SETTINGS}
 
     def non_default(self) -> dict[str, Any]:
@@ -740,7 +742,7 @@ class StudySettings:
         }
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
-        """Raise if a setting that affects decisions is given but not supported by `who`: none is silently ignored."""
+        """Raise if `who` does not support a given setting that affects decisions, so that none is silently ignored."""
         for name, value in self.non_default().items():
             row = SETTINGS[name]
             if row.affects_decisions and value not in row.always_supported and name not in supported:
@@ -757,7 +759,7 @@ class StudySettings:
 
 
 def why_largest_gap(gap: float) -> str:
-    """An explanation of `largest_gap`: what it is, why a study needs it, and a value that would do.
+    """An explanation of `largest_gap`: what it is, why a study needs it, and a value that suffices for `gap`.
 
     >>> why_largest_gap(2.31).rpartition(": ")[2]
     'largest_gap = 2.4 would do'
@@ -770,7 +772,7 @@ def why_largest_gap(gap: float) -> str:
 
 
 def rounded_up(value: float) -> float:
-    """A number above 0, rounded up to two digits.
+    """A number above 0, rounded up to two significant digits.
 
     >>> rounded_up(2.31), rounded_up(50.0), rounded_up(0.0123)
     (2.4, 50.0, 0.013)

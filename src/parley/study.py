@@ -1,7 +1,7 @@
 """The study file: from TOML to a `Study` (a problem, a policy, perhaps a truth).
 
-`SECTIONS` holds the keys of every section, gathered from the modules that use them. An unknown key is an error that
-lists the known ones. `make generated` writes the tables of docs/study-file.md from it.
+`SECTIONS` holds the keys of every section, gathered from the modules that use them. An unknown key raises an error that
+lists the known keys. `make generated` writes the tables of docs/study-file.md from `SECTIONS`.
 """
 
 import json
@@ -122,7 +122,7 @@ TRUTH = {
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
 
-# The recipe draws again until the gaps are wide enough. After this many attempts the gap counts as impossible.
+# The recipe draws again until the gaps are wide enough. After this many attempts, `min_gap` counts as impossible.
 MAX_DRAWS = 10_000
 
 
@@ -170,7 +170,7 @@ NEIGHBOURS: dict[str, tuple[str, ...]] = {
 
 
 def meant(section: str, key: str) -> str | None:
-    """A suggestion for an unknown key: another field's word for one of ours, or a key of another section.
+    """A suggestion for an unknown key: our name for another field's word, or the section that has the key; or None.
 
     >>> meant("", "budget"), meant("", "alpha"), meant("noise", "sigma")
     ('Did you mean max_samples?', 'Did you mean delta, or alpha in [weights]?', 'Did you mean scale?')
@@ -189,7 +189,7 @@ def meant(section: str, key: str) -> str | None:
 
 
 def json_schema() -> dict[str, Any]:
-    """The study file in JSON Schema, from the same rows, so that editors complete, explain and check keys.
+    """The JSON Schema of the study file, made from `SECTIONS`, with which editors complete, explain and check keys.
 
     Rules that depend on other keys (how many names, which keys belong to a kind) are left to `parse_study`.
 
@@ -271,7 +271,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml_file(key: str, path: Path) -> dict[str, Any]:
-    """Read a TOML file; errors call it `key`."""
+    """Read a TOML file; `key` is what errors call the file."""
     try:
         return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
@@ -290,6 +290,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     for place, line in enumerate(text.splitlines(), start=1):
         pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
+        # Only dots of keys count: those of headers, and those before an equals sign.
         header = line.lstrip().startswith("[")
         if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
             raise InvalidInput(
@@ -339,7 +340,7 @@ def _toml_key(key: str) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    """A value on one line, except for the rows of a matrix."""
+    """A value as TOML, on one line except for the rows of a matrix."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -357,7 +358,7 @@ def _toml_value(value: Any) -> str:
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:
-    """Check a parsed study document and build the study; its relative paths start at `folder`.
+    """Check a parsed study document and build the study; relative paths in the document start at `folder`.
 
     >>> study = parse_study({"arms": 2, "agents": 2, "weights": {"kind": "personalized", "alpha": 0.5}})
     >>> study.problem.weights.tolist()
@@ -376,6 +377,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     for key, most in (("agents", MOST_ASKED), ("arms", MOST_ARMS)):
         if not 1 <= counts[key] <= most:
             raise InvalidInput(key, found=counts[key], allowed=f"from 1 to {most:,}")
+    # From here on, agents are sites and further questions, so values per site become values per agent.
     asked = asked_by(document, counts["agents"], folder)
     inner = {name: asked.per_agent(name, keys) for name, keys in inner.items()}
     noise = study_model(inner["noise"])
@@ -431,7 +433,7 @@ FORMS = {"means": (), "generate": ("seed", "min_gap"), "data": ("columns", "effe
 
 
 def truth_of(section: Mapping[str, Any], problem: Problem, folder: Path = Path()) -> Instance:
-    """The instance that a [truth] section describes; its relative paths start at `folder`."""
+    """The instance that a [truth] section describes; relative paths in the section start at `folder`."""
     stated = [form for form, own in FORMS.items() if set(section) & {form, *own}]
     if len(stated) > 1:
         raise InvalidInput("truth", found=", ".join(section), allowed=f"only one of {', '.join(FORMS)}")
@@ -477,7 +479,7 @@ def _instance(
 
 
 def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
-    """How x and the outcomes are related, from a [truth] section."""
+    """The true relation between the covariate and the outcomes that a [truth] section states."""
     for key in section:
         if key not in COVARIATE_TRUTH:
             raise UnknownName("key in truth.covariate", key, COVARIATE_TRUTH)
@@ -489,7 +491,7 @@ def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
 
 
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
-    """The truth made from a table of past draws: their means, shifted by the effects, and their scatter."""
+    """The instance made from a table of past draws: their means, shifted by the effects, and their scatter."""
     if "scale" in section:
         raise InvalidInput(
             "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"
@@ -506,6 +508,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
     if problem.covariate is not None:
         given = {COVARIATE: problem.covariate, **given}
     table = load_table(folder / section["data"])
+    # With a single agent, no column needs to say whose rows these are.
     one = (AGENT,) if problem.agent_count == 1 else ()
     columns = columns_of(table, given, optional=(ARM, *one), option="truth.columns.{}")
     draws = draws_of(table, columns, arms=problem.arms, agents=problem.agents)
@@ -533,7 +536,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
 
 
 def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, int]:
-    """The phase in which each arm is opened (if dormant) or withdrawn; raise unless enough arms stay for an answer."""
+    """Check the phase in which each arm is opened or withdrawn; raises unless enough arms remain for an answer."""
     possible = [arm for arm in problem.arms if (arm in problem.dormant) is (key == "truth.opens")]
     for arm in acts:
         if arm not in possible:
@@ -544,7 +547,7 @@ def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, in
 
 
 def _drift(section: Mapping[str, Any]) -> Drift | None:
-    """How the means move; None if they do not.
+    """The drift of the means that a [truth] section states; None if the means do not move.
 
     >>> _drift({"drift": [0.5, -0.2], "season": 0.1}).given
     (0.5, -0.2)
@@ -562,7 +565,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """Check how far means move: any number that a mean can be."""
+    """Check how far the means move in one step: any number that a mean can be."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")

@@ -1,4 +1,4 @@
-"""The one statistic of rewards: how many, their sum, and the sum of their squares.
+"""Totals, the only statistic of rewards in Parley: their number, their sum, and the sum of their squares.
 
 Simulations draw these totals, agents report them, phases add them up and policies receive them. Totals of several parts
 of a study add up with `+`, in any order.
@@ -21,10 +21,10 @@ UNIT = 2.0**-52  # twice the largest relative rounding error of one float64 oper
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Totals:
-    """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
+    """Counts, sums and sums of squares of rewards: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
     `squares` is None if the reward model does not need them. `left` is None unless sites state how much scatter they
-    expect in their next phase: later plans and stakes depend on it, and a sum of totals has none. `between` holds the
+    expect in their next phase: later plans and stakes depend on it. A sum of totals has no `left`. `between` holds the
     totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate stratum,
     whose arms are compared only with each other.
 
@@ -68,7 +68,7 @@ class Totals:
 
     @classmethod
     def zero(cls, shape: tuple[int, ...]) -> Totals:
-        """Nothing drawn yet."""
+        """Totals of no draws, as arrays of this shape."""
         return cls(counts=np.zeros(shape, dtype=np.int64), sums=np.zeros(shape), squares=np.zeros(shape))
 
     @classmethod
@@ -114,7 +114,7 @@ class Totals:
 
     @property
     def everybody(self) -> Totals:
-        """All strata added up."""
+        """The sum of all strata."""
         return self if self.between is None else self.between + replace(self, between=None)
 
     def __add__(self, other: Totals) -> Totals:
@@ -128,7 +128,7 @@ class Totals:
         return Totals(counts=self.counts - other.counts, sums=self.sums - other.sums, squares=kept)
 
     def __eq__(self, other: object) -> bool:
-        """Whether all numbers are equal."""
+        """Whether all arrays are equal, `left` and `between` included."""
         if not isinstance(other, Totals):
             return NotImplemented
         alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
@@ -138,7 +138,7 @@ class Totals:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Totals:
-        """Index all arrays alike, by NumPy's rules."""
+        """Index every array in the same way, by NumPy's rules."""
         kept, left = (None if part is None else np.asarray(part[index]) for part in (self.squares, self.left))
         early = None if self.between is None else self.between[index]
         counts, sums = np.asarray(self.counts[index]), np.asarray(self.sums[index])
@@ -158,7 +158,7 @@ class Totals:
 
     @property
     def means(self) -> FloatArray:
-        """Sums over counts, 0 without data."""
+        """Sums divided by counts; 0 where nothing was drawn."""
         return np.asarray(self.sums / np.maximum(self.counts, 1))
 
     @property
@@ -183,7 +183,7 @@ class Totals:
 
     @property
     def rounding(self) -> FloatArray:
-        """Upper bound on the rounding error of `scatter`; if rewards vary little, the scatter may be nothing else.
+        """Upper bound on the rounding error of `scatter`, which may be all of it if rewards hardly vary.
 
         The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
         |x|, so its square over n has one of at most `loss` times the squares (Cauchy-Schwarz).
@@ -196,7 +196,7 @@ class Totals:
         return np.asarray((lost * np.sqrt(self.require_squares() / np.maximum(self.counts, 1))) @ weights)
 
     def require_squares(self) -> FloatArray:
-        """The sums of squares, or an error if they were not kept."""
+        """The sums of squares; raises if they were not kept."""
         if self.squares is None:
             raise InvalidInput("squares", found="none kept", allowed="sums of squares, with this reward model")
         return self.squares
@@ -207,7 +207,7 @@ def _alike(one: FloatArray | None, other: FloatArray | None) -> bool:
 
 
 def _joined(columns: Sequence[FloatArray | None], arms: int) -> FloatArray | None:
-    """`(arm, agent)`: the `left` of every agent, 1 for those that state none; None if nobody states any."""
+    """`(arm, agent)`: the `left` of every agent, 1 for agents that state none; None if no agent states any."""
     if all(column is None for column in columns):
         return None
     return np.stack([np.ones(arms) if column is None else column for column in columns], axis=-1)

@@ -1,9 +1,9 @@
 """The answer where weights are in doubt: a map from weights to arms.
 
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
-right at both is right between them, within the same tolerance. Where two neighbours have different answers nothing
-follows for the weights between: a third arm may be best midway. The map says that the answer changes there, and no
-more. Finer steps, if the study has them, are decided only there; elsewhere they follow from their neighbours
+right at both steps is right between them, within the same tolerance. If two neighbouring steps have different answers,
+nothing follows for the weights between them: a third arm may be best midway. The map says only that the answer changes
+there. Finer steps, if the study has them, are decided only there; elsewhere their answers follow from the neighbours
 (`halfway`).
 """
 
@@ -24,7 +24,7 @@ ROUNDING = 1e-12  # largest rounding error of a weight
 
 
 def step_columns(problem: Problem) -> IntArray:
-    """`(site that asks, step)`: indices of the agents that ask each site's question at each step; empty if none.
+    """`(site that asks, step)`: index of the agent that asks a site's question at a step; empty if there are no steps.
 
     >>> weights = np.zeros((4, 4))
     >>> weights[0], weights[1] = [0.5, 0.5, 0.9, 0.1], [0.5, 0.5, 0.1, 0.9]
@@ -36,16 +36,17 @@ def step_columns(problem: Problem) -> IntArray:
     sites = np.flatnonzero(problem.draws & problem.asks)
     if not steps:
         return np.zeros((0, 0), dtype=np.int64)
+    # Further questions come last: site by site, a question for every step except the stated step.
     further = np.arange(problem.agent_count - len(sites) * (steps - 1), problem.agent_count)
     stated = stated_step(steps, problem.weight_refine)
     return np.insert(further.reshape(len(sites), steps - 1), stated, sites, axis=1)
 
 
 def halfway(problem: Problem) -> list[IntArray]:
-    """For every level, coarsest first: indices `(finer question, 3)` of each finer question and its two neighbours.
+    """Agents of each finer question and its two neighbours, `(finer question, 3)` per level, coarsest level first.
 
     After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
-    answer does not follow from theirs, and it is left out.
+    answer does not follow from theirs, and the question is omitted.
     """
     columns, weights, levels = step_columns(problem), problem.weights.T, list[IntArray]()
     for level in reversed(range(problem.weight_refine)):
@@ -58,7 +59,7 @@ def halfway(problem: Problem) -> list[IntArray]:
 
 
 def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
-    """Whether weights are a mix of two others, up to rounding."""
+    """Whether the weights `point` are a mix of the weights `start` and `end`, up to rounding."""
     along = end - start
     share = np.clip((point - start) @ along / max(float(along @ along), np.finfo(np.float64).tiny), 0.0, 1.0)
     return bool(np.abs(point - start - share * along).max() <= ROUNDING)
@@ -74,7 +75,7 @@ def stated_alone(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Neighbouring steps with the same answer, which holds for all weights from the first step to the last."""
+    """A range of neighbouring steps with the same answer, which holds for all weights from the first to the last."""
 
     first: int
     last: int
@@ -83,7 +84,7 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightMap:
-    """The answers of one site, step by step.
+    """The answers of one site at every step of weights in doubt.
 
     >>> steps = ("alpha 0.3", "alpha 0.5", "alpha 0.7")
     >>> found = WeightMap(agent="x", questions=("y", "x", "z"), steps=steps, arms=(("B",), ("B",), ("A",)))
@@ -93,13 +94,13 @@ class WeightMap:
 
     agent: str
     questions: tuple[str, ...]  # the agent that asks at each step; `agent` itself at the middle one
-    asked: tuple[str, ...] = ()  # all of these agents, including finer steps that are left out
-    steps: tuple[str, ...]
-    arms: tuple[Arms | None, ...]  # of each step; None without an answer
+    asked: tuple[str, ...] = ()  # the agents of all steps, including finer steps that the map omits
+    steps: tuple[str, ...]  # the names of the steps
+    arms: tuple[Arms | None, ...]  # the answer at each step; None without an answer
 
     @property
     def ranges(self) -> list[Range]:
-        """The longest possible ranges, in order; a step without an answer belongs to none."""
+        """The longest ranges of steps with the same answer, in order; a step without an answer belongs to no range."""
         made: list[Range] = []
         for step, arms in enumerate(self.arms):
             if arms is None:
@@ -130,7 +131,7 @@ class WeightMap:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Restore a map from `to_json`; ranges and the sentence are computed again."""
+        """Restore a map from the JSON of `to_json`; its ranges and its sentence are computed again."""
         steps = document["steps"]
         return cls(
             agent=document["agent"],
@@ -141,7 +142,7 @@ class WeightMap:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Steps with their answers, ranges with one answer each, and the sentence."""
+        """The map as JSON: steps with their answers, ranges with one answer each, and the sentence."""
         return {
             "agent": self.agent,
             "questions": list(self.asked),
@@ -160,8 +161,8 @@ class WeightMap:
 def weight_maps(problem: Problem, answers: BoolArray, answered: Sequence[bool] | BoolArray) -> list[WeightMap]:
     """A map for every site that asks, from `answers (arm, agent)`; no maps if weights are not in doubt.
 
-    `answered (agent,)` says who has an answer. Answers are the same if they name the same N arms. A finer step between
-    neighbours with the same answer adds nothing and is left out.
+    `answered (agent,)` says which agents have an answer. Answers are the same if they name the same N arms. A finer
+    step between neighbours with the same answer adds nothing and is omitted.
     """
 
     def named(place: int) -> Arms | None:

@@ -107,7 +107,7 @@ WEIGHTS = {
 
 
 def identity(agents: int) -> FloatArray:
-    """Every agent by itself: no collaboration.
+    """Weights without collaboration: every agent counts only its own rewards.
 
     >>> identity(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -133,7 +133,7 @@ def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
 
 
 def alphas_of(weights: FloatArray) -> FloatArray | None:
-    """`(agent,)`: the alpha of every agent where weights are personalized; None where they are not, or for one agent.
+    """`(agent,)`: every agent's alpha if the weights are personalized; None if they are not, or for a single agent.
 
     >>> alphas_of(personalized(3, [0.5, 0.2, 1.0])).round(6).tolist(), alphas_of(population([3, 1]))
     ([0.5, 0.2, 1.0], None)
@@ -151,7 +151,7 @@ STEPS = 11  # number of values on a path
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPath:
-    """A path of weights: from equal weights, through those of a study, to the agent's own reward alone.
+    """A path of weights: from equal weights, through a study's own weights, to each agent's own reward alone.
 
     Between two neighbouring values every weight changes linearly.
 
@@ -160,7 +160,7 @@ class WeightPath:
     ('alpha', (0.0, 0.1, 0.2), [0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])
     """
 
-    weights: FloatArray  # the study's own
+    weights: FloatArray  # the study's own weights
     draws: BoolArray  # (agent,): who has rewards; a question keeps its weights
     axis: str  # what the values mean, in words
     values: tuple[float, ...]  # ascending
@@ -170,7 +170,7 @@ class WeightPath:
     def through(cls, weights: FloatArray, draws: BoolArray | None = None) -> WeightPath:
         """The path along alpha if weights are personalized, else from -1 (all equal) via 0 (as stated) to 1 (own only).
 
-        `draws (agent,)` says who has rewards of its own: everybody unless given.
+        `draws (agent,)` says which agents have rewards of their own: by default, all.
         """
         sites = np.ones(len(weights), dtype=np.bool_) if draws is None else draws
         alphas, stated = alphas_of(weights[np.ix_(sites, sites)]), np.zeros(len(weights))
@@ -180,6 +180,7 @@ class WeightPath:
             stated[sites] = alphas
             axis, low = "alpha", 0.0
         values = {round(value, 6) for value in np.linspace(low, 1.0, STEPS).tolist()}
+        # If all sites share one alpha, it is on the path exactly, so that the study's own weights are.
         same = {round(value, 6) for value in stated[sites].tolist()}
         return cls(
             weights=weights,
@@ -191,11 +192,11 @@ class WeightPath:
 
     @property
     def straight(self) -> bool:
-        """Whether the whole path is linear in the weights; otherwise it has a corner at the study's own."""
+        """Whether the path is a single straight line; otherwise it has a corner at the study's own weights."""
         return self.axis == "alpha"
 
     def at(self, value: float) -> FloatArray:
-        """The weights at a value of the path."""
+        """The weights at one value of the path's axis."""
         return np.where(self.draws, self._moved(value), self.weights)
 
     def _moved(self, value: float) -> FloatArray:
@@ -209,7 +210,7 @@ class WeightPath:
 
 
 def clusters(labels: Sequence[object]) -> FloatArray:
-    """Agents with the same label weigh each other equally and ignore all others.
+    """Weights by cluster: agents with the same label weigh each other equally and ignore all others.
 
     >>> clusters(["north", "north", "south"]).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -222,7 +223,7 @@ def clusters(labels: Sequence[object]) -> FloatArray:
 
 
 def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) -> FloatArray:
-    """Weights of strata within sites; `mix` holds the weights of the own cell, site, stratum and everybody.
+    """Weights of strata within sites; `mix` has the weights of an agent's own cell, site and stratum, and of everybody.
 
     >>> nested(["A", "A", "B", "B"], ["young", "old", "young", "old"], [0.4, 0.2, 0.2, 0.2])[:, 0].round(2).tolist()
     [0.65, 0.15, 0.15, 0.05]
@@ -309,7 +310,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
 
 
 def population(shares: ArrayLike) -> FloatArray:
-    """Everyone asks for the arm that is best for the whole population: every column holds the agents' shares.
+    """Weights by share: all agents ask for the arm that is best for the population, so all columns hold its shares.
 
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]
@@ -325,6 +326,7 @@ def from_file(path: Path) -> FloatArray:
     if not path.is_file():
         raise InvalidInput("weights.file", found=f"no file at {path}", allowed="an existing .csv or .npy file")
     try:
+        # A pickled array could run code when it is loaded.
         if path.suffix == ".npy":
             return real_array("weights.file", np.load(path, allow_pickle=False), "numbers")
         if path.suffix == ".csv":
@@ -341,7 +343,7 @@ def _only_one(section: Mapping[str, Any], *keys: str) -> None:
 
 
 def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatArray:
-    """The matrix that a [weights] section describes; its file is relative to `folder`."""
+    """The matrix that a [weights] section describes; the path of its file is relative to `folder`."""
     kind = section.get("kind", "identity")
     if kind not in WEIGHT_KEYS:
         raise UnknownName("weights.kind", kind, WEIGHT_KEYS)

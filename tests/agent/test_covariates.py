@@ -1,7 +1,6 @@
 """A covariate at a site: asked for before the arm, adjusted for by what earlier phases said, and never told."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -417,7 +416,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from tests.agent.test_covariates import course
-course(*map(Path, sys.argv[1:]))
+from parley.system import killpoints
+killpoints.arm(sys.argv[3])
+course(*map(Path, sys.argv[1:3]))
 """
 
 
@@ -430,8 +431,8 @@ def test_an_agent_killed_at_any_point_reports_the_same_bytes(tmp_path, point):
     for name in ("straight", "killed"):
         (tmp_path / name).mkdir()
     course(tmp_path / "straight", table)
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(table)]
-    done = subprocess.run(command, env={**os.environ, "PARLEY_KILL_AT": f"{point}:2"}, timeout=60, check=False)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(table), f"{point}:2"]
+    done = subprocess.run(command, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL, "the point was reached"
     course(tmp_path / "killed", table)
     straight, killed = ((tmp_path / name / "told").read_text().splitlines() for name in ("straight", "killed"))

@@ -201,7 +201,7 @@ def parley(folder, *arguments, status=0, **variables):
 def behind(papers, tmp_path):
     """A coordinator with a certificate of a private authority: its own address, and a folder with token and study."""
     (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
-    token = prepare(str(tmp_path / "parley.db"), name="root", new_token=False)[2]
+    token = prepare(str(tmp_path / "parley.db"), at="2026-01-01T00:00:00.000Z", name="root", new_token=False)[2]
     (tmp_path / "root.token").write_text(token, encoding="utf-8")
 
     @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -230,6 +229,7 @@ from tests.agent.test_private_reports import RULES, Again
 from tests.agent.test_site_policy import Hearing, quiet
 from parley.agent.outbox import Outbox
 from parley.agent.privacy import Disclosure
+from parley.system import killpoints
 
 class Telling(Hearing):
     def send(self, report, *, receipt=None):
@@ -237,6 +237,7 @@ class Telling(Hearing):
             told.write(report.text + "\\n")
         return super().send(report, receipt=receipt)
 
+killpoints.arm(sys.argv[3])
 with Outbox(sys.argv[1], study="s", agent="a") as outbox:
     worker = quiet(Telling(phases=1), outbox, Again(), Disclosure(RULES))
     for _ in range(3):
@@ -251,10 +252,10 @@ def test_killed_around_the_noise_a_report_never_has_two(tmp_path, point):
     told = tmp_path / "told"
     command = [sys.executable, "-c", KILLED, str(tmp_path), str(told)]
     for _ in range(2):
-        done = subprocess.run(command, env={**os.environ, "PARLEY_KILL_AT": point}, timeout=60, check=False)
+        done = subprocess.run([*command, point], timeout=60, check=False)
         assert done.returncode in (-signal.SIGKILL, 0)
     assert done.returncode == -signal.SIGKILL or point != "noise-drawn", "the point was reached"
-    subprocess.run(command, timeout=60, check=True)
+    subprocess.run([*command, ""], timeout=60, check=True)
     sent = told.read_text().splitlines()
     assert len(sent) >= 1
     assert len(set(sent)) == 1

@@ -114,7 +114,7 @@ def test_what_is_taken_away_is_gone():
 def test_a_whole_study_between_an_agent_and_a_site(study, tmp_path):
     """Names that Windows cannot have as files: of the study, of the agent, with a colon."""
     database = str(tmp_path / "parley.db")
-    root = prepare(database, name="root", new_token=False)[2]
+    root = prepare(database, at="2026-01-01T00:00:00.000Z", name="root", new_token=False)[2]
     message = StudyMessage.of(load_study(study))
     with server_process(database) as (_, server), Client(server, root) as admin:
         admin.request("POST", "studies", json={"id": "aux", "study": message.to_json()})

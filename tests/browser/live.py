@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.db, self.log, self.options = folder / "parley.db", folder / "server.log", options
-        self.token = prepare(str(self.db), name="office")[2]
+        self.token = prepare(str(self.db), at="2026-01-01T00:00:00.000Z", name="office")[2]
         assert self.token
         self.port = 0
         self.start()

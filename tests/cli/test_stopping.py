@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kills
 
 
 def test_sigterm_with_somebody_waiting_logs_no_traceback(tmp_path):
-    token = prepare(str(tmp_path / "parley.db"), name="root", new_token=True)[2]
+    token = prepare(str(tmp_path / "parley.db"), at="2026-01-01T00:00:00.000Z", name="root", new_token=True)[2]
     command = [sys.executable, "-m", "parley", "serve", "--db", "parley.db", "--port", "0"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (tmp_path / "log").open("w") as log:

@@ -81,7 +81,7 @@ def test_a_database_that_is_not_empty_is_refused_by_what_it_holds(sqlite_house, 
     """It was refused by a key that is there twice, with the statement that failed."""
     copy, used = tmp_path / "copy.db", str(tmp_path / "used.db")
     backup(sqlite_house.storage.url, copy)
-    prepare(used, name="office")
+    prepare(used, at="2026-01-01T00:00:00.000Z", name="office")
     with pytest.raises(InvalidInput, match=r"database: found .*1 rows of tokens.*; allowed: an empty database"):
         restore(copy, used)
     assert restore(copy, str(tmp_path / "new.db")).rows

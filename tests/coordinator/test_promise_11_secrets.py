@@ -21,7 +21,7 @@ def secret_of(token):
 
 @pytest.mark.servers
 def test_no_secret_in_database_logs_backup_or_export(tmp_path, database, postgres):
-    token = prepare(database)[2]
+    token = prepare(database, at="2026-01-01T00:00:00.000Z")[2]
     secrets = {secret_of(token)}
     message = study_message(agents=2, arms=2, policy="uniform")
     with server_process(database, PARLEY_LOG_LEVEL="debug") as (process, url):

@@ -101,7 +101,7 @@ def test_a_link_to_the_file_is_the_file(tmp_path):
 @pytest.mark.servers
 def test_on_a_full_disk_a_server_is_not_ready(tmp_path):
     path = str(tmp_path / "parley.db")
-    token = prepare(path)[2]
+    token = prepare(path, at="2026-01-01T00:00:00.000Z")[2]
     with server_process(path) as (process, url), Client(url, token) as admin:
         message = study_message(agents=1, arms=2)
         admin.request("POST", "studies", json={"id": "trial", "study": message.to_json()})
@@ -187,7 +187,7 @@ def test_without_its_lock_file_a_database_is_still_locked(tmp_path):
 def test_files_are_for_their_owner_alone(tmp_path):
     before = os.umask(0)
     try:
-        prepare(str(tmp_path / "parley.db"))
+        prepare(str(tmp_path / "parley.db"), at="2026-01-01T00:00:00.000Z")
         storage = open_storage(str(tmp_path / "parley.db"))
         storage.ping()
         backup(str(tmp_path / "parley.db"), tmp_path / "backup.db")

@@ -17,8 +17,7 @@ from tests.coordinator.support import OWN_PAGE, bootstrap, rewards, study_messag
 
 import parley
 from parley.coordinator.access.tokens import Role, issue_token
-from parley.coordinator.http import app
-from parley.coordinator.reading import watch
+from parley.coordinator.http import app, context
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
@@ -27,10 +26,10 @@ from parley.coordinator.studies.phases import take_report, take_step
 from parley.protocol import Report
 from parley.service.server import create_service
 
-MOST = 21  # files from the route to the policy and back to the answer
+MOST = 18  # files from the route to the policy and back to the answer
 MOST_OF_A_PAGE = 28  # from the session to the drawn page
 MOST_OF_A_PAGE_IN_ALL = 35  # with its templates, and what its numbers are computed with
-MOST_IN_ALL = 34  # with what the policy computes with
+MOST_IN_ALL = 30  # with what the policy computes with
 NUMERIC = (
     "rewards/",
     "harmonic/",
@@ -74,7 +73,7 @@ def without_edges():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "edges", tuple)
         patch.setattr(phases, "MOMENT", 3600.0)
-        patch.setattr(watch, "MOMENT", 3600.0)  # what is done every moment anyway is no part of it either
+        patch.setattr(context, "LOOK", 3600.0)  # what is done every moment anyway is no part of it either
         yield
 
 

@@ -15,7 +15,8 @@ from tests.coordinator.support import OWN_PAGE, wait_for_decisions
 from parley.agent import Client
 from parley.agent.plans import AgentPlan
 from parley.coordinator.access.tokens import prepare
-from parley.coordinator.clock import later, utc_now
+from parley.coordinator.clock import later
+from parley.coordinator.http.context import utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.dashboard import pages
@@ -142,7 +143,7 @@ def few_studies():
 @contextmanager
 def site(folder, *, db=None, **settings):
     db = db or str(folder / "parley.db")
-    token = prepare(db, name="office")[2]
+    token = prepare(db, at="2026-01-01T00:00:00.000Z", name="office")[2]
     hours = [0.0]
     storage = open_storage(db)
     chosen = ServerSettings.read(**{"rate": 1000.0, "burst": 5000, **settings})

@@ -33,7 +33,7 @@ STEPS = 25
 @pytest.fixture(scope="module")
 def house(prepared_sqlite, tmp_path_factory):
     database = str(shutil.copy(prepared_sqlite, tmp_path_factory.mktemp("walks") / "parley.db"))
-    token = prepare(database, name="office")[2]
+    token = prepare(database, at="2026-01-01T00:00:00.000Z", name="office")[2]
     storage = open_storage(database)
     made = House(storage, admin=token)
     made.readers = Readers(made)

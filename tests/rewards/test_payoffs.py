@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
+from parley.rewards.base import gap_lower_bound
 from parley.rewards.bets import LARGEST_STAKE, LOG_SHARES, log_bet, log_boost, stake_that_crosses
-from parley.rewards.known_variance import gap_lower_bound
 
 DIGITS = 50
 LAWS = settings(deadline=None, max_examples=60)

@@ -350,7 +350,7 @@ def run(seconds, databases, attacks=None):
     """Run every attack for `seconds` on every database; returns a line for each, and the failures."""
     lines = []
     for database, address in databases.items():
-        token = prepare(address)[2]
+        token = prepare(address, at="2026-01-01T00:00:00.000Z")[2]
         with server_process(address) as (_, url):
             site = Site(url, token)
         for name, attack in (attacks or ATTACKS).items():

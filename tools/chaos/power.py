@@ -24,11 +24,12 @@ from tools.chaos.disk import STYLES, Disk
 from tools.chaos.vfs import Recorder
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.record import base, initialise, open_storage, sqlite, studies
+from parley.coordinator.record import initialise, open_storage, sqlite, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies.acts import create_study
 from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.protocol import create
+from parley.system import killpoints
 
 NAME = "parley.db"
 CHECKPOINT = 40  # pages of the write-ahead log per checkpoint; SQLite's default of 1000 would need a long journal
@@ -53,15 +54,18 @@ class Work:
         recorder.journal = []
         initialise(address)
         self.storage = open_storage(address)
-        self.committed("after-commit")
+        self.committed()
         recorder.note("acknowledged")  # the tables exist
-        base.reached = self.committed  # the writer calls it after a commit and before any answer
+        sys.audit = self.reached  # a commit announces its points, the last one before any answer
 
-    def committed(self, point):
-        if point == "after-commit":
-            name = self.storage.read(lambda c: summary(lambda query: c.connection.exec_driver_sql(query).all()))
-            hashes = self.storage.read(lambda c: c.connection.exec_driver_sql("SELECT hash FROM log").scalars().all())
-            self.recorder.note("committed", name=name, data=" ".join(hashes).encode())
+    def reached(self, event, *values):
+        if (event, *values) == (killpoints.REACHED, "after-commit"):
+            self.committed()
+
+    def committed(self):
+        name = self.storage.read(lambda c: summary(lambda query: c.connection.exec_driver_sql(query).all()))
+        hashes = self.storage.read(lambda c: c.connection.exec_driver_sql("SELECT hash FROM log").scalars().all())
+        self.recorder.note("committed", name=name, data=" ".join(hashes).encode())
 
     def submit(self, work):
         """Submit work, and record its acknowledgement by the hash of the log's last record when the answer comes."""

@@ -126,7 +126,7 @@ MUTANTS = [
          "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.4 * stakes**2)", EVIDENCE + "test_a_bet_is_fair_at_a_tie_and_loses_beyond"),
         ("the multiplier is a millionth too large", "rewards/bets.py", "np.maximum(cap - log_bet(accepted, u, log_shares) - ROUNDING, 0.0)",
          "np.maximum(cap - log_bet(accepted, u, log_shares) + 1e-6, 0.0)", EVIDENCE + "test_the_multiplier_is_never_above_its_exact_value_and_hardly_below"),
-        ("the bound on a gap forgets the height", "rewards/known_variance.py", "height = np.sqrt(2 * line + np.log1p(weight))",
+        ("the bound on a gap forgets the height", "rewards/base.py", "height = np.sqrt(2 * line + np.log1p(weight))",
          "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
         ("the line forgets the agents", "policies/evidence/racing.py", "(0.0 if self.together else self._log_questions) - math.log(self.problem.delta)",
          "-math.log(self.problem.delta)", RACING + "test_the_line_pays_for_every_distinct_question_and_for_nothing_else"),

@@ -1,4 +1,4 @@
-"""What a site runs: fetch the plan, draw, report, keep the receipt. Needs the extra `agent`.
+"""The agent's side of a study: fetch the plan, draw, report, keep the receipt. Needs the extra `agent`.
 
     from parley.agent import Client
     from parley.totals import Totals
@@ -8,8 +8,8 @@
         rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # yours: for each arm a list
         receipt = client.send(plan.report(Totals.of(rewards)))
 
-A test runs these lines. What leaves the site are totals by arm: counts, sums, sums of squares, and of a `Site` how many
-outcomes are missing. `Worker` does all this for good.
+A test runs this example. Only totals by arm leave the site: counts, sums, sums of squares, and from a `Site` also the
+numbers of missing outcomes. A `Worker` repeats these steps until the study is over.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["AgentPlan", "Client", "Network", "Outbox", "Site", "Worker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use, so that the error can name what is missing."""
+    """Import a public name on first use, so that the error can name a missing extra."""
     homes = {
         "Client": "client",
         "AgentPlan": "plans",

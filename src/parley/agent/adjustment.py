@@ -1,7 +1,7 @@
-"""Adjusts an agent's rewards for a covariate, between its source and its report.
+"""Adjust an agent's rewards for a covariate, between its source and its report.
 
-Theta and x0 of a phase are in the outbox before the source is asked for the phase: they follow from earlier phases, so
-that no outcome of the phase can affect them. After a crash they are read again, so the same report is sent.
+Theta and x0 of a phase are estimated from earlier phases and stored in the outbox before the source draws the phase, so
+no outcome of the phase can affect them. After a crash they are read from the outbox, so the same report is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,10 @@ KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "b
 
 
 class AdjustedSource:
-    """Turns a source of pairs into a source of adjusted rewards; `warn` is called if the covariate does not vary."""
+    """A source of adjusted rewards, made from a source of rewards with covariates.
+
+    `warn` is called if the covariate does not vary.
+    """
 
     def __init__(
         self, source: Source, rule: Covariate, memory: Outbox, warn: Callable[[str], None] = lambda _: None
@@ -44,8 +47,8 @@ class AdjustedSource:
             pairs, missing = drawn.pairs, 0
             given = replace(drawn, totals=_adjusted(pairs, fixed), pairs=None)
             if pairs.between is not None and drawn.between is not None:
-                # People assigned before the phase are adjusted like the phase before it, which was waiting for outcomes
-                # then.
+                # People assigned in advance came during the previous phase. They are adjusted as that phase was, since
+                # its theta and x0 were fixed before their first outcome.
                 then = self._memory.fixed_slope(plan.phase - 1, lambda: self._fixed(plan.phase - 1))
                 early = BetweenTotals.of(_adjusted(pairs.between, then), outcomes=drawn.between.outcomes)
                 given = replace(given, between=early)
@@ -82,13 +85,13 @@ def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:
 
 
 def _kept(pairs: Pairs) -> dict[str, Any]:
-    """Sums as the outbox stores them: for the people of a phase, and for those who came before it."""
+    """The sums as the outbox stores them; those of people assigned in advance are nested under `between`."""
     early = {} if pairs.between is None else {"between": _kept(pairs.between)}
     return {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT} | early
 
 
 def _read(found: dict[str, Any]) -> Pairs:
-    """The stored sums, without those of the rewards themselves, which are no longer needed."""
+    """Read the stored sums. `totals` is 0: only the slope is estimated from them, which needs no totals."""
     arrays: dict[str, Any] = {
         name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
     }
@@ -97,5 +100,5 @@ def _read(found: dict[str, Any]) -> Pairs:
 
 
 def clipped(rule: Covariate, xs: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
-    """Checked covariate values, clipped to the range."""
+    """Check covariate values and clip them to the covariate's range; None stays None."""
     return [[None if x is None else rule.clipped(checked_x(rule.name, x)) for x in own] for own in xs]

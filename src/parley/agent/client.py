@@ -1,4 +1,4 @@
-"""A Python client of the coordinator's API. Failures are typed: `parley.errors` has the tree."""
+"""A Python client for the coordinator's API. Every failure raises an error from the tree in `parley.errors`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -30,13 +30,16 @@ with needs("agent", "talking to a coordinator"):
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
 LONGEST_ANSWER = 256 * 1024 * 1024  # bytes: a study or a certificate may have tens of millions
-TOKEN = "PARLEY_TOKEN"  # environment variable with a token
-PROBLEM = "urn:parley:problem:"  # prefix of the type of every refusal
+TOKEN = "PARLEY_TOKEN"  # environment variable that holds a token
+PROBLEM = "urn:parley:problem:"  # every refusal by a coordinator has a problem type with this prefix
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
 
 def read_token(file: str | Path | None = None) -> str:
-    """A token from a file, or else from the environment; never from a command line, which everybody can read."""
+    """Read a token from a file, or from PARLEY_TOKEN if no file is named.
+
+    There is no way to pass a token on a command line, because everybody on the machine can read command lines.
+    """
     if file is not None:
         try:
             token = Path(file).read_text(encoding="utf-8").strip()
@@ -50,10 +53,10 @@ def read_token(file: str | Path | None = None) -> str:
 
 
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
-    """The tokens in a site's token file by agent: one line `TOKEN AGENT` for each of its strata.
+    """Read a site's token file, which has a line `TOKEN AGENT` for each of its strata; returns agent -> token.
 
-    A single token, from a file or the environment, names no agent: only the coordinator knows whose it is. Its name is
-    empty here.
+    A single token, from a file or the environment, comes without a name, since the coordinator knows its agent. It is
+    returned under the empty name.
     """
     try:
         lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
@@ -78,7 +81,11 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
-    """The response, or the typed error of its problem document; an error without one is not a coordinator's."""
+    """Return a successful response; raise the typed error for any other.
+
+    Every refusal by a coordinator has a problem document. An error response without one came from something else on
+    the way, such as a proxy: `Unreachable`.
+    """
     if response.is_success:
         return response
     if response.is_redirect:
@@ -91,18 +98,20 @@ def _checked(response: httpx.Response) -> httpx.Response:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
-    if response.status_code == 407:  # to plain HTTP; a CONNECT is refused before there is an answer
+    # Only for plain HTTP. For HTTPS, a proxy refuses the CONNECT, and httpx raises `ProxyError` instead.
+    if response.status_code == 407:
         raise Blocked(f"a proxy refused the connection (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
+    # `Unreachable` makes callers try again: these failures may pass by themselves.
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
     raise ERRORS.get(response.status_code, Rejected)(message, problem)
 
 
 def _require_plain(response: httpx.Response) -> None:
-    """Raise if an answer is compressed: a few bytes could become any number. We never request compression."""
+    """Raise if a response is compressed: we never request that, and a few bytes could unpack into any amount."""
     packed = response.headers.get("content-encoding", "identity")
     if packed.lower() != "identity":
         raise Unreachable(
@@ -121,7 +130,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """The parsed answer. One that does not parse came from a captive portal or a proxy: `Unreachable`."""
+    """Parse an answer with `read`. An answer that does not parse came from a captive portal or proxy: `Unreachable`."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -198,34 +207,37 @@ class Client:
             raise self._network.failure(self.server, error) from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """An agent's current work; with `wait`, once the study has moved past phase `after` or time is up.
+        """Fetch an agent's current plan, waiting up to `wait` seconds until the study has passed phase `after`.
 
-        A site may report its progress (`far`: `during` a phase, `recruited`, `observed`), and what its own policy does
-        not allow (`objection`); the study's page shows both.
+        A site may send its progress along (`far`: `during` a phase, `recruited`, `observed`), and its own policy's
+        `objection` to the plan; the study's page shows both.
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
         return meant(_understood(AgentPlan.from_json, found), study, agent)
 
     def whoami(self) -> str | None:
-        """The agent that the token is for; None if it is not an agent's token."""
+        """Fetch the name of the agent that the token belongs to; None if it is not an agent's token."""
         return _understood(_Who.from_json, self.request("GET", "whoami")).agent
 
     def whole_plan(self, study: str, phase: int) -> Plan:
-        """Every agent's draws in a phase."""
+        """Fetch the plan of a phase with every agent's draws."""
         plan = _understood(Plan.from_json, self.request("GET", "studies", study, "phases", phase, "plan"))
         if (plan.study, plan.phase) != (study, phase):
             raise WrongPlan(f"the plan is for phase {plan.phase} of {plan.study!r}, not for phase {phase} of {study!r}")
         return plan
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        """Send a report, as often as needed. `receipt` is the latest one held, which the log must still contain."""
+        """Send a report and return its receipt (idempotent).
+
+        `receipt` is the agent's latest receipt so far: the coordinator refuses the report if its log lacks that record.
+        """
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
         return proven(_understood(Receipt.from_json, _json(self._send("PUT", path, **body))), report)
 
     def report(self, study: str, phase: int, agent: str) -> Report | None:
-        """An agent's report that counts in a phase; None if the coordinator has none."""
+        """Fetch the report of an agent that counts in a phase; None if the coordinator has none."""
         try:
             found = self.request("GET", "studies", study, "phases", phase, "reports", agent)
         except NotThere:
@@ -233,14 +245,15 @@ class Client:
         return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
     def status(self, study: str) -> Mapping[str, Any]:
-        """The stage of a study, and which agents it waits for, since when."""
+        """Fetch a study's status: its stage, which agents it waits for, and since when."""
         return _understood(_object, self.request("GET", "studies", study))
 
     def export(self, study: str) -> Iterator[str]:
-        """The lines of a study's log."""
+        """Yield the lines of a study's log as the coordinator exports it."""
         try:
             with self._http.stream("GET", _path("studies", study, "export")) as response:
                 _require_plain(response)
+                # The body of a streamed refusal has to be read before `_checked` can parse it.
                 if not response.is_success:
                     response.read()
                 if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):

@@ -1,4 +1,4 @@
-"""What people and programs enter at a site, and its checks: keys, lines of text, outcomes."""
+"""Checks of what people and programs enter at a site: participants' keys, lines of text, outcomes."""
 
 import unicodedata
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ from parley.rewards.plausibility import LARGEST_REWARD
 from parley.text.translation import Translatable
 
 LONGEST_KEY = 200
-YES_OR_NO = (0.0, 1.0)  # rewards of a study with yes/no outcomes
+YES_OR_NO = (0.0, 1.0)  # the possible rewards in a study with yes/no outcomes
 
 
 class Entered(NamedTuple):
-    """A value entered for a person, None if it is missing for good; of the reward unless `outcome` names another."""
+    """A value entered for a person: the reward, or the further outcome that `outcome` names. None if it is missing."""
 
     participant: str
     value: float | None
@@ -22,7 +22,7 @@ class Entered(NamedTuple):
 
 
 def checked_key(key: str) -> str:
-    """A participant's key in its stored form: normalized, without outer spaces.
+    """Return a participant's key in its stored form: normalized (Unicode NFC), without outer spaces.
 
     >>> checked_key(" p-001 ")
     'p-001'
@@ -35,7 +35,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_line(key: str, text: str) -> str:
-    """Check one line of text that must not be empty."""
+    """Return a line of text without outer spaces; raise `InvalidInput` if it is empty or too long."""
     clean = text.strip() if isinstance(text, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
         allowed = Translatable("a line of 1 to {longest} characters", longest=LONGEST_KEY)
@@ -44,7 +44,7 @@ def checked_line(key: str, text: str) -> str:
 
 
 def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> float:
-    """Check a reward, or the value of a further outcome, against the study's rules.
+    """Return a reward, or the value of a further outcome, as a float if the study's rules allow it.
 
     >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0), 1)
     1.0
@@ -72,7 +72,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
                 limits = Translatable("{yes} (1) or {no} (0)", yes=words[0], no=words[1])
         elif rules.values:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
-        # A program sends null where it computed NaN, which does not mean that an outcome will never come.
+        # JSON has no NaN, so programs send null for it: that does not mean that the outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         key = rules.name if isinstance(rules, OutcomeRules) else "reward"
         raise InvalidInput(key, found=shortened(reward), allowed=limits, hint=hint)
@@ -80,5 +80,5 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
 
 
 def shortened(reward: object) -> str:
-    """A given value as text, shortened: it may have thousands of digits."""
+    """The text of an entered value for an error message, shortened: an integer may have thousands of digits."""
     return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]

@@ -1,14 +1,15 @@
 """The entries of a site's journal, and the append-only file that holds them. Only totals (`Reported`) leave the site.
 
-A line of the file is on disk before anybody is answered, and is complete or absent. It carries a hash of itself and of
-the line before. An incomplete last line was being written when the process or the machine died: nobody got an answer
-to it, and it is cut off. Any other damage is refused, naming the line. Several processes may use one journal: each
-takes its turn under a lock and first reads what the others wrote.
+A line of the file is synced to disk before its caller gets an answer. It begins with a hash of itself and of the line
+before. If the last line is incomplete, the process or the machine died while writing it; nobody got an answer, so the
+line is cut off. Any other damage raises `DamagedJournal`, which names the line. Several processes may share a journal:
+each locks the file, and first reads what the others wrote.
 """
 
 import hashlib
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +25,11 @@ from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.protocol.codec import Message, canonical, read_json
 from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.system.files import lock_file, open_private, read_from, sync_folder
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
-    """The first line: whose journal it is, and the secret from which arms are drawn."""
+    """The first line of a journal: its study and agent, and the secret key of the randomization."""
 
     study: str
     agent: str
@@ -37,7 +37,7 @@ class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
 
 
 class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
-    """The study's rules for its sites; `low` and `high` bound a reward, if the study has bounds."""
+    """The study's rules for its sites. `low` and `high` bound a reward; None if the study has no bound."""
 
     low: float | None = None
     high: float | None = None
@@ -48,25 +48,25 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     )
     flexible: bool = False  # a report may have other counts than the plan's
     minimum_cell: int = 1  # a cell with fewer outcomes is reported as empty
-    digest: str = ""  # of the study
+    digest: str = ""  # digest of the study
     clip: tuple[float, float] | None = None  # the range to which rewards are clipped, if any
     rho: float | None = None  # of a private study: the privacy loss per person
-    grid: float = 1.0  # the step of private sums
+    grid: float = 1.0  # the step to which private sums are rounded
     sensitivity: int = 1  # in steps: how far one person's outcome can move a sum
     audience: str = "bandit"  # whose words the page uses
     title: str = ""  # the study's name
     delay: float = 0.0  # days from an assignment until its outcome is due; 0 if not stated
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
-    contact: str = ""  # for people at the site
-    key_pattern: str = ""  # mask of keys: # is a digit, @ a letter; empty allows any
+    contact: str = ""  # whom people at the site can ask
+    key_pattern: str = ""  # pattern of participants' keys: # is a digit, @ a letter; empty allows any key
     place: str = ""  # the name of the site, if agents are its strata
     stratum: str = ""  # the name of this stratum
-    question: str = ""  # how the page asks for the reward
-    words: tuple[str, ...] = ()  # for rewards of 1 and 0; yes and no if empty
+    question: str = ""  # the question in which the page asks for the reward
+    words: tuple[str, ...] = ()  # the words for rewards of 1 and 0; yes and no if empty
     masked: bool = True  # the arm is hidden where outcomes are entered
     eligibility: tuple[str, ...] = ()  # questions that must all be answered yes before an assignment
     kits: bool = False  # people get numbered kits, and nobody here sees the arm
-    arms: tuple[str, ...] = ()  # of the study, if there are kits
+    arms: tuple[str, ...] = ()  # the study's arms, if there are kits
     outcomes: tuple[OutcomeRules, ...] = ()  # further outcomes, besides the reward
     covariate: str = ""  # the name of the covariate asked before an assignment; empty if none
     covariate_range: tuple[float, float] | None = None
@@ -78,7 +78,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
     @property
     def adjustment(self) -> Covariate | None:
-        """How the covariate is used, `(1,)`; None without one."""
+        """The rule of adjustment for this agent alone, with arrays of shape `(1,)`; None without a covariate."""
         if not self.covariate:
             return None
         return Covariate(
@@ -91,16 +91,16 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
-    """A plan arrived: what the phase asks of this site. An earlier phase that was not reported is over."""
+    """A phase began: what its plan asks of this site. An earlier phase that was not reported is over."""
 
     phase: int
-    plan: str  # digest
+    plan: str  # digest of the whole plan
     arms: tuple[str, ...]
     draws: tuple[int, ...]
-    # How the phase's outcomes are adjusted for a covariate: fixed here by earlier phases, before the first outcome.
+    # The adjustment for a covariate. It follows from earlier phases, and is stored here before the first outcome.
     theta: float | None = None
     x0: float | None = None
-    between: tuple[int, ...] = ()  # per arm: people assigned for this phase before it; empty if nobody
+    between: tuple[int, ...] = ()  # per arm: people who were assigned for this phase in advance; empty if nobody
     most_ahead: int = 0  # how many may be assigned for the next phase once this one is full
 
     @property
@@ -110,7 +110,7 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
 
 
 class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
-    """The coordinator reports a new stage of the study, such as paused or finished."""
+    """The coordinator reported a new stage of the study, such as paused or finished."""
 
     stage: str
     reason: str
@@ -118,7 +118,7 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """The arms that are not assigned now: dormant or withdrawn ones."""
+    """The set of arms that are not assigned from now on, dormant or withdrawn; it replaces the set before."""
 
     arms: tuple[str, ...]
 
@@ -131,12 +131,12 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     arm: int
     probability: str
     x: float | None = None  # the covariate, if the study has one and it is known
-    kit: str = ""  # its number, if the study is masked
-    ahead: bool = False  # for the next phase, since this one is full
+    kit: str = ""  # number of the kit, in a study with kits
+    ahead: bool = False  # assigned for the next phase, since this one is full
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
-    """A person came when the phase needed nobody: outside the study, with an arm only if the study says so."""
+    """A person came when the phase needed nobody, and is outside the study; with an arm only if the study gives one."""
 
     participant: str
     phase: int
@@ -150,16 +150,16 @@ class KitsListed(Message, omit_defaults=False, tag="parley/site/kits-listed/1"):
 
 
 class Unmasked(Message, omit_defaults=False, tag="parley/site/unmasked/1"):
-    """Somebody was shown a person's arm, for a reason."""
+    """A person's arm was revealed to somebody, for a stated reason."""
 
     participant: str
-    by: str
+    by: str  # who saw the arm
     reason: str
     emergency: bool
 
 
 class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
-    """An outcome or its correction: the reward, unless another outcome is named."""
+    """An outcome was entered, or changed before its report: the reward, unless another outcome is named."""
 
     participant: str
     reward: float
@@ -167,14 +167,14 @@ class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
 
 
 class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
-    """This person's reward, or the named outcome, will never come."""
+    """A person's reward, or the named outcome, was marked as missing: it will never come."""
 
     participant: str
     outcome: str = PRIMARY
 
 
 class Voided(Message, omit_defaults=False, tag="parley/site/voided/1"):
-    """An assignment that was a mistake: the person is in no report, and is never assigned again."""
+    """A mistaken assignment was voided: the person is in no report, and is never assigned again."""
 
     participant: str
     reason: str
@@ -182,14 +182,14 @@ class Voided(Message, omit_defaults=False, tag="parley/site/voided/1"):
 
 
 class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
-    """The site assigns nobody more in this phase, although the plan asks for more."""
+    """The site stopped assigning people in this phase, although the plan asks for more."""
 
     phase: int
     reason: str
 
 
 class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
-    """The totals to report; from here on nothing in the phase changes."""
+    """A phase was closed with these totals, for its report. Nothing in the phase changes afterwards."""
 
     phase: int
     counts: tuple[int, ...]
@@ -200,36 +200,36 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     outside: int = 0  # people since the previous report who are not counted
     unmasked: int = 0  # people unmasked since the previous report
     outcomes: tuple[OutcomeTotals, ...] = ()  # totals of further outcomes
-    left: float | None = None  # with a covariate: the share of scatter expected in the next phase
+    left: float | None = None  # with a covariate: the variance expected in the next phase, relative to this one's
     missing_x: int = 0  # people whose covariate is not known
     voided: int = 0  # voided assignments of the phase
-    ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase; nobody more is from here on
-    between: BetweenTotals | None = None  # people assigned for this phase before it
+    ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase; no more are added afterwards
+    between: BetweenTotals | None = None  # totals of people who were assigned for this phase in advance
 
 
 class Corrected(Message, omit_defaults=False, tag="parley/site/corrected/1"):
-    """The right outcomes of a person in a reported phase, all in one line; the corrected report is to be sent."""
+    """Outcomes of one person in a reported phase were corrected; a corrected report has to be sent."""
 
     participant: str
-    outcomes: tuple[tuple[str, float | None], ...]  # name, and the value; None: it will not come
+    outcomes: tuple[tuple[str, float | None], ...]  # the name and right value of each; None if it will not come
     reason: str = ""
     who: str = ""
 
 
 class CorrectionSent(Message, omit_defaults=False, tag="parley/site/correction-sent/1"):
-    """The coordinator has the corrected report of a phase, and keeps it for an administrator."""
+    """The coordinator received the corrected report of a phase, and keeps it for an administrator."""
 
     phase: int
-    report: str  # digest
-    number: int  # how many corrections of the phase came until then: those after it are still to be sent
-    same: bool = False  # as the phase was reported first: there is nothing to confirm
+    report: str  # digest of the corrected report
+    number: int  # number of the phase's corrections in this report: later corrections are still to be sent
+    same: bool = False  # the report equals the first one again, so there is nothing to confirm
 
 
 class CorrectionAnswered(Message, omit_defaults=False, tag="parley/site/correction-answered/1"):
     """An administrator accepted a corrected report, or refused it."""
 
     phase: int
-    report: str  # digest
+    report: str  # digest of the corrected report
     accepted: bool
     reason: str = ""
 
@@ -257,7 +257,7 @@ ENTRIES: dict[str, type[Entry]] = {kind.schema: kind for kind in get_args(Entry)
 
 
 def read_entry(document: Any) -> Entry:
-    """Parse an entry.
+    """Parse an entry of a journal from its JSON document.
 
     >>> read_entry(Missing(participant="p-001").to_json()).participant
     'p-001'
@@ -281,7 +281,7 @@ def journals_in(outbox: str, study: str | None = None) -> list[Opened]:
 
 
 def now() -> datetime:
-    """The time, as a journal notes it."""
+    """The current time in UTC, as a journal records it."""
     return datetime.now(UTC)
 
 
@@ -294,13 +294,14 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The journal file at `path`; `fold` gets every entry once with its time, in order, including other processes'."""
+    """The journal file at `path`. `fold` gets every entry once, with its time and in order, whoever wrote it."""
 
     def __init__(
         self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now
     ) -> None:
         self._path, self._fold, self._clock = path, fold, clock
         self._end, self._last, self._line = 0, "", 0
+        # This lock is between the threads of one process; `lock_file` is between processes.
         self._mine, self._depth = threading.RLock(), 0
         self._file = open_private(path, os.O_APPEND)
         sync_folder(path.parent)
@@ -313,9 +314,9 @@ class Journal:
 
     @contextmanager
     def turn(self) -> Iterator[Write]:
-        """Take a turn: others do not write meanwhile, and all entries have been read; yields a function that writes.
+        """Lock the journal and read all entries so far; yields a function that writes entries.
 
-        Turns are reentrant: what a site does for one stratum is part of what it does for all.
+        The lock is reentrant, because `Strata` locks all journals of a site and then calls methods that lock one again.
         """
         with self._mine:
             if self._file < 0:
@@ -332,7 +333,7 @@ class Journal:
                     self._depth -= 1
 
     def _catch_up(self) -> None:
-        """Read what others wrote since, and cut off an incomplete last line."""
+        """Read the entries that other processes added since, and cut off an incomplete last line."""
         size = os.fstat(self._file).st_size
         if size == self._end:
             return
@@ -361,7 +362,7 @@ class Journal:
         self._fold(entry, at)
 
     def _write(self, *entries: Entry) -> None:
-        """Write entries; they are on disk when this returns, or nothing was written."""
+        """Write entries, all or none. They are on disk when this returns; if there is no room, it raises `NoRoom`."""
         at, check, lines = self._clock().replace(microsecond=0), self._last, b""
         for entry in entries:
             body = canonical({"at": at.isoformat(), "entry": entry.to_json()})
@@ -369,13 +370,14 @@ class Journal:
             lines += f"{check} {body}\n".encode()
         if not lines:
             return
-        reached("journal-before-write")
+        sys.audit("parley.reached", "journal-before-write")
         try:
+            # Written in two halves, so that a test can kill the process in between.
             half = len(lines) // 2
             _write_all(self._file, lines[:half])
-            reached("journal-half-written")
+            sys.audit("parley.reached", "journal-half-written")
             _write_all(self._file, lines[half:])
-            reached("journal-written")
+            sys.audit("parley.reached", "journal-written")
             os.fsync(self._file)
         except OSError as error:
             self._undo()
@@ -384,7 +386,7 @@ class Journal:
                     "{path} could not be written ({why}), so nothing was recorded", path=self._path, why=error.strerror
                 )
             ) from None
-        reached("journal-synced")
+        sys.audit("parley.reached", "journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
         for entry in entries:
             self._fold(entry, at)

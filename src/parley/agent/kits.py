@@ -1,11 +1,11 @@
-"""Numbered kits of a masked study: staff who enrol are told a number, and a list says which arm is in it.
+"""Numbered kits of a masked study: enrolling staff see only a kit's number, and a list says which arm it contains.
 
-A list is one line of a journal, so it is there as a whole or not at all. A kit is recorded in the line that assigns
-its person, and every enrolment takes the turn of all journals of the site: no kit is given twice, whenever a process
-is killed.
+A list of kits is one line of a journal, so it is stored whole or not at all. The line that assigns a person also
+records the kit, and every enrolment locks all journals of the site. So no kit is given twice, even if a process is
+killed.
 
-A kit is drawn at random among those of the drawn arm. If kits went in the order of the list, a skipped number would
-reveal that it has another arm than the next one.
+A kit is drawn at random from the unused kits of the assigned arm. If kits were given in the order of the list, a
+skipped number would reveal that its arm differs from that of the number given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parley.errors import InvalidInput, NotNow
 from parley.text.translation import Translatable
 from parley.validation.tables import read_table, wrong_cell
 
-LEAST = 5  # kits of an arm: with fewer left, more should be ordered whatever the plan asks
+LEAST = 5  # kits per arm: with fewer left, more should be listed, whatever the plan asks for
 LONGEST_NUMBER = 60
 COLUMNS = ("kit", "arm")
 NO_KIT = Translatable("no kit is left for the next person: list more kits before you assign anybody")
@@ -28,12 +28,12 @@ NO_KIT = Translatable("no kit is left for the next person: list more kits before
 
 @dataclass(frozen=True, kw_only=True)
 class Stock:
-    """An arm's kits: given out, left, and still needed by the current plans."""
+    """How many kits of an arm were listed, were given out, and are still needed by the current plans."""
 
     arm: str
     listed: int
-    given: int
-    asked: int
+    given: int  # includes kits of voided assignments
+    asked: int  # free places of the arm in the current plans of all strata
 
     @property
     def left(self) -> int:
@@ -52,25 +52,26 @@ class Shelf:
 
     @property
     def listed(self) -> dict[str, str]:
-        """Number -> arm."""
+        """The arm of every listed kit, by the kit's number."""
         return {number: arm for people in self._strata for number, arm in people.kits.items()}
 
     @property
     def _given(self) -> frozenset[str]:
-        """Kits given out, including those of voided assignments: a kit never returns to the shelf."""
+        """Numbers of the kits given out. A kit of a voided assignment is one of them, since it is never given again."""
         return frozenset().union(*(people.kits_given for people in self._strata))
 
     def draw(self, key: bytes, arm: str) -> str:
-        """A kit for the next person, who has this arm."""
+        """Draw the number of an unused kit for the next person, who was assigned `arm`."""
         given = self._given
         left = [number for number, inside in self.listed.items() if inside == arm and number not in given]
         if not left:
             raise NotNow(NO_KIT)
+        # A keyed hash, like that of the arm: nobody can predict the kit without the site's secret key.
         hashed = hmac.new(key, f"kit:{len(given)}".encode(), hashlib.sha256).digest()
         return left[int.from_bytes(hashed, "big") % len(left)]
 
     def stock(self) -> list[Stock]:
-        """The stock of every arm of the study, in its order."""
+        """The stock of every arm, in the study's order of arms."""
         listed, given = self.listed, self._given
         asked = [people.current.places for people in self._strata if people.current]
         return [
@@ -85,12 +86,12 @@ class Shelf:
 
     @property
     def low(self) -> bool:
-        """Whether kits of some open arm run low. It does not say which arm, since a site's page is masked."""
+        """Whether any open arm is running low on kits. It does not say which: the site's page must not reveal arms."""
         closed = frozenset.intersection(*(people.closed_arms for people in self._strata))
         return any(one.low for one in self.stock() if one.arm not in closed)
 
     def checked(self, data: bytes, source: str) -> dict[str, str]:
-        """Parse a list with the columns `kit` and `arm` into number -> arm; numbers that look alike are the same."""
+        """Parse a table with the columns `kit` and `arm` into number -> arm; raise if two numbers look alike."""
         table = read_table(data, source, needed=COLUMNS)
         table.require(*COLUMNS)
         arms = self._strata[0].rules.arms

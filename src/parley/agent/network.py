@@ -1,8 +1,8 @@
 """How an agent, a site or a command reaches its coordinator: proxy, trusted authorities, client certificate.
 
-Connections are made from here to the coordinator only; nothing connects in. What is not set comes from the usual
-places: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (on Windows and macOS also the system's settings), and
-the system's trust store, SSL_CERT_FILE or SSL_CERT_DIR.
+All connections go out, to the coordinator; nothing connects in. Settings that are left out come from the usual sources:
+HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (on Windows and macOS also the system's settings), and the system's
+trust store, SSL_CERT_FILE or SSL_CERT_DIR.
 """
 
 import os
@@ -50,7 +50,7 @@ class Network:
         secure, proxy = server.startswith("https://"), self._proxy(server)
         behind_tls = proxy is not None and proxy.scheme == "https"
         return {
-            "trust_env": False,  # we read the environment ourselves: this machine's own addresses need no proxy
+            "trust_env": False,  # we read the environment ourselves, to reach this machine's addresses without a proxy
             # Certificates are always checked with TLS; loading the authorities for plain HTTP would be wasted.
             "verify": self._identified(self._trust()) if secure else False,
             "proxy": proxy and httpx.Proxy(proxy.geturl(), ssl_context=self._trust() if behind_tls else None),
@@ -67,7 +67,7 @@ class Network:
         }
 
     def failure(self, server: str, error: httpx.RequestError) -> Unreachable:
-        """The error for a failed request, and what to do about it, without a proxy's password."""
+        """The error to raise for a failed request, with advice. It never contains the proxy's password."""
         proxy = self._proxy(server)
         through = f" through the proxy {_shown(proxy)}" if proxy else ""
         if isinstance(error, httpx.ProxyError):
@@ -87,6 +87,7 @@ class Network:
             )
         if proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(f"no answer from the proxy {_shown(proxy)}, on the way to {server}: {error}")
+        # With TLS 1.3, a server that misses our certificate may just close the connection after the handshake.
         cut = server.startswith("https://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
         hint = (
             ". It may require a client certificate: --client-cert, --client-key" if cut and not self.client_cert else ""
@@ -104,7 +105,7 @@ class Network:
             known = proxy.scheme in SCHEMES and bool(proxy.hostname) and proxy.port != 0
         except ValueError:
             known = False
-        if not known:  # not shown: it may contain a password
+        if not known:  # the error does not show the address, which may contain a password
             raise InvalidInput(
                 key, found="no address of a proxy", allowed=f"http://HOST:PORT, https://HOST:PORT or {DIRECT}"
             )
@@ -130,7 +131,7 @@ class Network:
             if file and not os.path.isfile(file):
                 raise InvalidInput(key, found=f"no file {file}", allowed="a PEM file")
         try:
-            # Without a password, OpenSSL would ask at the terminal, where an agent has nobody.
+            # Without this function OpenSSL would prompt at the terminal, where nobody watches an agent.
             password = os.environ.get(KEY_PASSWORD, "")
             trust.load_cert_chain(self.client_cert, self.client_key or None, password=lambda: password)
         except (OSError, ssl.SSLError, ValueError) as error:
@@ -146,7 +147,7 @@ class Network:
 
 
 def _from_environment(server: SplitResult) -> tuple[str, str]:
-    """The proxy that the environment names for a server, if any, and the variable that names it."""
+    """The proxy that the environment names for a server, and the variable that names it; both empty without one."""
     host, proxies = server.hostname or "", getproxies()
     kind = server.scheme if proxies.get(server.scheme) else "all"
     if is_loopback(host) or proxy_bypass(server.netloc) or _in_range(host, proxies.get("no", "")):
@@ -155,7 +156,7 @@ def _from_environment(server: SplitResult) -> tuple[str, str]:
 
 
 def _in_range(host: str, exceptions: str) -> bool:
-    """Whether NO_PROXY contains a range of addresses with the host, which the standard library does not support.
+    """Whether the host is in one of NO_PROXY's address ranges, which the standard library does not support.
 
     >>> _in_range("10.1.2.3", "localhost, 10.0.0.0/8"), _in_range("10.1.2.3", "192.168.0.0/16")
     (True, False)

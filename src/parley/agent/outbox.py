@@ -1,23 +1,25 @@
-"""The outbox: what an agent drew but has not yet handed over, and the receipts of what it has.
+"""The outbox: the reports of an agent, stored before they are sent, and the coordinator's receipts for them.
 
-A folder of small files, one agent of one study each. Every file appears whole or not at all (`parley.system.files`), so
-a kill at any moment leaves either the state before or the state after.
+Each agent of a study has a folder of small files. Every file appears whole or not at all (`parley.system.files`), so if
+the process is killed, it leaves either the state before a step or the state after it.
 
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
-    receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
-    slopes/<phase>.json     of a study with a covariate: how the phase is adjusted, written before it is drawn
+    draws/<phase>.refused   a report that will never be accepted, set aside
+    receipts/<phase>.json   the receipt, written when the coordinator has acknowledged the report
+    slopes/<phase>.json     in a study with a covariate: how the phase is adjusted, written before it is drawn
     pairs/<phase>.json      sums of covariates and rewards, from which later phases learn how to adjust
-    rows/<phase>.json       which rows of a file it took, if it came from one
-    noise/<phase>.json      of a private study: the exact sums, and the same with noise; written before the report
-    pinned.json             what the study may learn of people, and the site's policy, as at the first start
-    released/<phase>.json   the digest of the report that somebody at the site released, where it must be
-    drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
+    rows/<phase>.json       which rows of the source's file the phase used, if its source is a file
+    noise/<phase>.json      in a private study: the exact sums, and the same with noise; written before the report
+    pinned.json             the study's privacy terms as at the first start, and the site's policy
+    released/<phase>.json   the digest of the report that somebody at the site released, if the policy requires that
+    drawing/<phase>         drawing has begun; if there is no report yet, an unrepeatable source must not draw again
 
-Other files there (a copy, a note, what a file manager leaves) are ignored.
+Other files in the folder, such as copies or notes, are ignored.
 """
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +28,6 @@ from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import canonical, read_json
 from parley.system.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released", "slopes", "pairs")
@@ -36,7 +37,7 @@ KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
 class Outbox:
-    """The durable memory of one agent in one study. Only one process at a time may hold it."""
+    """The durable memory of one agent in one study. Only one process at a time may open it."""
 
     def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
         self.folder = agent_folder(folder, study=study, agent=agent)
@@ -53,7 +54,7 @@ class Outbox:
                 allowed="one process per agent and study",
                 hint="Stop the other one: two processes would draw twice",
             ) from None
-        for leftover in self.folder.glob(f"*/*{ASIDE}"):  # left by a killed process
+        for leftover in self.folder.glob(f"*/*{ASIDE}"):  # temporary files of a process that was killed
             leftover.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -66,7 +67,7 @@ class Outbox:
         self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
-        """Note that a phase is being drawn; raise if an unrepeatable source has begun it before."""
+        """Record that a phase is being drawn; raise `Interrupted` if an unrepeatable source has begun it before."""
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
@@ -76,11 +77,11 @@ class Outbox:
         write_whole(mark, "", mode=SECRET)
 
     def abandon(self, phase: int) -> None:
-        """Note that a draw failed before it spent anything, so it may be begun again."""
+        """Record that a draw failed before it spent anything, so that it may be begun again."""
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
 
     def draw_again(self, phase: int) -> None:
-        """Note that an interrupted draw spent nothing, as a person confirms, so it may be started again."""
+        """Record a person's confirmation that an interrupted draw spent nothing, so that it may be begun again."""
         if not (self.folder / "drawing" / str(phase)).exists():
             begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
             raise InvalidInput(
@@ -95,52 +96,56 @@ class Outbox:
         write_whole(self.folder / "rows" / f"{phase}.json", text, mode=SECRET)
 
     def rows_before(self, phase: int) -> tuple[int, str] | None:
-        """The latest earlier phase with a report, and the rows it used; None if its rows are not known."""
+        """The latest earlier phase with a report, and its rows as `keep_rows` stored them; None if there are none."""
         drawn = [known for known in self._phases("draws") if known < phase]
         path = self.folder / "rows" / f"{max(drawn, default=0)}.json"
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def fixed_slope(self, phase: int, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """How a phase is adjusted for a covariate: computed once, and stored before the phase is drawn."""
+        """How a phase is adjusted for a covariate: `make` computes it once; it is stored before the phase is drawn."""
         path = self.folder / "slopes" / f"{phase}.json"
         if not path.exists():
             write_whole(path, canonical(dict(make())), mode=SECRET)
-            reached("slope-fixed")
+            sys.audit("parley.reached", "slope-fixed")
         found: dict[str, Any] = read_json(path.read_text(encoding="utf-8"), "slope")
         return found
 
     def keep_pairs(self, phase: int, sums: Mapping[str, Any]) -> None:
-        """Store a phase's sums for the covariate's slope, before its report is stored."""
+        """Store a phase's sums of covariates and rewards, before its report. Later slopes are estimated from them."""
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:
-        """The sums for the covariate's slope from all earlier phases, in order."""
+        """The sums that `keep_pairs` stored in all earlier phases, in order."""
         known = (self.folder / "pairs" / f"{one}.json" for one in self._phases("pairs") if one < phase)
         return [read_json(path.read_text(encoding="utf-8"), "pairs") for path in known]
 
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
-        """The sums with noise, drawn once and stored before they are used; and the number of releases."""
+        """Return the noisy sums for `exact` sums, and the number of releases of the phase's sums so far.
+
+        The same exact sums always get the same noise: `draw(number)` draws them as release `number`, once, and they are
+        stored before they are used.
+        """
         path = self.folder / "noise" / f"{phase}.json"
         found = read_json(path.read_text(encoding="utf-8"), "noise") if path.exists() else {"releases": []}
         known = found["releases"]
-        # Sums that were sent with noise that is no longer here: what is drawn now is another release.
+        # Releases that were sent, but whose noise is gone from this outbox, count too: a new draw comes after them.
         lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))
         for one in known:
             if one["exact"] == exact:
                 return one["noisy"], lost + len(known)
         known.append({"exact": dict(exact), "noisy": draw(lost + len(known) + 1)})
         write_whole(path, canonical({"releases": known} | ({"lost": lost} if lost else {})), mode=SECRET)
-        reached("noise-kept")
+        sys.audit("parley.reached", "noise-kept")
         return known[-1]["noisy"], lost + len(known)
 
     def _sent_before(self, phase: int) -> int:
-        """How often sums of a phase left the site, by the stored reports: sent, pending or set aside."""
+        """The number of releases of a phase's sums by its stored reports, whether sent, pending or set aside."""
         paths = (self.folder / "draws" / f"{phase}{kind}" for kind in (".json", ".refused"))
         reports = [Report.read(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is here, but not its noise."""
+        """Phases whose private report is in the outbox, while its noise is not."""
         return [
             phase
             for phase in self._phases("draws")
@@ -148,23 +153,24 @@ class Outbox:
         ]
 
     def pinned(self) -> dict[str, Any] | None:
-        """What was pinned at the first start; None before that."""
+        """The terms and the policy that `pin` stored; None before the first start."""
         path = self.folder / PINNED
         return read_json(path.read_text(encoding="utf-8"), "pinned") if path.exists() else None
 
     def pin(self, terms: Mapping[str, Any]) -> None:
-        """Store the terms for every later start."""
+        """Store the study's terms and the site's policy for every later start."""
         write_whole(self.folder / PINNED, canonical(dict(terms)), mode=SECRET)
 
     def keep(self, report: Report) -> None:
-        """Store a report before it is sent. The first one of a phase stays, whatever comes later."""
+        """Store a report before it is sent. The first report of a phase is never overwritten."""
         path = self.folder / "draws" / f"{report.phase}.json"
         if not path.exists():
             write_whole(path, report.text, mode=SECRET)
+        # With the report stored, the mark that drawing has begun is no longer needed.
         self.abandon(report.phase)
 
     def report(self, phase: int) -> Report | None:
-        """The stored report of a phase, if any."""
+        """The stored report of a phase; None if there is none."""
         path = self.folder / "draws" / f"{phase}.json"
         return Report.read(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -195,7 +201,7 @@ class Outbox:
         return [Receipt.read(path.read_text(encoding="utf-8")) for path in texts]
 
     def last_receipt(self) -> Receipt | None:
-        """The latest receipt, which the coordinator's log must still contain."""
+        """The latest receipt, whose record the coordinator's log must still contain; None if there is none."""
         return max(self.receipts(), key=lambda receipt: receipt.sequence, default=None)
 
     def _phases(self, kind: str) -> list[int]:
@@ -203,7 +209,7 @@ class Outbox:
 
 
 def kept_files(folder: Path) -> list[Path]:
-    """The files that an outbox wrote there, one per phase.
+    """The files that an outbox wrote to one of its folders, one per phase.
 
     >>> kept_files(Path("nowhere"))
     []
@@ -212,7 +218,7 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report:
-    """Release a held report; the process that holds the outbox then sends it. Needs no lock."""
+    """Release a held report. The process that has the outbox open then sends it, so this needs no lock."""
     home = agent_folder(folder, study=study, agent=agent)
     path = home / "draws" / f"{phase}.json"
     if not path.exists():
@@ -226,13 +232,14 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
-    """An agent's own folder: its name, as far as file systems allow, and a hash that no other name has.
+    """The folder of an agent. Its name is the agent's, as far as file systems allow, and a hash that makes it unique.
 
     >>> agent_folder("out", study="aux", agent="con.1: Lyon").as_posix()
     'out/aux_/con_.1-Lyon-7f171b616e7b10cf'
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
     known = Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
+    # An outbox from before reserved names were escaped keeps its folder.
     if known.is_dir():
         return known
     return Path(folder).joinpath(*(DEVICE.sub(r"\1_", part) for part in (study, known.name)))

@@ -11,36 +11,36 @@ from parley.protocol.codec import Model
 from parley.text.translation import Translatable
 from parley.totals import Totals
 
-GONE = "missing"  # in a form, and in a table in any language
+GONE = "missing"  # marks an outcome that will not come, in forms and in tables of every language
 PRIMARY = ""  # name of the reward among a person's outcomes
 
 
 class OutcomeRules(Model):
-    """The study's rules for one further outcome; `low` and `high` bound a value, if the study has bounds."""
+    """The study's rules for one further outcome. `low` and `high` bound its values; None if the study has no bound."""
 
     name: str
-    question: str = ""  # how the page asks; the name if empty
+    question: str = ""  # the page's question; if empty, the page shows the name
     answers: tuple[str, ...] = ()  # the words for 1 and 0; yes and no if empty
-    delay: float | None = None  # days from an assignment until it is due; None: like the reward
+    delay: float | None = None  # days from an assignment until the outcome is due; None: due with the reward
     low: float | None = None
     high: float | None = None
     values: tuple[float, ...] = ()  # the only possible values, if they are few, such as 0 and 1
     whole: bool = False  # only whole numbers
     clip: tuple[float, float] | None = None
-    grid: float = 1.0  # the step of private sums
+    grid: float = 1.0  # the step to which private sums are rounded
     sensitivity: int = 1  # in steps: how far one person's value can move a sum
 
     @property
     def words(self) -> str:
-        """Its name on the page."""
+        """The label of the outcome on the page: its question, or else its name."""
         return self.question or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnOutcome:
-    """One further outcome of a phase's draws, including those of people without a reward.
+    """One further outcome of a phase's draws, including draws of people without a reward.
 
-    `values` are the single values by arm, if known: a study may clip them, and sums them without rounding.
+    `values` are the single values by arm, if known: only single values can be clipped, or summed without rounding.
     """
 
     name: str
@@ -50,7 +50,7 @@ class DrawnOutcome:
 
     @classmethod
     def of(cls, name: str, drawn: Sequence[Sequence[float | None]]) -> Self:
-        """The outcome from the values of every arm, None for a missing one.
+        """Make the outcome from the values of every arm, where None is a missing value.
 
         >>> one = DrawnOutcome.of("harm", [[0.0, None, 1.0], []])
         >>> one.totals.counts.tolist(), one.totals.sums.tolist(), one.missing
@@ -61,12 +61,12 @@ class DrawnOutcome:
         return cls(name=name, totals=Totals.of(known), values=known, missing=missing if any(missing) else ())
 
     def clipped(self, clip: tuple[float, float] | None) -> Self:
-        """The outcome with its values clipped to the study's range."""
+        """The outcome with its values clipped to the study's range; unchanged if single values are not known."""
         kept = clipped(clip, self.values)
         return replace(self, totals=Totals.of(kept), values=kept) if kept else self
 
     def without_small_cells(self, least: int) -> Self:
-        """The outcome with all values of an arm counted as missing if there are fewer than `least`.
+        """The outcome in which all values of an arm count as missing if there are fewer than `least`.
 
         >>> DrawnOutcome.of("harm", [[0.0, None, 1.0], [1.0]]).without_small_cells(2).missing
         (1, 1)
@@ -92,7 +92,7 @@ class DrawnOutcome:
 
 
 def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
-    """The rules of an outcome, by its name in the study.
+    """Find the rules of a further outcome by its name in the study.
 
     >>> outcome_named((OutcomeRules(name="harm"),), "Harm")
     Traceback (most recent call last):
@@ -108,7 +108,7 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
 
 
 def columns_of(outcomes: Sequence[OutcomeRules], given: Mapping[str, str]) -> dict[str, str]:
-    """The column of each outcome in a table, in lower case: its name, unless another is given.
+    """Outcome -> its column in a table, in lower case: the column in `given`, or else the outcome's name.
 
     >>> columns_of((OutcomeRules(name="Harm"), OutcomeRules(name="pain")), {"pain": "VAS"})
     {'Harm': 'harm', 'pain': 'vas'}
@@ -119,7 +119,7 @@ def columns_of(outcomes: Sequence[OutcomeRules], given: Mapping[str, str]) -> di
 
 
 def clipped(clip: tuple[float, float] | None, values: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
-    """The values clipped to the study's range.
+    """Clip values to the study's range; with None, return them unchanged.
 
     >>> clipped((0.0, 10.0), [[12.0, 3.0], [-1.0]])
     [[10.0, 3.0], [0.0]]

@@ -1,14 +1,17 @@
-"""A site's people, built from its journal, and the randomization of the next one. In memory only.
+"""A site's people, rebuilt in memory from its journal, and the randomization of the next person.
 
 An arm is drawn without replacement from the phase's plan, by a keyed hash of the person's index; docs/site.md says
-what that promises, and what can be guessed. Nothing that somebody enters changes the next arm: marking a person as
-missing does not free a place. People who come after all places are taken get an arm drawn from the whole plan again.
-If the counts must be the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the
-first of an arm, in the order they came, are counted. Otherwise, marking somebody of an arm as missing would choose
-that arm for the next person. A voided assignment returns its place to what is left, and the next arm is drawn from all
-of that; once all places are taken, it is replaced like a missing person. A withdrawn arm is given to nobody; people
-who have it are waited for and counted. Who comes when a phase is full may be assigned `ahead`, for the next phase,
-without replacement from this one's plan.
+what that promises, and what can be guessed.
+
+Nothing that is entered about a person changes the next arm. So marking a person as missing does not free the place:
+otherwise, whoever does so could choose that arm for the next person. People who come after all places are given out get
+an arm drawn from the whole plan again. If the counts must be the plan's, this continues until every arm has as many
+people who are not missing as the plan asks for. The first of an arm, in the order they came, are counted; those beyond
+the plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
+person is replaced like a missing one.
+
+A withdrawn arm is given to nobody; people who have it already are waited for and counted. People who come when a phase
+is full may be assigned `ahead`, for the next phase, without replacement from this phase's plan.
 """
 
 from __future__ import annotations
@@ -29,22 +32,22 @@ from parley.errors import WrongPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """A person at the site, by the site's key; `arm` is None outside the study without an arm."""
+    """A person who came to the site, with everything that the journal records about the person."""
 
-    key: str
-    phase: int
-    arm: int | None
+    key: str  # the participant's key in its stored form (`checked_key`)
+    phase: int  # the phase in progress when the person came
+    arm: int | None  # None for a person outside the study who got no arm
     probability: Fraction | None  # None outside the study
     reward: float | None = None
     missing: bool = False
     others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None if one will not come
-    marked_at: int = 0  # number assigned in the phase when the last mark as missing came
+    marked_at: int = 0  # arms drawn in the phase when the person was last marked as missing
     at: datetime | None = None  # when the person came
     x: float | None = None  # the covariate, if asked for and known
     voided: journal.Voided | None = None
     voided_at: datetime | None = None
-    kit: str = ""  # if the study is masked
-    ahead: bool = False  # assigned in the phase for the next one
+    kit: str = ""  # number of the kit, in a study with kits
+    ahead: bool = False  # assigned for the phase after `phase`
 
     @property
     def counted(self) -> bool:
@@ -56,7 +59,7 @@ class Person:
         return self.counted and self.reward is None and not self.missing
 
     def value(self, outcome: str) -> float | None:
-        """The reward, or a further outcome; None if unknown."""
+        """The reward, or the value of a further outcome; None if it is unknown or missing."""
         return self.others.get(outcome) if outcome else self.reward
 
     def is_gone(self, outcome: str) -> bool:
@@ -66,19 +69,19 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionState:
-    """The state of the corrections of a reported phase. Each corrected report includes all corrections before it."""
+    """The state of a reported phase's corrections. Each corrected report includes all corrections before it."""
 
-    number: int = 0  # corrections
-    sent: int = 0  # how many of them the last report had that the coordinator keeps
-    report: str = ""  # its digest
-    same: bool = False  # it equals the first report of the phase again
-    accepted: bool | None = None  # the administrator's decision about it
+    number: int = 0  # number of corrections
+    sent: int = 0  # how many of them are in the last corrected report that the coordinator has
+    report: str = ""  # digest of that report
+    same: bool = False  # that report equals the first report of the phase again
+    accepted: bool | None = None  # the administrator's decision about that report; None before it
     kept: frozenset[str] = frozenset()  # digests of corrected reports that the coordinator has and nobody refused
-    reason: str = ""
+    reason: str = ""  # of the decision
 
     @property
     def status(self) -> str:
-        """The status of the last correction: unsent, waiting, same, accepted or refused."""
+        """The last correction's status: `unsent`, `waiting`, `same` (as first reported), `accepted` or `refused`."""
         if self.sent < self.number:
             return "unsent"
         if self.same or self.accepted is None:
@@ -88,25 +91,25 @@ class CorrectionState:
 
 @dataclass(kw_only=True)
 class PhaseBook:
-    """What a phase asks of the site, and the progress so far; counts are per arm."""
+    """The plan of a phase at this site, and the progress so far; lists of counts are per arm."""
 
     plan: journal.PhaseBegun
-    assigned: list[int] = field(init=False)
-    taken: list[int] = field(init=False)  # places of the plan given out
+    assigned: list[int] = field(init=False)  # people with a valid assignment
+    taken: list[int] = field(init=False)  # places given out; a voided assignment keeps its place
     drawn: int = 0  # number of arms drawn, including voided assignments
     voided: int = 0
-    missing: list[int] = field(init=False)
+    missing: list[int] = field(init=False)  # people marked as missing
     keys: list[str] = field(default_factory=list)  # of people in the study, in the order they came
     pending: int = 0  # rewards still awaited
-    noted: Counter[str] = field(default_factory=Counter)  # per further outcome: values and marks as missing
+    noted: Counter[str] = field(default_factory=Counter)  # per further outcome: people with a value or a missing mark
     withdrawn: int = 0  # marks as missing of people whose outcome had been entered
-    late: int = 0  # marks as missing after all places of the plan were taken
-    closed: str = ""  # why nobody more is assigned, if so
+    late: int = 0  # marks as missing after all places of the plan were given out
+    closed: str = ""  # why the site closed the phase to new people; empty if it did not
     reported: journal.Reported | None = None
     lost: bool = False  # the study moved on without this site's report
-    closed_arms: frozenset[str] = frozenset()  # not given to anybody now
-    changed: datetime | None = None  # when the last entry came
-    between: PhaseBook | None = None  # people assigned for this phase before it
+    closed_arms: frozenset[str] = frozenset()  # arms that are not assigned now
+    changed: datetime | None = None  # time of the last entry about this phase: the grace period starts then
+    between: PhaseBook | None = None  # people who were assigned for this phase in advance
     _ahead: PhaseBook | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -114,18 +117,18 @@ class PhaseBook:
 
     @property
     def ahead(self) -> PhaseBook:
-        """People assigned for the next phase, by this one's plan."""
+        """The book of people assigned for the next phase, by this phase's plan."""
         if self._ahead is None:
             self._ahead = PhaseBook(plan=self.plan)
         return self._ahead
 
     @property
     def strata(self) -> list[PhaseBook]:
-        """The groups that the report covers: people assigned before the phase, and the phase's own."""
+        """The books that the phase's report covers: of people assigned in advance, if any, and of its own."""
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
-        """Per arm: the weights for drawing the next arm of the next phase; all 0 if nobody is assigned ahead."""
+        """Per arm: the weights for drawing the arm of the next person ahead; all 0 if nobody more may be ahead."""
         if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
             return [0] * len(self.plan.arms)
         lines = zip(self.plan.arms, self.ahead._left, strict=True)
@@ -133,7 +136,7 @@ class PhaseBook:
 
     @property
     def asked(self) -> list[int]:
-        """Per arm: how many people the phase wants in total; of a closed arm, those who have it."""
+        """Per arm: how many people the phase asks for in total; for a closed arm, those who have it already."""
         lines = zip(self.plan.arms, self.plan.draws, self.assigned, strict=True)
         return [given if arm in self.closed_arms else asked for arm, asked, given in lines]
 
@@ -143,12 +146,12 @@ class PhaseBook:
 
     @property
     def _left(self) -> list[int]:
-        """Per arm: the free places; people beyond an arm's places replace missing ones."""
+        """Per arm: the number of free places; at least 0, since people beyond an arm's places replace missing ones."""
         return [max(asked - given, 0) for asked, given in zip(self.asked, self.taken, strict=True)]
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: the weights from which the next arm is drawn: the free places, or the whole plan if none is free."""
+        """Per arm: the weight with which the next arm is drawn. These are the free places or, without any, the plan."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
@@ -156,11 +159,11 @@ class PhaseBook:
 
     @property
     def places(self) -> dict[str, int]:
-        """The free places of each arm that may still be given."""
+        """Arm -> the free places that may still be given out; empty once the phase is closed."""
         return {} if self.closed or self.over else dict(zip(self.plan.arms, self._left, strict=True))
 
     def to_assign(self, *, replace_missing: bool) -> int:
-        """The least number of people still needed. A site that must meet the plan replaces missing ones."""
+        """The smallest number of people still needed; with `replace_missing`, missing people have to be replaced."""
         if self.closed or self.reported or self.lost:
             return 0
         if not replace_missing:
@@ -170,7 +173,10 @@ class PhaseBook:
 
     @property
     def reserve(self) -> int:
-        """People who replace somebody of their arm, if one is marked as missing; otherwise they are not counted."""
+        """The number of people beyond their arm's number in the plan.
+
+        They replace people of that arm who are marked as missing; otherwise they are not counted.
+        """
         lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
 
@@ -180,7 +186,7 @@ class PhaseBook:
 
 
 class People:
-    """The state after all entries so far. `take` gets each entry once, in order.
+    """The state of a site after all journal entries so far. Call `take` with each entry once, in order.
 
     >>> people = People()
     >>> people.take(journal.PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
@@ -192,7 +198,7 @@ class People:
     def __init__(self) -> None:
         self.opened: journal.Opened | None = None
         self.persons: dict[str, Person] = {}
-        self._alike: dict[str, str] = {}  # a key in its compared form -> the first person with such a key
+        self._alike: dict[str, str] = {}  # `folded` key -> key of the first person who has it
         self.phases: dict[int, PhaseBook] = {}
         self.rules = journal.RulesSeen()
         self.stage = journal.StageSeen(stage="running", reason="")
@@ -211,7 +217,10 @@ class People:
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another plan of it or a later phase."""
+        """Whether a plan begins a new phase; False if it is known already.
+
+        Raises `WrongPlan` if the journal has another plan of this phase, or only later phases.
+        """
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True
@@ -224,9 +233,9 @@ class People:
         return False
 
     def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
-        """People whom the last report named for this plan's phase, if the plan counts on them.
+        """The people who were assigned for a plan's phase in advance; None if the plan counts on nobody.
 
-        `WrongPlan` if it counts on others.
+        Raises `WrongPlan` if their numbers in the plan are not those in this site's last report.
         """
         last = self.current
         named = () if last is None or last.reported is None else last.reported.ahead
@@ -241,33 +250,36 @@ class People:
         return last.ahead
 
     def similar(self, key: str) -> str | None:
-        """Another key that looks like this one, unless this one is known itself."""
+        """A known key that looks like this one; None if there is none, or if exactly this key is known."""
         return None if key in self.persons else self._alike.get(folded(key))
 
     def due(self, person: Person, outcome: str = PRIMARY) -> datetime | None:
-        """When an outcome of a person is due, if the study says how long it takes."""
+        """When an outcome of a person is due; None if the study does not say how long it takes."""
         own = next((one.delay for one in self.rules.outcomes if one.name == outcome), None)
         days = self.rules.delay if own is None else own
         return person.at + timedelta(days=days) if person.at and days else None
 
     def awaits(self, person: Person) -> list[str]:
-        """The outcomes of a person that are still awaited, by name."""
+        """The names of a person's outcomes that are still awaited."""
         if not person.counted:
             return []
         others = [one.name for one in self.rules.outcomes if one.name not in person.others]
         return [PRIMARY, *others] if person.pending else others
 
     def book_of(self, person: Person) -> PhaseBook:
-        """The book that a person is in."""
+        """The `PhaseBook` that a person is in."""
         book = self.phases[person.phase]
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a report has counted a person; people assigned for the next phase are named in this one's."""
+        """Whether a report has counted a person; the report of a phase also counts those assigned ahead during it."""
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:
-        """The phase whose report covers a person; for somebody assigned ahead, this phase until the next one begins."""
+        """The phase whose report covers a person.
+
+        For a person assigned ahead, this is the next phase, but `person.phase` until the next phase begins.
+        """
         if not person.ahead:
             return person.phase
         mine = self.phases[person.phase].ahead
@@ -277,18 +289,18 @@ class People:
     def in_progress(self) -> list[Person]:
         """People whose outcomes can be entered, in the order they came.
 
-        Those of the phase, those assigned for it before, and those assigned for the next one.
+        They were assigned for the current phase, in advance or during it, or for the next phase.
         """
         book = self.current
         books = [] if book is None else [book.between, book, book.ahead]
         return [self.persons[key] for one in books if one is not None and not one.over for key in one.keys]
 
     def rewards(self, phase: int) -> list[list[float]]:
-        """Per arm, the outcomes of a phase, in the order in which their people came."""
+        """Per arm, the rewards of the people counted in a phase, in the order they came."""
         return self.pairs(self.phases[phase])[0]
 
     def pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """Per arm, the outcomes of a phase and each person's covariate, clipped; None if it is unknown."""
+        """Per arm, the rewards of a phase, and beside each the person's clipped covariate, None if it is unknown."""
         rule = self.rules.adjustment
         rewards: list[list[float]] = [[] for _ in book.plan.arms]
         xs: list[list[float | None]] = [[] for _ in book.plan.arms]
@@ -299,9 +311,9 @@ class People:
         return rewards, xs
 
     def others(self, book: PhaseBook, outcome: str) -> list[list[float | None]]:
-        """Per arm, the values of a further outcome, None for a missing one, of everybody in the report.
+        """Per arm, the values of a further outcome of everybody in the report; None where it is missing.
 
-        People without a reward may still have this outcome: harm is often the reason.
+        People without a reward may still have this outcome: harm is often the reason that they have none.
         """
         found: list[list[float | None]] = [[] for _ in book.plan.arms]
         for person in self._in_report(book):
@@ -310,19 +322,19 @@ class People:
         return found
 
     def awaited(self, book: PhaseBook) -> int:
-        """How many outcomes the report still needs; people in reserve are not waited for."""
+        """How many outcomes the report still needs. It does not wait for those of people in the reserve."""
         early = 0 if book.between is None else self.awaited(book.between)
         if len(book.keys) <= sum(book.plan.draws):
             return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
         return early + sum(len(self.awaits(person)) for person in self._in_report(book))
 
     def _in_report(self, book: PhaseBook) -> list[Person]:
-        """The people in a phase's report, in the order they came: those with a place, and those without a reward."""
+        """The people in a phase's report, in the order they came: those with a place, and those marked as missing."""
         placed = {person.key for person in self._with_a_place(book)}
         return [person for key in book.keys if (person := self.persons[key]).missing or key in placed]
 
     def _with_a_place(self, book: PhaseBook) -> list[Person]:
-        """Per arm, the first people who are not missing, in the order they came, up to the plan's number."""
+        """The people whose rewards count: of each arm the first who are not missing, up to the plan's number."""
         places, found = list(book.plan.draws), []
         for person in (self.persons[key] for key in book.keys):
             if person.arm is not None and not person.missing and places[person.arm]:
@@ -331,7 +343,7 @@ class People:
         return found
 
     def take(self, entry: journal.Entry, at: datetime | None = None) -> None:
-        """Apply another entry, written at this time."""
+        """Apply the next journal entry, which was written at the time `at`."""
         if self.current is not None and self._changes(entry):
             self.current.changed = at
         match entry:
@@ -391,7 +403,10 @@ class People:
             self.kits = self.kits | dict(entry.kits)
 
     def _changes(self, entry: journal.Entry) -> bool:
-        """Whether an entry is about the phase in progress, and not about people assigned for the next one."""
+        """Whether an entry restarts the grace period of the phase in progress.
+
+        Entries about people assigned for the next phase do not.
+        """
         match entry:
             case journal.Assigned(ahead=ahead):
                 return not ahead
@@ -413,6 +428,7 @@ class People:
 
     def _begin(self, entry: journal.PhaseBegun) -> None:
         between = self.assigned_for(entry)
+        # The study has moved on: what was not reported is lost, except for the people that the new phase counts.
         for book in self.phases.values():
             book.lost |= book.reported is None
             book.ahead.lost |= book.ahead.reported is None and book.ahead is not between
@@ -420,7 +436,7 @@ class People:
         self.stage = journal.StageSeen(stage="running", reason="")
 
     def _note(self, entry: journal.Observed | journal.Missing) -> None:
-        """Apply an entry about an outcome, or its absence."""
+        """Apply an entry that records an outcome, or marks it as missing."""
         person, name = self.persons[entry.participant], entry.outcome
         book, value = self.book_of(person), entry.reward if isinstance(entry, journal.Observed) else None
         book.withdrawn += value is None and person.value(name) is not None
@@ -434,7 +450,7 @@ class People:
             self._settle(replace(person, reward=value, missing=False))
 
     def _correct(self, entry: journal.Corrected | journal.CorrectionSent | journal.CorrectionAnswered) -> None:
-        """Correct a value, and nothing else: whom the phase counted stays as it was reported."""
+        """Apply an entry about a correction. Only values change: the phase counts the same people as its report."""
         if isinstance(entry, journal.Corrected):
             person, values = self.persons[entry.participant], dict(entry.outcomes)
             reward = values.pop(PRIMARY, person.reward)
@@ -459,10 +475,10 @@ class People:
             self.corrections[entry.phase] = replace(before, accepted=entry.accepted, reason=entry.reason, kept=kept)
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
-        """Apply a voided assignment of a person about whom nothing has been noted yet.
+        """Apply the voiding of an assignment, before anything is recorded about the person.
 
-        The place does not go back to where it was: whoever voids somebody would make that arm likelier for the next
-        person. Once all places are taken, it is filled like that of a missing person.
+        The arm does not get the place back: otherwise, whoever voids an assignment would make that arm likelier for the
+        next person. Once all places are given out, the person is replaced like a missing one.
         """
         person = self.persons[entry.participant]
         book = self.book_of(person)
@@ -489,8 +505,9 @@ def folded(key: str) -> str:
     >>> folded("BX‑ 001") == folded("bx_001") == folded("ＢＸ.001"), folded("bx-001") == folded("bx-010")
     (True, False)
     """
-    # Case folding may split a letter: it is composed again.
+    # Case folding may decompose a letter, so normalize once more to compose it.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    # A key without letters and digits is compared as it is.
     return "".join(filter(_is_said, plain)) or plain
 
 
@@ -514,7 +531,7 @@ def _may_be(letter: str, sign: str) -> bool:
 
 
 def as_pattern(key: str, pattern: str) -> str | None:
-    """The key that matches the pattern and looks like this one, if there is one.
+    """Rewrite a key so that it matches the pattern; None if it has not the right letters and digits for that.
 
     >>> as_pattern("bx 001", "BX-###"), as_pattern("bx 01", "BX-###")
     ('BX-001', None)
@@ -526,9 +543,9 @@ def as_pattern(key: str, pattern: str) -> str | None:
 
 
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead: bool = False) -> tuple[int, Fraction]:
-    """The arm of the person at an index `place` of a phase (from 0), and its probability; `left` is not all 0.
+    """Draw the arm of the person at index `place` in a phase (from 0); returns the arm and its probability.
 
-    People who are assigned `ahead` have indices of their own.
+    `left` has the weight of each arm, not all 0. People who are assigned `ahead` have their own indices, from 0.
 
     >>> drawn_arm(b"secret", 1, 0, [0, 3])
     (1, Fraction(1, 1))

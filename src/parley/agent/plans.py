@@ -13,66 +13,66 @@ from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.totals import Totals
 
 OVER = ("finished", "cancelled")
-FIRST_REPORT = 2  # lowest sequence of a report: a log begins with the study itself
+FIRST_REPORT = 2  # lowest sequence number of a report: record 1 of a log is the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")
 
 
 class NotYet(Exception):
-    """The rewards for a plan are not all there yet; ask again later. Nothing was spent."""
+    """Not all rewards for a plan are available yet; ask again later. Nothing was spent."""
 
 
 class Withheld(Exception):
-    """The site's own policy forbids sending it. What was drawn stays at the site."""
+    """The site's own policy forbids sending the report. The draws stay at the site."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A source's result for a plan, if it is more than totals: who is missing, and why counts differ.
+    """A source's result for a plan: totals and, if known, single rewards, further outcomes, and why counts differ.
 
-    `rewards` are the single rewards by arm, if known: a study may clip them, and sums them without rounding.
+    `rewards` are the single rewards by arm, if known: only single rewards can be clipped, or summed without rounding.
     """
 
     totals: Totals
     rewards: Sequence[Sequence[float]] = ()
-    releases: int | None = None  # number of releases of this phase's sums, if it is not the first
-    missing: tuple[int, ...] = ()
+    releases: int | None = None  # number of releases of this phase's sums; None for the first
+    missing: tuple[int, ...] = ()  # per arm: people whose reward will not come
     outcomes: tuple[DrawnOutcome, ...] = ()  # further outcomes, in the study's order
-    outside: int = 0
-    unmasked: int = 0
-    reason: str = ""
-    final: bool = False
+    outside: int = 0  # people since the previous report who do not count
+    unmasked: int = 0  # people unmasked since the previous report
+    reason: str = ""  # why the counts are not the plan's
+    final: bool = False  # fewer draws than planned, and no more will come
     covariates: Sequence[Sequence[float | None]] = ()  # of the people in `rewards`, if the study has a covariate
-    pairs: Pairs | None = None  # (arm, 1): the same as sums, from a source without single people
-    theta: float | None = None  # how totals and rewards were adjusted
-    x0: float | None = None
-    left: float | None = None  # share of their scatter expected in the next phase
-    missing_x: int = 0
+    pairs: Pairs | None = None  # (arm, 1): sums of rewards and covariates, from a source without single people
+    theta: float | None = None  # slope by which totals and rewards were adjusted
+    x0: float | None = None  # value of the covariate at which the adjustment is 0
+    left: float | None = None  # variance expected in the next phase, relative to this one's
+    missing_x: int = 0  # people whose covariate is unknown
     voided: int = 0  # voided assignments of the phase
     ahead: tuple[int, ...] = ()  # per arm: people assigned for the next phase
-    between: BetweenTotals | None = None  # people assigned for this phase before it
+    between: BetweenTotals | None = None  # totals of people who were assigned for this phase in advance
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
-    """A study's state for one agent; `draws` is None if nothing is asked now. Unknown keys are ignored."""
+    """A study's state and plan for one agent. `draws` is None if nothing is asked now. Unknown keys are ignored."""
 
     study: str
     agent: str
     stage: str
     reason: str
     phase: Count
-    plan: str | None
+    plan: str | None  # digest of the whole plan
     arms: tuple[str, ...]
     draws: tuple[Count, ...] | None
     reported: bool
     frozen: bool
     rho: float | None = None
     closed_arms: tuple[str, ...] = ()  # a report may have fewer draws of an arm withdrawn in this phase
-    between: tuple[Count, ...] | None = None  # per arm: people assigned for this phase before it
+    between: tuple[Count, ...] | None = None  # per arm: people who were assigned for this phase in advance
     most_ahead: Count = 0  # how many may be assigned for the next phase
     answer: tuple[str, ...] | None = None  # a finished study's answer for this agent, if agents see it
 
     def __post_init__(self) -> None:
-        """Check the fields: the answer may not have come from a coordinator."""
+        """Check the fields, since the JSON may not come from a coordinator."""
         if self.draws is not None and (self.phase == 0 or len(self.draws) != len(self.arms)):
             found = f"phase {self.phase}, {len(self.draws)} counts for {len(self.arms)} arms"
             raise InvalidInput("plan", found=found, allowed="a phase from 1, and a count for every arm")
@@ -83,7 +83,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def resting(self) -> str:
-        """Why nothing is asked until an administrator acts; empty if the agent may be asked for draws."""
+        """Why no draws are asked for until an administrator acts; empty if they may be asked for."""
         if self.frozen:
             return "this agent is frozen, and waits in case it is thawed"
         return "open questions are blocked by a lost site; this agent waits in case the study goes on" * (
@@ -136,7 +136,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """The plan, or `WrongPlan` if it is for another agent: its rewards would be reported in that agent's name."""
+    """Return the plan, or raise `WrongPlan` if it is for another agent, in whose name rewards would be reported."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "
@@ -146,7 +146,7 @@ def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
 
 
 def proven(receipt: Receipt, report: Report) -> Receipt:
-    """The receipt, or `WrongReceipt` if it was not issued for this report: then it proves nothing."""
+    """Return the receipt, or raise `WrongReceipt` if it does not prove that this report was accepted."""
     if receipt.sequence < FIRST_REPORT or HEAD.fullmatch(receipt.head) is None:
         raise WrongReceipt(
             f"the receipt names record {receipt.sequence} with the hash {receipt.head!r:.80}: no log has such a "

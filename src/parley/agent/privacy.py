@@ -1,12 +1,13 @@
-"""What leaves a site: sums with noise in a private study, and only what the site's own policy allows.
+"""What may leave a site: in a private study only noisy sums, and in any study only what the site's own policy allows.
 
-A sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noise
-with the exact sums. Other sums, after a correction, are another release, which a report counts. docs/privacy.md has
-the mechanism, docs/site.md the keys of the policy's file.
+Each sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noisy
+sums with the exact ones. Sums that a correction changed are another release, and the report states how many there
+were. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
 """
 
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,6 @@ from parley.protocol import Report
 from parley.protocol.codec import SHA256
 from parley.protocol.messages import BetweenTotals
 from parley.protocol.report_checks import MOST_RELEASES
-from parley.system.killpoints import reached
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT, above_zero, switch, whole
 
@@ -34,7 +34,7 @@ KEYS = ("smallest_cell", "largest_rho", "studies", "hold")
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """What a site allows to leave it, whatever the study says; everything by default.
+    """A site's own limits on what may leave it, whatever the study says; there are none by default.
 
     >>> policy = SitePolicy(smallest_cell=20, largest_rho=0.1)
     >>> policy.objection(RulesSeen(), (30, 30))
@@ -43,10 +43,10 @@ class SitePolicy:
     "this site's policy requires at least 20 people per arm (this plan asks for fewer in one)"
     """
 
-    smallest_cell: int = 1
-    largest_rho: float | None = None
-    studies: tuple[str, ...] | None = None
-    hold: bool = False
+    smallest_cell: int = 1  # fewest people per arm in a report
+    largest_rho: float | None = None  # largest privacy loss per person; None also allows studies without noise
+    studies: tuple[str, ...] | None = None  # digests of the only studies allowed; None allows any
+    hold: bool = False  # a person at the site must release each report before it is sent
 
     def __post_init__(self) -> None:
         cell, rho, studies = self.smallest_cell, self.largest_rho, self.studies
@@ -61,7 +61,7 @@ class SitePolicy:
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Self:
-        """The policy with the keys of a file."""
+        """Make a policy from the keys of its file."""
         for key in keys:
             if key not in KEYS:
                 raise UnknownName("key", key, KEYS)
@@ -80,7 +80,10 @@ class SitePolicy:
             raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
 
     def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
-        """The site's requirements that a plan does not meet; empty if none. Names no arm: blinded readers see it."""
+        """The requirements that a plan does not meet, in words; empty if it meets all.
+
+        No arm is named, because blinded readers see these words.
+        """
         found = []
         if self.studies is not None and study.digest not in self.studies:
             found.append(f"a study on its list (this one has the digest {study.digest or 'of nothing'})")
@@ -93,10 +96,10 @@ class SitePolicy:
 
 
 class ReportNoise:
-    """Discrete Gaussian noise for sums in whole steps, by OpenDP.
+    """Discrete Gaussian noise from OpenDP, for sums counted in whole steps.
 
-    It is rho-zCDP if a person moves one of the sums by at most `sensitivity`. Raises `MissingPackage` without the
-    extra `privacy`.
+    A release is rho-zCDP if a person can move only one of the sums, by at most `sensitivity` steps. Raises
+    `MissingPackage` without the extra `privacy`.
 
     >>> noise = ReportNoise(sensitivity=1, rho=50.0)  # hardly any
     >>> len(noise.added([3, 4])), noise.rho <= 50.0
@@ -106,27 +109,29 @@ class ReportNoise:
     def __init__(self, *, sensitivity: int, rho: float) -> None:
         dp = need("opendp.prelude", extra="privacy", purpose="private reports (privacy.rho)")
         dp.enable_features("contrib")
-        # The distance is Euclidean over all sums of a report; a person is in one of them, so it is that of one sum.
+        # The sensitivity is a Euclidean distance over all sums of a report. A person is in only one of them, so the
+        # distance is that of one sum.
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
-        while self.rho > rho:  # OpenDP rounds its guarantee up, and we keep the study's
+        while self.rho > rho:  # OpenDP rounds the rho that it proves up: widen the noise until the study's rho holds
             self._measurement = dp.m.make_gaussian(*space, scale=scale)
             self.rho = self._measurement.map(float(sensitivity))
             scale = math.nextafter(scale, math.inf)
 
     def added(self, steps: Sequence[int]) -> list[int]:
-        """The sums with noise, fresh at every call."""
+        """Return the sums with noise added; every call draws new noise."""
         return [int(step) for step in self._measurement(list(steps))] if steps else []
 
 
 def exact_sum(values: Iterable[float]) -> Fraction:
-    """The exact sum of numbers: the sensitivity of a rounded sum would be larger.
+    """The exact sum of floats, as a fraction; a rounded sum would have a larger sensitivity.
 
     >>> exact_sum([0.1] * 10) == 10 * Fraction(0.1), exact_sum([])
     (True, Fraction(0, 1))
     """
     parts = list(values)
     total = Fraction(0)
+    # `fsum` rounds once, at the end. Subtract what it returned and sum the rounding error, until none is left.
     while rest := math.fsum(parts):
         total += Fraction(rest)
         parts.append(-rest)
@@ -149,10 +154,10 @@ TERMS = (
 
 
 def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SitePolicy:
-    """The site's policy, after pinning at an agent's first start what may leave the site.
+    """Pin the study's privacy terms at an agent's first start, check them later, and return the site's policy.
 
-    A coordinator that later promises less, or something else, is refused: no study changes its terms. A start without
-    a policy uses the last one given; a new one replaces it.
+    A coordinator that later states other terms is refused, because no study changes its terms. A start without a policy
+    uses the last one given; a new policy replaces it.
     """
     terms = {name: found for name, found in study.to_json().items() if name in TERMS}
     earlier = outbox.pinned()
@@ -173,7 +178,7 @@ def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SiteP
 
 
 class Disclosure:
-    """Applies a study's rules and the site's own policy between what was drawn and the outbox.
+    """Turns draws into the report that may leave the site, by the study's rules and the site's own policy.
 
     >>> Disclosure(RulesSeen(rho=0.5), SitePolicy(largest_rho=0.1)).objection((30, 30))
     "this site's policy requires rho of at most 0.1 (this study has 0.5)"
@@ -184,8 +189,8 @@ class Disclosure:
     ) -> None:
         self._study, self._policy = study or RulesSeen(), policy or SitePolicy()
         self._noises: list[ReportNoise] = [] if noise is None else [noise]
-        if noise is None and self._study.rho is not None:  # before anything is drawn: the package may be missing
-            # Each outcome of a person is a release of its own, and they add up to the study's rho.
+        if noise is None and self._study.rho is not None:  # made before anything is drawn: OpenDP may be missing
+            # Each outcome of a person is released separately, and the privacy losses add up to the study's rho.
             rho = self._study.rho / len(self._rules)
             self._noises = [ReportNoise(sensitivity=one.sensitivity, rho=rho) for one in self._rules]
 
@@ -195,15 +200,18 @@ class Disclosure:
         return [self._study, *self._study.outcomes]
 
     def objection(self, draws: Sequence[int]) -> str:
-        """Why nothing is drawn for this plan; empty if it is allowed."""
+        """Why the site's policy forbids drawing for this plan; empty if it allows that."""
         return self._policy.objection(self._study, draws)
 
     def holds(self, outbox: Outbox, report: Report) -> bool:
-        """Whether a report has to be released by somebody at the site first."""
+        """Whether somebody at the site must still release a report before it is sent."""
         return self._policy.hold and not outbox.is_released(report)
 
     def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
-        """The report of what was drawn, with single rewards clipped; `Withheld` if the policy does not allow it."""
+        """Make the report of the draws, with rewards clipped and noise added where the study says so.
+
+        Raises `Withheld` if the site's policy forbids the report.
+        """
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
         rewards = clipped(self._study.clip, delivery.rewards)
         totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1
@@ -232,7 +240,7 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
-        """`recounted`, refused if it is the report that was sent."""
+        """Make a corrected report like `recounted`, but raise `InvalidInput` if it equals the earlier report."""
         report = self.recounted(arms, earlier, rewards, outbox, outcomes, between)
         if report == earlier:
             raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
@@ -247,10 +255,10 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
-        """A corrected report for the administrator: the same people, with some rewards changed.
+        """Make a corrected report for the administrator: of the same people, with the corrected rewards.
 
-        With noise it is another release, drawn once for the same rewards like the first. Nothing in the outbox is
-        replaced: what was decided on stays what was sent.
+        In a private study the corrected sums are another release, whose noise is drawn once and stored, like that of
+        the first. The earlier report stays in the outbox, since the decision was based on it.
         """
         counts = tuple(map(len, rewards))
         if counts != earlier.counts:
@@ -289,12 +297,13 @@ class Disclosure:
         return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if no rewards within the range have these sums: noise would not hide that. The error names no sum."""
+        """Raise if rewards within the range cannot have these sums: noise would not hide that. No sum is named."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high
         if low is None or high is None:
             return
+        # Floating-point sums of rewards at a bound may exceed count times bound a little.
         slack = 1e-9 * max(abs(low), abs(high)) * totals.counts
         if ((totals.sums < totals.counts * low - slack) | (totals.sums > totals.counts * high + slack)).any():
             raise InvalidInput(
@@ -306,7 +315,10 @@ class Disclosure:
     def _noisy(
         self, phase: int, parts: Sequence[tuple[Totals, Sequence[Sequence[float]]]], outbox: Outbox
     ) -> tuple[list[Totals], int]:
-        """The totals of every outcome as they leave the site, and how often this phase's sums were released by now."""
+        """Add noise to the totals of every outcome.
+
+        Returns the totals that may leave the site, and the number of releases of this phase's sums so far.
+        """
         exact: list[dict[str, list[int]]] = []
         grids: list[Fraction] = []
         for rules, (totals, values) in zip(self._rules, parts, strict=True):
@@ -326,7 +338,7 @@ class Disclosure:
                     f"{number} of its phase, with {rho:g} each)"
                 )
             found = [step for noise, one in zip(self._noises, exact, strict=True) for step in _with_noise(noise, **one)]
-            reached("noise-drawn")
+            sys.audit("parley.reached", "noise-drawn")
             return found
 
         document: dict[str, Any] = {**exact[0], "outcomes": exact[1:]} if exact[1:] else {**exact[0]}
@@ -342,6 +354,6 @@ class Disclosure:
 
 
 def _with_noise(noise: ReportNoise, counts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Steps with noise. The sum of an empty cell stays 0: that nobody is in it is no secret."""
+    """Add noise to sums in steps. The sum of an empty cell stays 0: counts are reported exactly, so it is no secret."""
     fresh = iter(noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
     return [next(fresh) if count else 0 for count in counts]

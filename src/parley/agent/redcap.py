@@ -1,6 +1,6 @@
-"""Tables in the form of a REDCap export: outcomes in, allocations out.
+"""Tables in REDCap's format: read outcomes from an export, and write allocations to import.
 
-The first column is the record's id, whatever the project calls it. REDCap's own columns, such as the event and the
+The first column holds the record's id, whatever the project calls it. REDCap's own columns, such as the event and the
 data access group, are ignored; a record may have a row for every event, and empty cells are ignored.
 """
 
@@ -23,7 +23,7 @@ ALLOCATED = ("stratum", "allocation", "allocation_date", "in_study", "voided")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value in a table, and its place."""
+    """A value read from a table, with its line and field."""
 
     line: int
     field: str
@@ -31,7 +31,7 @@ class Found:
 
 
 def fields_of(strata: Strata, named: Mapping[str, str]) -> dict[str, str]:
-    """The field that holds each outcome: as `named`, or else the study's name for it, `reward` for the reward."""
+    """Outcome -> the field that holds it: as in `named`, or else the outcome's own name (`reward` for the reward)."""
     known = [PRIMARY, *(one.name for one in strata.rules.outcomes)]
     for name in named:
         if (name if name != "reward" else PRIMARY) not in known:
@@ -43,7 +43,7 @@ def fields_of(strata: Strata, named: Mapping[str, str]) -> dict[str, str]:
 def outcomes_in(
     data: bytes, source: str, strata: Strata, named: Mapping[str, str], missing: Collection[str] = ()
 ) -> list[Found]:
-    """All outcomes in a table; cells with one of the `missing` codes say that none will come."""
+    """Read all outcomes from a table. A cell with one of the `missing` codes marks its outcome as missing for good."""
     fields = fields_of(strata, named)
     table = read_table(data, source, needed=())
     shown = {outcome: field.lower() for outcome, field in fields.items() if field.lower() in table.columns}
@@ -75,7 +75,7 @@ def _value(table: Table, row: Row, field: str, *, yes_no: bool) -> float:
 
 
 def take(found: Iterable[Found], source: str, strata: Strata) -> int:
-    """Record all outcomes found in a table, or none if one is wrong; returns their number."""
+    """Record all outcomes that were read from a table, or none if any is wrong; returns how many."""
     rows = list(found)
     for row, wrong in zip(rows, strata.record([one.entered for one in rows]), strict=True):
         if isinstance(wrong, InvalidInput):
@@ -86,9 +86,9 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
 
 
 def allocations_out(strata: Strata, named: Mapping[str, str], *, with_arms: bool = False) -> str:
-    """A table of everybody who came, by record: site, stratum, arm or kit, and what is known about them.
+    """Write a CSV table with a row for everybody who came: site, stratum, arm or kit, date, status and outcomes.
 
-    The arms of a masked site are included only `with_arms`, for somebody who may see them.
+    The arms of a masked site are included only `with_arms`, for readers who may see them.
     """
     fields = fields_of(strata, named)
     rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]

@@ -1,6 +1,7 @@
-"""Between a site's journal and the coordinator: fetch plans and send reports, once or in a thread."""
+"""Exchange between a site's journal and its coordinator: fetch plans and send reports, once or in a thread."""
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,12 +20,11 @@ from parley.errors import Conflict, CoordinatorError, InvalidInput, NotNow, Parl
 from parley.outcomes import Outcome
 from parley.problem import Problem
 from parley.protocol import Receipt, Report, StudyMessage
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 
 
 def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
-    """A study's rules for its sites, and for this one.
+    """The rules of a study for its sites, with the values that apply to one agent.
 
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
@@ -74,13 +74,13 @@ def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
     )
 
 
-USUAL_GRACE = 24.0  # hours: a typing error is noticed the next morning
+USUAL_GRACE = 24.0  # hours: long enough to notice a typing error the next morning
 
 
 def grace_of(problem: Problem) -> float:
-    """Hours from the last entry of a complete phase to its report.
+    """The grace period: hours from the last entry of a complete phase to its report.
 
-    Unless the study states it: a day if people come one by one, at a stated rate, and 0 if outcomes come at once.
+    If the study does not state it, it is a day where people come one by one, at a stated rate, and otherwise 0.
     """
     if problem.grace_hours is not None:
         return problem.grace_hours
@@ -106,12 +106,12 @@ def _rules_of_outcome(outcome: Outcome) -> OutcomeRules:
 
 
 def study_of(client: Client, study: str, agent: str = "") -> RulesSeen:
-    """The rules of a study, from the coordinator."""
+    """Fetch the rules of a study from the coordinator."""
     return rules_of(StudyMessage.from_json(client.request("GET", "studies", study, "document")), agent)
 
 
 def site_of(folder: str | Path, client: Client, *, study: str, agent: str, policy: SitePolicy | None = None) -> Site:
-    """The site of an agent, with its study's rules from the coordinator."""
+    """Open the site of an agent, with its study's rules from the coordinator."""
     return Site(folder, study=study, agent=agent, rules=study_of(client, study, agent), policy=policy)
 
 
@@ -123,7 +123,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """A worker that fetches plans, reports the site's progress (not by arm), sends reports and notes the stage."""
+    """Make a site's worker. It also sends the site's progress, not by arm, and records the study's stage."""
 
     def far() -> dict[str, int | str]:
         found = site.status()
@@ -140,10 +140,12 @@ def make_worker(
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
-    """One exchange, without waiting: send what is ready and fetch the plan. Raises `Unreachable` without an answer.
+    """Exchange with the coordinator once, without waiting: send a complete phase and fetch the next plan.
 
-    Three rounds: the first stores what is complete, the second sends it, and the third fetches the next plan.
+    This takes three rounds: the first stores the report of the complete phase, the second sends it, and the third
+    fetches the next plan. Raises `Unreachable` if the coordinator does not answer.
     """
+    # A worker only waits if the coordinator is unreachable; this request raises.
     client.request("GET", "whoami")
     with Outbox(folder, study=site.study, agent=site.agent) as outbox:
         worker = make_worker(site, client, outbox, warn=warn, sleep=lambda _: None, patience=0.0)
@@ -159,17 +161,17 @@ CONFLICT = "urn:parley:problem:report-conflict"
 
 
 def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[int, str]:
-    """Send the corrected report of every phase that has one, and note the administrator's decision about it.
+    """Send the corrected report of every phase that has one, and record the administrator's decision about it.
 
-    It is the same PUT as that of the first report. The coordinator quarantines a different report once, and answers a
-    repeated one with the decision about it. So a kill anywhere only repeats the request. Returns phase -> why its
-    report was not sent.
+    The request is the same PUT as for the first report. The coordinator quarantines a report that differs, once, and
+    answers repetitions with the decision about it. So if the process is killed, the next call only repeats the request.
+    Returns phase -> why its corrected report was not sent.
     """
     acknowledged = {receipt.phase for receipt in outbox.receipts()}
     problems: dict[int, str] = {}
     for phase, known in sorted(site.people.corrections.items()):
         if known.status not in ("unsent", "waiting") or phase not in acknowledged:
-            continue  # what was reported first must be there first
+            continue  # the coordinator must have the first report before a corrected one
         try:
             _hand_over_correction(site, client, outbox, phase)
         except Unreachable:
@@ -188,7 +190,8 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
     answer, reason, same = "waiting", "", report == earlier
     if not same:
         answer, reason = _sent(client, report, outbox)
-        reached("correction-taken")
+        sys.audit("parley.reached", "correction-taken")
+    # A repeated request about the same corrected report adds nothing to the journal.
     known = site.people.corrections[phase]
     if (known.sent, known.report) != (now.number, report.digest):
         site.correction_sent(phase, report=report.digest, number=now.number, same=same)
@@ -197,10 +200,10 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
 
 
 def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
-    """Send a corrected report; returns the coordinator's answer to it, and the reason."""
+    """Send a corrected report; returns the decision about it (accepted, refused or waiting), and its reason."""
     try:
         client.send(report, receipt=outbox.last_receipt())
-        return "accepted", ""  # its phase was in progress, and an administrator put it in the place of the first
+        return "accepted", ""  # an administrator had already replaced the first report by this one, in the open phase
     except Conflict as error:
         if error.problem.get("type") != CONFLICT:
             raise
@@ -210,13 +213,16 @@ def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
 
 
 AGAIN = 15.0  # seconds to wait after a refusal by the coordinator
-LOOK_AGAIN = 15.0  # seconds between two questions about a correction
+LOOK_AGAIN = 15.0  # seconds between two requests about corrections
 LATE = 120.0  # seconds without an answer from the coordinator after which the page says so
-PATIENCE = 5.0  # seconds that one wait for a plan may last, and so stopping
+PATIENCE = 5.0  # seconds: the longest wait for a plan, and so about the longest time that stopping takes
 
 
 class SiteRuntime:
-    """What the service serves. `start` begins to talk to the coordinator; without it the journal works alone."""
+    """One stratum as the service runs it: the site, and a thread that exchanges with the coordinator.
+
+    `start` starts the thread; without it the site works with its journal alone.
+    """
 
     def __init__(self, site: Site, client: Client, folder: str | Path) -> None:
         self.site, self._client, self._folder = site, client, folder
@@ -242,7 +248,7 @@ class SiteRuntime:
         self.site.close()
 
     def noted(self) -> None:
-        """Something was entered: check for a due report without waiting."""
+        """Wake the thread after an entry, if a report is due."""
         if self.site.due:
             self._something.set()
 
@@ -255,7 +261,7 @@ class SiteRuntime:
 
     @property
     def held(self) -> Report | None:
-        """The report that waits for its release at the site, as it would be sent; None if there is none."""
+        """The report that a person at the site must release, as it would be sent; None if there is none."""
         pending = self._outbox.pending() if self.site.policy.hold else None
         return None if pending is None or self._outbox.is_released(pending) else pending
 
@@ -265,7 +271,7 @@ class SiteRuntime:
         self._something.set()
 
     def correct(self, outcomes: Sequence[tuple[str, float | None, str]], *, reason: str, who: str) -> int:
-        """Correct outcomes of a reported phase; the corrected report is sent at once. Returns the phase."""
+        """Correct outcomes of a reported phase, and wake the thread to send the corrected report. Returns the phase."""
         before = dict(self.site.people.corrections)
         if not outcomes:
             raise NotNow(SAME)
@@ -279,12 +285,13 @@ class SiteRuntime:
         phase = self.site.correct(outcomes, reason=reason, who=who)
         if before.get(phase) == self.site.people.corrections.get(phase):
             raise NotNow(SAME)
+        # Send the corrected report in the thread's next round, however recent the last one was.
         self._looked = 0.0
         self._something.set()
         return phase
 
     def correctable(self, phase: int) -> bool:
-        """Whether the report of a phase was taken, or is on its way."""
+        """Whether a phase can be corrected: its report was acknowledged, or is on its way."""
         book = self.site.people.phases[phase]
         return book.reported is not None and (book is self.site.people.current or phase in self.receipts())
 
@@ -310,7 +317,7 @@ class SiteRuntime:
                 self._hand_over_corrections()
                 if plan is not None and plan.over:
                     self._wait(AGAIN)
-            except Exception as error:  # whatever an answer or the machine did: this thread reports until it is stopped
+            except Exception as error:  # any failure: nothing but `close` may end this thread, or reports would stop
                 self.words = str(error) if isinstance(error, ParleyError) else f"trying again: {type(error).__name__}"
                 self._wait(AGAIN)
 
@@ -321,7 +328,7 @@ class SiteRuntime:
             self.unsent = hand_over_corrections(self.site, self._client, self._outbox)
             self._looked = time.monotonic()
         except Unreachable:
-            return  # the next round says so, and tries again
+            return  # the next round reports the failure, and tries again
 
     def _hear(self, plan: AgentPlan) -> None:
         self._contact = time.monotonic()
@@ -333,11 +340,11 @@ class SiteRuntime:
         self._warning = self.words = words
 
     def _say(self, words: str) -> None:
-        """Ignore messages of a round that brought a plan: they are about the site, whose state the page shows."""
+        """Ignore the messages of a round that fetched a plan: they are about the site, whose state the page shows."""
         if not self._heard:
             self.words = words
 
     def _wait(self, seconds: float) -> None:
-        """Sleep, unless something was entered."""
+        """Sleep, but wake up when something is entered."""
         self._something.wait(seconds)
         self._something.clear()

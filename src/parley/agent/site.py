@@ -1,11 +1,13 @@
 """A site: people come one by one, each gets an arm at once, and outcomes follow later.
 
-Everything is in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
+Every entry is in the journal, synced to disk, before its caller gets an answer. A `Worker` reports a phase when it is
+complete.
 """
 
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,17 +31,16 @@ from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.protocol.codec import Model
 from parley.protocol.messages import BetweenTotals, OutcomeTotals
 from parley.protocol.report_checks import CLOSING_REASONS
-from parley.system.killpoints import reached
 from parley.text.translation import Translatable
 from parley.totals import Totals
 
 
 class Site:
-    """One agent's people in one study. Processes may share a journal; each call takes its turn.
+    """The people of one agent in one study. Several processes may share the journal: each call locks it.
 
-    `rules` are the study's (`rules_of`); without them, those in the journal stay in force. `policy` is the site's own.
-    `key` fixes the order of arms, so that a simulation repeats itself; without it a secret one is created, once, for
-    the study.
+    `rules` are the study's rules for its sites (`rules_of`); without them, those in the journal stay in force. `policy`
+    is the site's own policy. `key` determines the order of arms, so that a simulation can be repeated; without it, the
+    first start creates a secret key and stores it in the journal.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -53,7 +54,7 @@ class Site:
     >>> site.close(); folder.cleanup()
     """
 
-    repeatable = True  # the journal gives the same totals again
+    repeatable = True  # a second call returns the same totals, from the journal
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Site:
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
         self.people, self.clock = People(), clock
-        self.shelf = Shelf([self.people])  # shared by the strata of a site
+        self.shelf = Shelf([self.people])  # `Strata` replaces this by a shelf that all strata of the site share
         self._journal = journal.Journal(home / "journal", self.people.take, clock)
         with self._journal.turn() as write:
             if self.people.opened is None:
@@ -96,12 +97,12 @@ class Site:
 
     @property
     def stratum(self) -> str:
-        """The study's name for the people who come here; the agent's name if there is none."""
+        """The name of the stratum; the agent's name if the site has no strata."""
         return self.rules.stratum or self.agent
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Take a turn: nobody else writes in the journal, and `people` is up to date."""
+        """Lock the journal: nobody else writes to it meanwhile, and `people` is up to date."""
         with self._journal.turn():
             yield
 
@@ -115,17 +116,21 @@ class Site:
         between: tuple[int, ...] = (),
         most_ahead: int = 0,
     ) -> None:
-        """Record what a phase asks (idempotent). `between`: per arm, the people assigned for it before."""
+        """Record the plan of a phase (idempotent). `between` is, per arm, the number of people assigned in advance."""
         with self._journal.turn() as write:
             entry = journal.PhaseBegun(
                 phase=phase, plan=plan, arms=arms, draws=draws, between=between, most_ahead=most_ahead
             )
             if self.people.is_new(entry):
+                # Raises if the plan counts on other people than this site's last report named.
                 self.people.assigned_for(entry)
                 write(msgspec.structs.replace(entry, **self._slope()))
 
     def _slope(self) -> dict[str, float | None]:
-        """How a phase is adjusted for a covariate: by all earlier phases, and so fixed before its first outcome."""
+        """Theta and x0, by which a new phase is adjusted for the covariate; empty if the study has none.
+
+        They are estimated from all earlier phases, and so fixed before the first outcome of this one.
+        """
         rule = self.people.rules.adjustment
         if rule is None:
             return {}
@@ -133,7 +138,7 @@ class Site:
         return {"theta": theta, "x0": x0}
 
     def _pairs(self, phases: Sequence[int]) -> list[Pairs]:
-        """The sums for the covariate's slope, phase by phase."""
+        """The sums from which the covariate's slope is estimated, one item per phase, in order."""
         return [self._slope_in(self.people.phases[phase]) for phase in sorted(phases)]
 
     def _slope_in(self, book: PhaseBook) -> Pairs:
@@ -141,7 +146,10 @@ class Site:
         return replace(Pairs.of(*self.people.pairs(book)), between=early)
 
     def _left(self, book: PhaseBook) -> float | None:
-        """The share of a phase's scatter expected in the next one; None unless a slope is learned."""
+        """The variance of adjusted rewards expected in the next phase, relative to this phase's.
+
+        None if rewards are not adjusted, or if the study states the slope.
+        """
         rule, phase = self.people.rules.adjustment, book.plan.phase
         if rule is None or book.plan.theta is None:
             return None
@@ -156,7 +164,7 @@ class Site:
                 write(entry)
 
     def close_arms(self, arms: Collection[str]) -> None:
-        """Stop assigning these arms, and resume the others."""
+        """Stop assigning these arms, and assign all others again."""
         with self._journal.turn() as write:
             if self.people.closed_arms != frozenset(arms):
                 write(journal.ArmsClosed(arms=tuple(sorted(arms))))
@@ -170,7 +178,7 @@ class Site:
         without_covariate: bool = False,
         eligible: bool = False,
     ) -> Assignment:
-        """Assign an arm to a person: drawn the first time, and the same ever after.
+        """Assign an arm to a person: drawn the first time, and the same arm ever after.
 
         A new key that looks like a known one raises `SimilarKey`, unless the caller says it is `somebody_else`. If the
         study has a covariate, pass its value, or `without_covariate` if it is unknown: it cannot be added once the arm
@@ -194,6 +202,7 @@ class Site:
                     arm, share = drawn_arm(self._key, book.plan.phase, book.drawn, book.shares)
                     phase, odds, kit = book.plan.phase, str(share), self._kit(book, arm)
                     write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit))
+                # The phase is full: the person may be assigned for the next one instead.
                 elif any(shares := book.ahead_shares()):
                     self._require_eligible(eligible)
                     self._require_covariate(x, without=without_covariate)
@@ -218,11 +227,11 @@ class Site:
             )
 
     def _kit(self, book: PhaseBook, arm: int) -> str:
-        """A kit for the next person with this arm, if the study has kits."""
+        """Draw the number of a kit for the next person with this arm; empty if the study has no kits."""
         return self.shelf.draw(self._key, book.plan.arms[arm]) if self.rules.kits else ""
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """Add a list of kits, all or none; returns their number."""
+        """Add the kits of a table, all or none; returns how many."""
         with self._journal.turn() as write:
             self._require_kits()
             found = self.shelf.checked(data, source)
@@ -230,7 +239,7 @@ class Site:
             return len(found)
 
     def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
-        """Show one person's arm, and record who saw it and why; reports count it."""
+        """Reveal one person's arm, and record who saw it and why. Reports state how many people were unmasked."""
         key = checked_key(participant)
         for name, words in (("by", by), ("reason", reason)):
             if not words.strip() or len(words) > LONGEST_REASON or not words.isprintable():
@@ -243,7 +252,7 @@ class Site:
                 allowed = Translatable("somebody who was given a kit here")
                 raise InvalidInput("participant", found=repr(key), allowed=allowed)
             write(journal.Unmasked(participant=key, by=by.strip(), reason=reason.strip(), emergency=emergency))
-            reached("site-unmasked")
+            sys.audit("parley.reached", "site-unmasked")
             arms = self.people.phases[person.phase].plan.arms
             return Unmasking(participant=key, kit=person.kit, arm=arms[person.arm])
 
@@ -252,7 +261,10 @@ class Site:
             raise NotNow(Translatable("this study has no kits: everybody here can see the assignments"))
 
     def _checked_covariate(self, person: Person | None, covariate: float | None, *, without: bool) -> float | None:
-        """The covariate given with a request for an arm; fixed once the person has one."""
+        """Check the covariate in a request for an arm. Returns None if it is unknown or was left out.
+
+        Raises `NotNow` if it differs from the value recorded when the person was assigned.
+        """
         name = self.people.rules.covariate
         if covariate is None and not without:
             return None
@@ -291,9 +303,9 @@ class Site:
             raise NotNow(words)
 
     def void(self, participant: str, *, reason: str, who: str) -> journal.Voided:
-        """Void a mistaken assignment, before anything is noted about the person.
+        """Void a mistaken assignment, as long as no outcome of the person is recorded.
 
-        Returns the entry that stands: the first one, if it was voided before.
+        Returns the journal entry in force: the earlier one, if the assignment was voided before.
         """
         said = journal.Voided(
             participant=checked_key(participant), reason=checked_line("reason", reason), who=checked_line("who", who)
@@ -349,20 +361,21 @@ class Site:
             raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
-        """Record a person's reward, or the named outcome; can be corrected until the phase is reported."""
+        """Record a person's reward, or the named outcome. It can be changed until the phase is reported."""
         with self._journal.turn() as write:
             write(*self._noted(participant, checked_reward(self._rules_of(outcome), reward), outcome))
 
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
         """Record that a person's reward, or the named outcome, will never come.
 
-        Entering a value takes the mark back until the report; a reward, only until the place is given away.
+        Until the phase is reported, entering a value removes the mark. A reward removes it only until somebody else was
+        assigned as a replacement.
         """
         with self._journal.turn() as write:
             write(*self._noted(participant, None, outcome))
 
     def gone(self, participant: str) -> None:
-        """Record that nothing more will come from a person: all awaited outcomes are missing."""
+        """Mark all awaited outcomes of a person as missing: nothing more will come."""
         with self._journal.turn() as write:
             key = checked_key(participant)
             known = self.people.persons.get(key)
@@ -372,9 +385,9 @@ class Site:
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
-        """Record outcomes of many people, all or none; returns per row what is wrong.
+        """Record the outcomes of many people, all or none; returns the error of each row, or None.
 
-        `partly` records those that are right. Without `take`, it only says what is wrong.
+        With `partly`, valid rows are recorded even if others are wrong. Without `take`, rows are only checked.
         """
         seen: set[tuple[str, str]] = set()
         with self._journal.turn() as write:
@@ -386,7 +399,7 @@ class Site:
     def _judged(
         self, row: Entered, seen: set[tuple[str, str]]
     ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
-        """A row's entries for the journal, or what is wrong with it; checked against the state before all rows."""
+        """The journal entries for a row, or its error; every row is checked before any row is recorded."""
         try:
             key = checked_key(row.participant)
             if (key, row.outcome) in seen:
@@ -405,10 +418,10 @@ class Site:
         reason: str = "",
         who: str = "",
     ) -> int:
-        """Correct outcomes of one reported phase. Its report stays as sent; `reporting.hand_over_corrections` makes and
-        sends a corrected one. Returns the phase.
+        """Correct outcomes of one reported phase; returns the phase.
 
-        The report counts the same people, so a reward can get another value but not become missing.
+        The first report stays as sent; `reporting.hand_over_corrections` makes and sends a corrected report. It counts
+        the same people, so a reward can get another value but cannot become missing.
         """
         rows = [Entered(*row) for row in outcomes]
         with self._journal.turn() as write:
@@ -433,7 +446,8 @@ class Site:
         allowed = Translatable("somebody whose outcome was reported")
         if person is None or not person.counted:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
-        if person.ahead and self.people.book_of(person).reported is None:  # the report of this phase has no outcome
+        # The report of the phase in which people were assigned ahead does not have their outcomes.
+        if person.ahead and self.people.book_of(person).reported is None:
             hint = Translatable("Until the phase is reported, enter the outcome again to change it")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         said = self._said(person, row.outcome)
@@ -442,23 +456,23 @@ class Site:
         return Entered(key, None if row.value is None else checked_reward(rules, row.value), row.outcome)
 
     def _said(self, person: Person, outcome: str) -> tuple[float | None, ...]:
-        """The noted value of an outcome, None if it will not come; empty if nothing is noted."""
+        """The recorded value of an outcome, as a tuple: `(None,)` if it is missing, `()` if nothing is recorded."""
         known = person.is_gone(outcome) or person.value(outcome) is not None
         return (person.value(outcome),) if known else ()
 
     def correction_sent(self, phase: int, *, report: str, number: int, same: bool) -> None:
-        """Note that the coordinator keeps the corrected report of a phase, with so many of its corrections."""
+        """Record that the coordinator has a corrected report of a phase, with the first `number` of its corrections."""
         with self._journal.turn() as write:
             write(journal.CorrectionSent(phase=phase, report=report, number=number, same=same))
-            reached("site-correction-sent")
+            sys.audit("parley.reached", "site-correction-sent")
 
     def correction_answered(self, phase: int, *, report: str, accepted: bool, reason: str) -> None:
-        """Note the administrator's decision about a corrected report."""
+        """Record the administrator's decision about a corrected report."""
         with self._journal.turn() as write:
             write(journal.CorrectionAnswered(phase=phase, report=report, accepted=accepted, reason=reason))
 
     def corrected(self, phase: int) -> Recounted:
-        """A reported phase as it is known now, adjusted as it was when it was reported."""
+        """A reported phase with all corrections so far, adjusted for the covariate as in the first report."""
         with self._journal.turn():
             book = self.people.phases[phase]
             return Recounted(
@@ -470,12 +484,15 @@ class Site:
             )
 
     def totals(self) -> Totals:
-        """Totals of the outcomes so far in the current or last phase."""
+        """Totals of the rewards entered so far in the current or last phase."""
         with self._journal.turn():
             return Totals.of(self.people.rewards(self._book().plan.phase))
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        """Act as a source: the phase's totals once everybody assigned is accounted for; until then raises `NotYet`."""
+        """Act as a source: return the phase's totals once it is complete and its grace period is over.
+
+        Until then, raise `NotYet`.
+        """
         if plan.draws is None or plan.plan is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
         self.begin(
@@ -514,10 +531,10 @@ class Site:
             )
 
     def _between(self, book: PhaseBook) -> BetweenTotals | None:
-        """Totals of people assigned for a phase before it. If a cell is too small, everybody in it counts as missing.
+        """Totals of the people who were assigned for a phase in advance; None if there are none.
 
-        They are adjusted for a covariate as the phase in which they were assigned was: that was fixed before the first
-        of their outcomes.
+        If a cell is too small, everybody in it counts as missing. Rewards are adjusted for a covariate as in the phase
+        during which these people were assigned, since that adjustment was fixed before their first outcome.
         """
         early = book.between
         if early is None:
@@ -537,7 +554,7 @@ class Site:
         return clipped(self.people.rules.clip, rewards)
 
     def _kept_pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """Rewards by arm, with covariates. Cells below the study's or the site's own minimum are reported as empty."""
+        """Rewards and covariates by arm. A cell below the study's or the site's own minimum size is left empty."""
         rewards, xs = self.people.pairs(book)
         large = [len(values) >= self._least for values in rewards]
         return (
@@ -548,8 +565,8 @@ class Site:
     def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them.
 
-        A cell that is too small is missing as a whole, and so is one in which too few rewards would reveal how many
-        people there were, unless their `counts` are known.
+        All values of a cell that is too small count as missing. So do those of a cell whose rewards were too few to
+        report, since they would reveal the number of people; unless the report states that number (`counts`) anyway.
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
@@ -566,12 +583,13 @@ class Site:
         return max(self.people.rules.minimum_cell, self.policy.smallest_cell)
 
     def _closed(self, book: PhaseBook, write: journal.Write) -> journal.Reported:
-        """The totals of a complete phase; from here on nothing in it changes."""
+        """Close a complete phase and return its totals (idempotent). After this, nothing in the phase changes."""
         if book.reported is None:
             totals = Totals.of(self._kept(book))
             counts = tuple(totals.counts.tolist())
             short = {arm for arm, n, asked in zip(book.plan.arms, counts, book.plan.draws, strict=True) if n != asked}
-            # A withdrawn arm needs no reason; but it may be open again when the report arrives.
+            # The coordinator accepts fewer draws of a withdrawn arm without a reason. We state one even so: the arm may
+            # be open again when the report arrives.
             stopped = "supply" if short and self.people.rules.flexible else ""
             write(
                 journal.Reported(
@@ -591,24 +609,26 @@ class Site:
                     between=self._between(book),
                 )
             )
-            reached("site-phase-closed")
+            sys.audit("parley.reached", "site-phase-closed")
         assert book.reported is not None
         return book.reported
 
     def _missing_x(self, book: PhaseBook) -> int:
-        """The number of counted people without a covariate, if one is asked for."""
+        """The number of counted people whose covariate is unknown; 0 if the phase is not adjusted."""
         if book.plan.theta is None:
             return 0
         return sum(x is None for part in book.strata for xs in self._kept_pairs(part)[1] for x in xs)
 
     def _outside(self, book: PhaseBook) -> int:
-        """People since the previous report who are not counted: nobody was needed, or they were a reserve."""
+        """The number of people since the previous report who do not count: outside the study, or in the reserve."""
+        # `outside` in earlier reports included their reserves, who are in the study: subtract only the others.
         earlier = sum(one.reported.outside - one.reserve for one in self.people.phases.values() if one.reported)
         return self._others_here - earlier + book.reserve
 
     @property
     def _others_here(self) -> int:
         """The number of people outside the study."""
+        # A copy of the list, since another thread may add people meanwhile.
         return sum(person.probability is None for person in list(self.people.persons.values()))
 
     @property
@@ -618,7 +638,7 @@ class Site:
         return len(self.people.unmasked) - earlier
 
     def _sends_at(self, book: PhaseBook) -> datetime:
-        """When a complete phase is reported: the grace period after its last entry. Without people there is no wait."""
+        """When a complete phase is reported: one grace period after its last entry, or at once if it has no people."""
         hours = self.people.rules.grace_hours if book.keys else 0.0
         return (book.changed or self.clock()) + timedelta(hours=hours)
 
@@ -632,7 +652,10 @@ class Site:
                 self._closed(book, write)
 
     def finish(self, reason: str) -> None:
-        """Assign no more people in this phase, for one of the `CLOSING_REASONS`; the study must allow other counts."""
+        """Assign no more people in this phase, for one of the `CLOSING_REASONS`.
+
+        Only possible in a study that accepts other counts than the plan's (`flexible`).
+        """
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
         with self._journal.turn() as write:
@@ -645,7 +668,7 @@ class Site:
 
     @property
     def sends_at(self) -> datetime | None:
-        """When the phase in progress is reported automatically; None until everybody is assigned and accounted for."""
+        """When the phase in progress will be reported automatically; None if there is none, or it is incomplete."""
         book = self.people.current
         return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
 
@@ -660,11 +683,12 @@ class Site:
     def status(self) -> dict[str, Any]:
         """The site's progress, without counts by arm.
 
-        By itself it reveals no arm; somebody who also saw all arms can guess the last ones (docs/site.md), so the page
-        rounds what is asked for.
+        These numbers alone reveal no arm. But somebody who has seen all arms so far could guess the last ones
+        (docs/site.md), so the page rounds the number of people asked for.
         """
         with self._journal.turn():
             people, at = self.people, self.sends_at
+            # Before the first plan, the status is that of an empty phase 0.
             book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
             gone, asked = sum(book.missing), zip(book.plan.arms, book.plan.draws, strict=True)
             return {
@@ -698,12 +722,12 @@ class Site:
 
     @property
     def contact(self) -> str:
-        """The contact for what the site itself cannot do."""
+        """Whom to ask for what the site cannot do itself: the study's contact, or its administrator."""
         return self.people.rules.contact or ADMINISTRATOR
 
     @property
     def _replaces(self) -> bool:
-        """Whether a person without an outcome is replaced, because the counts must be the plan's."""
+        """Whether a person without an outcome is replaced, because the study accepts only the plan's counts."""
         return not self.people.rules.flexible
 
     def _book(self) -> PhaseBook:
@@ -734,7 +758,7 @@ class Site:
         raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
 
     def _leading(self, book: PhaseBook) -> int | None:
-        """The open arm that the plan asks for most, if the study keeps people on it."""
+        """The open arm that the plan asks for most, if the study gives it to people outside of it; otherwise None."""
         lines = zip(book.plan.arms, book.plan.draws, strict=True)
         draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
         return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None
@@ -745,7 +769,10 @@ class Site:
     def _noted(
         self, participant: str, reward: float | None, outcome: str = PRIMARY
     ) -> list[journal.Observed | journal.Missing]:
-        """The entries to write about a person; none if the same is noted already: repeating it is always allowed."""
+        """The journal entries that record a person's outcome; empty if the same value is recorded already.
+
+        So repeating an entry is always allowed, even after the report. A `reward` of None means missing.
+        """
         key, rules = checked_key(participant), self._rules_of(outcome)
         value = None if reward is None else checked_reward(rules, reward)
         person = self._known(key)
@@ -789,13 +816,13 @@ class Site:
 
 
 class Recounted(NamedTuple):
-    """The people of a reported phase with their outcomes as they are known now, as a report adds them up."""
+    """The outcomes of a reported phase with all corrections so far, in the form that a report adds up."""
 
     arms: tuple[str, ...]
     rewards: Sequence[Sequence[float]]
     outcomes: tuple[DrawnOutcome, ...]
     between: BetweenTotals | None
-    number: int  # of corrections
+    number: int  # number of corrections
 
 
 LONGEST_REASON = 500
@@ -812,24 +839,24 @@ NOBODY = {
 
 
 class Assignment(Model, omit_defaults=True):
-    """A person's arm, or None outside the study. Its probability stays in the journal."""
+    """The arm of a person. Its probability stays in the journal."""
 
     participant: str
     phase: int
-    arm: str | None
+    arm: str | None  # None in a study with kits, and for a person outside the study who got no arm
     counted: bool  # whether the person is in the study
-    again: bool  # whether it was given before
-    stratum: str = ""  # if the site has strata
-    kit: str = ""  # its number, in a masked study, in which the arm is not told
+    again: bool  # whether the person was assigned before
+    stratum: str = ""  # empty if the site has no strata
+    kit: str = ""  # the kit's number, in a masked study with kits
 
     @property
     def shown(self) -> str | None:
-        """What enrolling staff are told: the kit, or the arm."""
+        """What enrolling staff see: the kit's number, or else the arm; None if there is neither."""
         return self.kit or self.arm
 
 
 class Unmasking(Model):
-    """The arm of one person in a masked study; that it was shown is recorded."""
+    """The arm of one person in a masked study. The journal records that it was revealed."""
 
     participant: str
     kit: str

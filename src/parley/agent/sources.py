@@ -1,7 +1,7 @@
 """Sources of an agent's rewards: a Python function, a command, a growing file, a database, a simulated arm.
 
-A source is a callable: plan in, `Totals` out. `repeatable` says whether asking twice for one phase gives the same
-rewards; an unrepeatable source is never asked twice.
+A source is a callable that takes a plan and returns `Totals` or a `Delivery`. `repeatable` says whether a second call
+for the same phase gives the same rewards; a source that is not repeatable is never called twice for a phase.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ FORMS = (
 
 
 class Source(Protocol):
-    """A source: draws what a plan asks for."""
+    """Interface of the sources: draw the rewards that a plan asks for."""
 
     repeatable: bool
 
     def __call__(self, plan: AgentPlan) -> Totals | Delivery:
-        """The totals of exactly `plan.draws` rewards, or other counts with a reason."""
+        """Return the totals of exactly `plan.draws` rewards, or a `Delivery` with other counts and the reason."""
 
 
-# One draw: the reward; every further outcome in the study's order, None if it will not come; and the covariate if the
-# study has one, None if unknown.
+# One draw: the reward, every further outcome in the study's order (None if it will not come), and in a study with a
+# covariate its value (None if unknown).
 Drawn = tuple[float | None, ...]
 
 
@@ -65,7 +65,10 @@ def _number(what: str, value: object) -> float:
 
 
 def _rows(arm: str, values: Sequence[object], count: int, outcomes: Sequence[str]) -> list[Drawn]:
-    """`count` draws of an arm, or an error that names it. With further outcomes, a draw is a row."""
+    """Check that a source returned `count` valid draws of an arm.
+
+    If a draw has more values than the reward (`outcomes`), each item is a row.
+    """
     if len(values) != count:
         kind = "rows" if outcomes else "numbers"
         raise InvalidInput(f"rewards of {arm}", found=f"{len(values)} {kind}", allowed=f"{count}, as planned")
@@ -91,7 +94,7 @@ def _asked(plan: AgentPlan) -> Iterator[tuple[str, int]]:
 
 
 def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covariate: str = "") -> Delivery:
-    """The delivery from the draws of every arm."""
+    """Make a delivery of the draws of every arm."""
     rewards = [[row[0] for row in rows if row[0] is not None] for rows in arms]
     others = (
         DrawnOutcome.of(name, [[row[place] for row in rows] for rows in arms])
@@ -102,15 +105,15 @@ def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covaria
 
 
 def _with(outcomes: Sequence[str], covariate: str) -> tuple[str, ...]:
-    """The columns of a row after the reward."""
+    """The names of the values that follow the reward in a row: further outcomes, and the covariate if there is one."""
     return (*outcomes, covariate) if covariate else tuple(outcomes)
 
 
 class FunctionSource:
-    """`module:function`, called as `function(arm, count)`, returns `count` rewards.
+    """A Python function, named `module:function`, that returns `count` rewards when called with `(arm, count)`.
 
-    In a study with further outcomes it returns `count` rows: the reward and the `outcomes` in the order of the study,
-    None where one will not come. A covariate is the last of a row, None where it is not known.
+    In a study with further outcomes the function returns `count` rows: the reward and the `outcomes` in the study's
+    order, None for an outcome that will not come. A covariate is the last value of a row, None if it is not known.
     """
 
     repeatable = False
@@ -131,7 +134,7 @@ class FunctionSource:
         return _delivered(drawn, self._outcomes, self._covariate)
 
     def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
-        """The result of the user's function; its failure is reported as theirs."""
+        """Call the user's function; if it fails, raise `SourceFailed` with the function's own traceback."""
         try:
             return list(self._draw(arm, count))
         except Exception as error:
@@ -143,13 +146,13 @@ class FunctionSource:
 
 
 def _outer(error: Exception) -> TracebackType | None:
-    """The traceback from the user's first own line on, without ours."""
+    """The traceback without its first frame, which is ours: it begins in the user's code."""
     found = error.__traceback__
     return found.tb_next if found is not None and found.tb_next is not None else found
 
 
 def _way_out(plan: AgentPlan) -> str:
-    """Advice after a failure in the middle of a draw."""
+    """What to do after a source failed in the middle of a draw."""
     return (
         f"Parley does not know what phase {plan.phase} has spent. If it spent nothing, or if you can discard its "
         f"rewards unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell "
@@ -158,13 +161,13 @@ def _way_out(plan: AgentPlan) -> str:
 
 
 class CommandSource:
-    """A program that is called once per arm with the arm's name and the count as last arguments, and prints rewards.
+    """A program that is run once per arm, with the arm's name and the count as last arguments, and prints rewards.
 
     In a study with further outcomes it prints one line per draw: the reward and the `outcomes` in the study's order,
-    `missing` if one will not come. A covariate comes last, `missing` if it is unknown.
+    `missing` for an outcome that will not come. A covariate comes last, `missing` if it is unknown.
 
-    The coordinator names the arms. A name that begins with a hyphen would be an option of the program: it is refused,
-    unless the command ends in `--`, after which programs take no options.
+    The names of arms come from the coordinator. A program could take a name that begins with a hyphen for an option,
+    so such a name is refused unless the command ends in `--`, after which programs accept no options.
     """
 
     repeatable = False
@@ -178,7 +181,7 @@ class CommandSource:
             raise InvalidInput("source", found="command: and no program after it", allowed=FORMS)
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        for arm, _ in _asked(plan):  # before any of them is drawn
+        for arm, _ in _asked(plan):  # check every arm before the first one is drawn
             self._require_no_option(arm)
         drawn = [self._run(plan, arm, n) if n else [] for arm, n in _asked(plan)]
         return _delivered(drawn, self._outcomes, self._covariate)
@@ -193,7 +196,7 @@ class CommandSource:
             )
 
     def _run(self, plan: AgentPlan, arm: str, count: int) -> list[Drawn]:
-        # This process's environment has tokens, codes and passwords, which are none of the program's business.
+        # Our own variables hold tokens, codes and passwords, which the program must not see.
         environment = {key: value for key, value in os.environ.items() if not _ours(key)}
         environment |= {"PARLEY_STUDY": plan.study, "PARLEY_AGENT": plan.agent, "PARLEY_PHASE": str(plan.phase)}
         try:
@@ -223,20 +226,20 @@ def _ours(variable: str) -> bool:
 
 END_OF_OPTIONS = "--"
 NEEDED, CELLS = ("arm", "reward"), ("arm", "count", "sum", "squares")
-OWN_CELLS = (*CELLS[1:], "missing")  # columns of a further outcome, after its own name
-PARQUET = b"PAR1"  # first bytes of such a file
-SAME = 1e-9  # relative difference of sums added in another order
+OWN_CELLS = (*CELLS[1:], "missing")  # suffixes of a further outcome's columns, after its name
+PARQUET = b"PAR1"  # first bytes of a Parquet file
+SAME = 1e-9  # relative tolerance for sums of the same numbers added in another order
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """A row in its compared form: `drawn` is None while one of its cells is empty."""
+    """A row of the table with its parsed values and their hashes; `drawn` is None while a needed cell is empty."""
 
     row: Row
     id: str
     arm: str
     drawn: Drawn | None
-    x: tuple[float | None, ...] = ()  # the covariate, if the study has one; it may not change while a row is waited for
+    x: tuple[float | None, ...] = ()  # the covariate, if the study has one; must not change while the row is incomplete
 
     @property
     def reward(self) -> float | None:
@@ -244,12 +247,12 @@ class _Line:
 
     @property
     def hash(self) -> str:
-        """A hash of arm, reward, further outcomes and covariate as values: 1, 1.0 and "1,0" are the same."""
+        """A hash of the values of arm, reward, further outcomes and covariate: 1, 1.0 and "1,0" give the same hash."""
         return self.unfilled if self.drawn is None else _hash(self.arm, *map(repr, self.drawn))
 
     @property
     def unfilled(self) -> str:
-        """The hash of the row while its reward was still awaited."""
+        """The hash that the row has while its reward is empty."""
         return _hash(self.arm, "", *map(repr, self.x))
 
     @property
@@ -268,20 +271,20 @@ def _hash(*parts: str) -> str:
 class CsvSource:
     """A growing CSV or Parquet file with the columns `arm` and `reward`.
 
-    Optional columns: `id`, and for `counts` of events `exposure`. `outcomes` names the column of every further outcome
-    of the study; `missing` in its cell says that it will not come. A row with an empty cell is waited for; an empty
-    `covariate` is unknown.
+    Optional columns are `id` and, for `counts` of events, `exposure`. `outcomes` maps every further outcome of the
+    study to its column, where `missing` says that the outcome will not come. A phase waits for a row with an empty
+    cell, except for an empty `covariate`, which is unknown.
 
-    A phase takes the next rows of every arm, each row once. The outbox stores what it took: every row up to the last
-    one used, by a hash of its arm and reward, and by its id. When the next phase reads the file, these rows must still
-    be there unchanged (docs/site.md). With an id, an unused row may still be corrected; without one, only an empty
-    reward may be filled in.
+    A phase uses the next rows of every arm, each row once. The outbox stores every row up to the last one used, as a
+    hash of its values and its id. When the next phase reads the file, these rows must still be there unchanged
+    (docs/site.md). A row with an id may be corrected until it is used; without ids, only an empty reward may be filled
+    in.
 
-    `taken` returns the report of an earlier phase (None: nothing was asked) or raises; if the outbox is new, its
-    counts tell which rows were used, and its sums whether these are still the same.
+    `taken` returns the report of an earlier phase, or None if nothing was asked of the agent in it. It is called if the
+    outbox is new: the counts of earlier reports tell which rows were used, and their sums whether these rows changed.
     """
 
-    repeatable = True  # the same rows are still there
+    repeatable = True  # rows are only added at the end, so a second call finds the same next rows
 
     def __init__(
         self,
@@ -344,7 +347,10 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns that may still be empty. A covariate is not among them: it is known beforehand, or never."""
+        """The columns for which a row is waited for while their cells are empty.
+
+        The covariate is not one of them: it is known before the draw, or never.
+        """
         return tuple(column for column in self._needed[1:] if column != self._column)
 
     def _value(self, table: Table, row: Row, column: str) -> float | None:
@@ -363,7 +369,7 @@ class CsvSource:
             seen[line.id] = line.row.line
 
     def _used(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
-        """Indices of the rows that earlier phases took, after checking that they are unchanged."""
+        """Indices of the rows that earlier phases used, after checking that these rows are unchanged."""
         found = self._memory.rows_before(plan.phase)
         if found is None:
             return self._used_by_counts(plan, lines)
@@ -399,7 +405,11 @@ class CsvSource:
         )
 
     def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
-        """The rows used, if none are stored: the first ones of every arm, as many as reported, if their sums agree."""
+        """Infer the indices of used rows from earlier reports, for an outbox that has not stored them.
+
+        These are the first rows of every arm, as many as were reported. If their sums are not those of the reports, the
+        file has changed: `InvalidInput`.
+        """
         used: set[int] = set()
         for phase in range(1, plan.phase):
             report = self._taken(phase)
@@ -421,7 +431,7 @@ class CsvSource:
         return used
 
     def _reported(self, line: _Line, report: Report) -> float:
-        """A row's value as it was reported."""
+        """The reward of a row as its phase reported it, adjusted for the covariate."""
         moved = 0.0
         x = line.x[0] if line.x else None
         if self._rule is not None and x is not None and report.theta:
@@ -442,12 +452,12 @@ class CsvSource:
 
 
 class SqlSource(CsvSource):
-    """A query that returns a phase's totals, or rows, which are used like the rows of a CSV file.
+    """A database query that returns either a phase's totals, or rows that are used like those of a CSV file.
 
     Totals have the columns `arm`, `count`, `sum`, `squares`, and for a further outcome with the column `harm` also
     `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
 
-    Rewards of rows are summed here, without rounding, like those of a file. Totals are the database's sums.
+    Rows are summed here, without rounding, like the rows of a file. Totals are summed by the database.
     """
 
     def __init__(
@@ -465,10 +475,11 @@ class SqlSource(CsvSource):
 
     def __call__(self, plan: AgentPlan) -> Delivery:
         table = self._warehouse.ask(study=plan.study, agent=plan.agent, phase=plan.phase)
-        if "count" in table.columns and not self._column:  # totals cannot be adjusted: single people are needed
+        if "count" in table.columns and not self._column:  # only single rewards can be adjusted for a covariate
             table.require(*CELLS, *(f"{column}_{cell}" for column in self._outcomes.values() for cell in OWN_CELLS))
             return self._totals(plan, table)
         table.require(*self._needed)
+        # Without an order, the database may return the same rows in another order, and a row could be used twice.
         if not self._warehouse.ordered:
             raise InvalidInput(
                 f"{self._warehouse.name}, query",
@@ -487,7 +498,7 @@ class SqlSource(CsvSource):
             rows[arm] = row
 
         def column(name: str) -> list[float]:
-            """A column by arm; 0 where empty."""
+            """The values of a column by arm; 0 where the cell is empty or the arm has no row."""
             known = (rows.get(arm) for arm in plan.arms)
             return [number_in(table, row, name) if row is not None and row.values[name] else 0.0 for row in known]
 
@@ -532,10 +543,10 @@ def make_source(
     outcomes: Mapping[str, str] = MappingProxyType({}),
     covariate: Covariate | None = None,
 ) -> Source:
-    """A source by its description: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`.
+    """Make a source from its description, such as `python:module:function` or `csv:file` (all forms: `FORMS`).
 
-    `counts`: rewards are counts of events, whose tables may have a column `exposure`. `outcomes`: the study's further
-    outcomes, by name, with their columns in a table. With a `covariate`, a source gives it too, for an
+    With `counts`, rewards are counts of events, and tables may have a column `exposure`. `outcomes` maps the study's
+    further outcomes to their columns in a table. With a `covariate`, the source also returns its values, for an
     `AdjustedSource`.
     """
     kind, _, rest = text.partition(":")
@@ -554,7 +565,7 @@ def make_source(
 
 
 class SimulatedSource:
-    """Rewards from replication 0 of a simulation."""
+    """Simulated rewards: the agent's share of replication 0 of a simulation with this seed."""
 
     repeatable = True  # the same seed gives the same rewards
 
@@ -570,6 +581,7 @@ class SimulatedSource:
                 found="arms or agents that are not the live study's",
                 allowed="the same as in the live study",
             )
+        # Draw for all agents and take our own column, so that the rewards are those of the simulation.
         place = problem.agents.index(plan.agent)
         whole = self._whole_plan(plan.phase)
         quotas, at = whole.array, {"seed": self._seed, "phase": plan.phase - 1}

@@ -1,8 +1,8 @@
-"""The strata of a site: each is an agent with its own journal, plan and key.
+"""The strata of a site: each is an agent with its own journal, plan and randomization key.
 
-A person is in one stratum for ever, and a key in one journal. Every enrolment takes the turn of all journals of the
-site, so that two processes cannot enrol one person in two strata; what is written is one line of one journal. So after
-a kill the person is enrolled or not, in at most one stratum.
+A person stays in one stratum, and a participant's key in one journal. Every enrolment locks all journals of the site,
+so that two processes cannot enrol one person in two strata, and then writes one line of one journal. So if a process is
+killed, the person is enrolled in at most one stratum.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Strata:
     """
 
     def __init__(self, sites: Iterable[Site]) -> None:
-        # The same order in every process: two that wait for each other's journal would wait forever.
+        # Every process locks the journals in the same order: otherwise two processes could deadlock.
         self.sites = tuple(sorted(sites, key=lambda site: site.agent))
         if len({site.study for site in self.sites}) != 1 or len({site.rules.place for site in self.sites}) != 1:
             found = ", ".join(f"{site.agent!r} in {site.study!r}" for site in self.sites)
@@ -57,12 +57,12 @@ class Strata:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The study's names of the strata."""
+        """The names of the strata in the study."""
         return tuple(site.stratum for site in self.sites)
 
     @property
     def rules(self) -> RulesSeen:
-        """The study's rules for its sites; rules of a single stratum are the first one's."""
+        """The study's rules for its sites. Where they differ between strata, they are those of the first stratum."""
         return self.sites[0].rules
 
     @property
@@ -76,14 +76,14 @@ class Strata:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Take the turns of all journals of the site: nobody else writes meanwhile."""
+        """Lock all journals of the site: nobody else writes to them meanwhile."""
         with ExitStack() as turns:
             for site in self.sites:
                 turns.enter_context(site.turn())
             yield
 
     def named(self, stratum: str) -> Site:
-        """The site of a stratum, which need not be named if there is only one."""
+        """The `Site` of a stratum; the name may be empty if there is only one stratum."""
         if not stratum and len(self.sites) == 1:
             return self.sites[0]
         for site in self.sites:
@@ -97,25 +97,32 @@ class Strata:
         raise InvalidInput("stratum", found=found, allowed=allowed)
 
     def of(self, participant: str) -> Site | None:
-        """The stratum that a person is in; None if the person is unknown here."""
+        """The `Site` of the stratum that a person is in; None if the person is unknown here."""
         key = checked_key(participant)
         return next((site for site in self.sites if key in site.people.persons), None)
 
     def knows(self, participant: str) -> bool:
-        """Whether somebody came here with exactly this key."""
+        """Whether somebody came here who has exactly this key."""
         try:
             return self.of(participant) is not None
         except InvalidInput:
             return False
 
     def known(self, participant: str) -> Site:
-        """The stratum that a person is in; for an unknown person, the one whose refusal names a similar key, if any."""
+        """The `Site` of the stratum that a person is in.
+
+        For an unknown person, this is a stratum with a similar key, so that its error can suggest that key; without a
+        similar key, it is the first stratum.
+        """
         key = checked_key(participant)
         alike = (site for site in self.sites if site.people.similar(key))
         return self.of(key) or next(alike, self.sites[0])
 
     def assign(self, participant: str, stratum: str = "", *, somebody_else: bool = False, **more: Any) -> Assignment:
-        """`Site.assign` in a stratum, which has to be named if there are several; a known person stays in theirs."""
+        """Call `Site.assign` in a stratum, which must be named for a new person if there are several.
+
+        A known person stays in the same stratum: naming another one raises `NotNow`.
+        """
         key = checked_key(participant)
         with self.turn():
             site = self.of(key)
@@ -135,43 +142,44 @@ class Strata:
             return site.assign(key, somebody_else=somebody_else, **more)
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """`Site.list_kits`; the strata of a site share its kits."""
+        """Call `Site.list_kits`. The strata of a site share its kits."""
         with self.turn():
             return self.sites[0].list_kits(data, source)
 
     def unmask(self, participant: str, *, by: str, reason: str, emergency: bool = False) -> Unmasking:
-        """`Site.unmask` in the person's stratum."""
+        """Call `Site.unmask` in the person's stratum."""
         with self.turn():
             return self.known(participant).unmask(participant, by=by, reason=reason, emergency=emergency)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
-        """`Site.outcome` in the person's stratum."""
+        """Call `Site.outcome` in the person's stratum."""
         with self.turn():
             self.known(participant).outcome(participant, reward, outcome)
 
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
-        """`Site.missing` in the person's stratum."""
+        """Call `Site.missing` in the person's stratum."""
         with self.turn():
             self.known(participant).missing(participant, outcome)
 
     def void(self, participant: str, *, reason: str, who: str) -> Voided:
-        """`Site.void` in the person's stratum."""
+        """Call `Site.void` in the person's stratum."""
         with self.turn():
             return self.known(participant).void(participant, reason=reason, who=who)
 
     def record(
         self, rows: Sequence[Entered], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
-        """`Site.record` for rows of all strata.
+        """Call `Site.record` for rows of all strata.
 
-        These are several lines of several journals: a kill in between leaves those of the first, and sending the same
-        rows again adds the rest.
+        Rows of several strata are written to several journals. If the process is killed in between, only the first
+        journals have their rows; sending the same rows again adds the missing ones.
         """
         found: list[InvalidInput | NotNow | None] = [None] * len(rows)
         with self.turn():
             parts: dict[Site, list[int]] = {}
             for number, row in enumerate(rows):
                 parts.setdefault(self._judge(row), []).append(number)
+            # Check the rows of all strata first, so that a wrong row in one of them stops the others too.
             for judged in (False, True):
                 if judged and not (take and (partly or not any(found))):
                     break
@@ -187,12 +195,12 @@ class Strata:
     def _judge(self, row: Entered) -> Site:
         try:
             return self.known(row.participant)
-        except InvalidInput:  # not a key at all: the row's check says so
+        except InvalidInput:  # not a valid key: the check of the row reports that
             return self.sites[0]
 
 
 def by_site(sites: Iterable[Site]) -> list[list[Site]]:
-    """Group journals: the strata of one place in one study, or an agent alone if it has no strata."""
+    """Group journals by site: the strata of one site in one study together, an agent without strata alone."""
     places: dict[tuple[str, str, str], list[Site]] = {}
     for site in sites:
         alone = "" if site.rules.place else site.agent
@@ -201,7 +209,7 @@ def by_site(sites: Iterable[Site]) -> list[list[Site]]:
 
 
 def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
-    """The error if the disk was full for the rows of one stratum: those of earlier strata are on the disk."""
+    """The error to raise if the disk became full: it names the strata whose rows were recorded, and the others."""
     if not taken:
         return error
     words = Translatable(

@@ -1,6 +1,6 @@
-"""Rewards in the tables of a site: rows by arm, rows with several units of exposure, and results of queries.
+"""Read rewards from a site's tables: rows with an arm and a reward, rows with exposure, and results of queries.
 
-`parley.validation.tables` reads the files. An error names the file, the line, the column and the value.
+`parley.validation.tables` parses the files. An error names the file, the line, the column and the value.
 """
 
 import math
@@ -23,12 +23,12 @@ from parley.validation.checks import IN_WORDS, above_zero
 from parley.validation.tables import Row, Table, cell_text, number_in, read_table, wrong_cell
 
 EXPOSURE = "exposure"
-NEVER = ("missing", "na", "n/a")  # in a cell of a further outcome: it will not come
-MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # of a row, which becomes a row for each unit
+NEVER = ("missing", "na", "n/a")  # cells of a further outcome that will not come
+MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # per row: it is split into a row for each unit
 
 
 def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
-    """The arm that a row names; an error names the cell."""
+    """The arm that a row names; an arm that is not in `arms` raises an error with the line and column."""
     arm = row.values["arm"]
     if arm not in arms:
         raise wrong_cell(table.source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
@@ -36,7 +36,9 @@ def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
 
 
 def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: bool = False) -> list[list[float]]:
-    r"""The rewards of every arm, in the order of the rows of a table with the columns `arm` and `reward`.
+    r"""Read a table with the columns `arm` and `reward`; returns the rewards of every arm, in the order of the rows.
+
+    With `counts`, a row of several units of exposure is split into one row for each (`per_unit`).
 
     >>> rewards_by_arm(b"arm,reward\nB,1\nA,0\nB,0\n", "x.csv", ("A", "B"))
     [[0.0], [1.0, 0.0]]
@@ -50,7 +52,7 @@ def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: boo
 
 
 def covariates_by_arm(data: bytes, source: str, arms: Sequence[str], covariate: str) -> list[list[float | None]]:
-    r"""The covariate beside each of these rewards, None where the cell is empty.
+    r"""Read the covariate beside each reward of a table like that of `rewards_by_arm`; None where the cell is empty.
 
     >>> covariates_by_arm(b"arm,reward,age\nB,1,40\nA,0,\nB,0,50\n", "x.csv", ("A", "B"), "Age")
     [[None], [40.0, 50.0]]
@@ -76,7 +78,7 @@ def is_gone(cell: object) -> bool:
 def outcomes_by_arm(
     data: bytes, source: str, arms: Sequence[str], columns: Mapping[str, str]
 ) -> tuple[DrawnOutcome, ...]:
-    r"""The further outcomes of every arm, from tables like those of `rewards_by_arm`; `columns` names their columns.
+    r"""Read further outcomes from a table like that of `rewards_by_arm`; `columns` maps each outcome to its column.
 
     >>> outcomes_by_arm(b"arm,reward,harm\nB,1,0\nB,0,missing\n", "x.csv", ("A", "B"), {"Harm": "harm"})[0].missing
     (0, 1)
@@ -93,12 +95,13 @@ def outcomes_by_arm(
 
 
 def per_unit(table: Table, *, alone: bool = True) -> Table:
-    r"""One row per unit of exposure, if counts of events have a column `exposure`; otherwise the table itself.
+    r"""Split a table of event counts into one row per unit of exposure; without a column `exposure` it is unchanged.
 
     A row with the exposure e and x events becomes e rows with x events in all. Given their sum, independent Poisson
-    counts of equal means are multinomial: drawing the split gives the law of counts that were noted unit by unit. So a
-    row may be divided between two phases, and scatter beyond a Poisson's is still found. The same table is always split
-    in the same way. Where the reward is not `alone`, and people have further outcomes, a row cannot be divided.
+    counts with equal means are multinomial, so a random split has the distribution of counts that were recorded unit
+    by unit. So a row may be divided between two phases, and overdispersion can still be detected. The same table is
+    always split in the same way. If the reward is not `alone` because people have further outcomes, a row cannot be
+    divided, and a column `exposure` is an error.
 
     >>> table = read_table(b"arm,reward,exposure\nA,5,3\nB,0,1\n", "x.csv", needed=("arm", "reward"))
     >>> [(row.line, row.values["arm"], row.values["reward"]) for row in per_unit(table).rows]
@@ -114,11 +117,11 @@ def per_unit(table: Table, *, alone: bool = True) -> Table:
         )
     rows: list[Row] = []
     for place, row in enumerate(table.rows):
-        # Exposure must not depend on the events, so it has to be stated no later than they are.
+        # Exposure must not depend on the events, so a row must state it no later than them.
         units = _whole_in(table, row, EXPOSURE, least=1, most=MOST_UNITS)
         known = bool(row.values["reward"])
         total = _whole_in(table, row, "reward", least=0, most=MOST_EVENTS) if known else 0
-        # Python promises the same numbers for this seed in every version: no later phase may get another split.
+        # A later phase must see the same split. Python guarantees the same numbers for this seed in every version.
         generator = random.Random(f"{place} {units}")
         events = Counter(int(generator.random() * units) for _ in range(total))
         for unit in range(units):
@@ -141,13 +144,13 @@ ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Warehouse:
-    """A database and its query, run in a transaction that is read-only if possible, and rolled back."""
+    """A database and a query. The query runs in a transaction that is read-only if possible, and is rolled back."""
 
-    name: str  # of its file: errors begin with it
+    name: str  # name of the settings file, with which errors begin
     query: str
-    url: str = field(default="", repr=False)  # as in SQLAlchemy; empty: in PARLEY_SQL_URL
-    password_variable: str = PASSWORD  # environment variable: no file and no command line needs to hold a password
-    timeout: float = 60.0  # seconds for an answer
+    url: str = field(default="", repr=False)  # an SQLAlchemy URL; if empty, PARLEY_SQL_URL has it
+    password_variable: str = PASSWORD  # environment variable, so that no file or command line needs to hold a password
+    timeout: float = 60.0  # seconds until a query is interrupted
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -170,16 +173,19 @@ class Warehouse:
 
     @property
     def answer(self) -> str:
-        """The name of the result in errors: its lines are not the lines of the file."""
+        """The name of the query's result in errors, whose line numbers are those of the result, not of the file."""
         return f"the answer to {self.name}"
 
     @property
     def ordered(self) -> bool:
-        """Whether the query orders its rows."""
+        """Whether the query contains ORDER BY."""
         return ORDERED.search(self.query) is not None
 
     def ask(self, **parameters: object) -> Table:
-        """The result as a table. Raises `NotYet` without a result, `InvalidInput` if the query is wrong."""
+        """Run the query and return its result as a table.
+
+        Raises `NotYet` if the database does not answer, and `InvalidInput` if the query is wrong.
+        """
         sql = need("sqlalchemy", extra="sql", purpose="the source sql")
         url, options = self._address(sql)
         statement = sql.text(self.query)
@@ -198,6 +204,7 @@ class Warehouse:
             raise self._wrong(f"{url.drivername} ({error})", "a database that SQLAlchemy knows", "url") from None
         except (sql.exc.SQLAlchemyError, OSError) as error:
             words = " ".join(str(getattr(error, "orig", None) or error).split())[:400]
+            # A driver's error may quote the address with the password.
             words = words.replace(url.password, "***") if url.password else words
             if late.is_set():
                 raise NotYet(f"{self.name}: no answer within {self.timeout:g} s (timeout)") from None
@@ -232,7 +239,7 @@ class Warehouse:
             }
         if kind == "duckdb":
             return url, {"connect_args": {"read_only": True}} if file else {}
-        if kind == "sqlite" and file:  # as a URI, since only that can say read-only
+        if kind == "sqlite" and file:  # only a URI can open a file for reading only
             return url.set(database=Path(file).absolute().as_uri(), query={"mode": "ro", "uri": "true"}), {}
         return url, {}
 
@@ -242,7 +249,7 @@ class Warehouse:
 
 @contextmanager
 def _stopped_after(seconds: float, connection: Any, late: threading.Event) -> Iterator[None]:
-    """Interrupt the database when time is up; `late` says so."""
+    """Interrupt the query if the block takes longer than `seconds`, and set `late`."""
     driver = connection.connection.dbapi_connection
     interrupt = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None)
 

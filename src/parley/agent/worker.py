@@ -1,11 +1,12 @@
-"""The agent's loop: fetch the plan, draw once, store the report, send until acknowledged, keep the receipt.
+"""The agent's loop: fetch the plan, draw once, store the report, send it until acknowledged, keep the receipt.
 
-It may be killed between any two lines. What was drawn is in the outbox before it is sent, so after a restart the same
-report is sent again, and the coordinator accepts it once.
+The process may be killed between any two lines. A report is in the outbox before it is sent, so after a restart the
+same report is sent again, and the coordinator counts it once.
 """
 
 import errno
 import random
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -16,28 +17,28 @@ from parley.agent.privacy import Disclosure
 from parley.agent.sources import Source
 from parley.errors import Blocked, Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
 from parley.protocol import Receipt, Report
-from parley.system.killpoints import reached
 from parley.totals import Totals
 
 CLOSED = "urn:parley:problem:phase-closed"
 FROZEN = "urn:parley:problem:agent-frozen"
 HELD = "urn:parley:problem:report-held"
 REFUSED = "urn:parley:problem:report-refused"
+# Refusals that waiting cannot resolve, not even the end of the study: an administrator must look into them.
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
 
-SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}  # what the machine lacks now, and may have again
-MOST_DRAWS = 10_000_000  # of one phase: a source that keeps rewards in memory cannot give more
+SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}  # the machine lacks a resource, perhaps not for long
+MOST_DRAWS = 10_000_000  # in one phase: a source that keeps rewards in memory cannot provide more
 
 
 class Coordinator(Protocol):
-    """The two calls that a worker makes; `Client` has them."""
+    """The two methods of a `Client` that a worker calls."""
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """The agent's plan; a site also sends its progress, and its objection to a plan."""
+        """Fetch the agent's plan. A site sends its progress along, and its objection to the plan."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        """Send a report and get its receipt."""
+        """Send a report and return its receipt."""
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0  # seconds
@@ -68,9 +69,10 @@ Answer = TypeVar("Answer")
 def persistent(
     call: Callable[[], Answer], say: Callable[[str], None], *, sleep: Callable[[float], None] = time.sleep
 ) -> Answer:
-    """The result of `call`, retried until a coordinator answers: an agent may well be started first.
+    """Repeat `call` until a coordinator answers, and return its result: an agent may be started before the coordinator.
 
-    A refusing proxy or an untrusted certificate ends it: waiting would not help whoever starts an agent.
+    A proxy that refuses the connection, or a certificate that is not trusted, raises `Blocked` at once: waiting would
+    not help the person who starts the agent.
     """
     backoff, last = Backoff(), ""
     while True:
@@ -79,19 +81,19 @@ def persistent(
         except Blocked:
             raise
         except Unreachable as error:
-            if str(error) != last:  # once, however often it is tried
+            if str(error) != last:  # say the same message once, however often the call fails
                 last = str(error)
                 say(f"{error}; {AGAIN}")
             sleep(backoff.next())
 
 
 class Worker:
-    """One agent of one study.
+    """The loop of one agent in one study.
 
-    `say` gets messages about what happens, `warn` those that somebody must look into; `patience` limits one wait for a
-    plan, `far` gives the site's progress when a plan is requested, and `heard` gets every plan. What `disclosure` does
-    not allow is not drawn, or not sent. A plan of more than `most_draws` is refused: a coordinator, or what pretends
-    to be one, could ask for more than the machine can hold.
+    `say` gets messages about progress, and `warn` those that a person must act on. `patience` is the longest wait for
+    a plan, in seconds. `far` returns the site's progress, which is sent with every request for a plan; `heard` gets
+    every plan. Nothing is drawn or sent that `disclosure` forbids. A plan of more than `most_draws` is refused: a
+    coordinator, or a server that pretends to be one, could ask for more rewards than the machine can hold.
     """
 
     def __init__(
@@ -113,14 +115,14 @@ class Worker:
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
         self._far, self._heard, self._disclosure, self._most_draws = far, heard, disclosure or Disclosure(), most_draws
         self._objection = (0, "")  # a phase, and the site policy's objection to it
-        self._drawn: tuple[AgentPlan, Totals | Delivery] | None = None  # not in the outbox yet
+        self._drawn: tuple[AgentPlan, Totals | Delivery] | None = None  # draws that are not in the outbox yet
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
         self._held = ""  # the last message about a held report
-        self._why = ""  # and about what is waited for
+        self._why = ""  # the last message about why the worker waits
 
     def run(self) -> AgentPlan:
-        """Work until nothing more will be asked; returns the last plan seen."""
+        """Repeat `step` until the study is over; returns the last plan."""
         while True:
             plan = self.step()
             if plan is not None and plan.over:
@@ -128,14 +130,19 @@ class Worker:
                 return plan
 
     def step(self) -> AgentPlan | None:
-        """One round: send what is pending, then fetch a plan and draw it. Returns None after any trouble."""
+        """Run one round: send the pending report, then fetch a plan and draw it.
+
+        Returns the plan; None if the round failed and must be repeated.
+        """
         try:
+            # The previous round may have drawn, and failed to store the draws.
             self._keep()
             pending = self._outbox.pending()
             if pending is not None and self._disclosure.holds(self._outbox, pending):
                 return self._hold(pending)
             if pending is not None and (ended := self._hand_over(pending)) is not None:
                 return ended
+            # Wait for the study to pass every phase that is reported, or that asks nothing of this agent.
             last = self._outbox.last_receipt()
             done = max(last.phase if last else 0, self._idle)
             plan = self._plan(after=done, wait=self._patience)
@@ -163,7 +170,8 @@ class Worker:
             self._wait(None if held else str(error))
         except NotYet as error:
             self._wait(str(error))
-        except (OSError, NoRoom) as error:  # no descriptor, no space: what was drawn must not be lost
+        # Without a file descriptor or disk space, retry: draws that are not stored yet must not be lost.
+        except (OSError, NoRoom) as error:
             if self._drawn is None and getattr(error, "errno", None) not in SCARCE:
                 raise
             self._wait(str(error))
@@ -177,7 +185,7 @@ class Worker:
         return meant(self._client.plan(study, agent, after=after, wait=wait, **far), study, agent)
 
     def _object(self, plan: AgentPlan, words: str) -> AgentPlan:
-        """Report the site policy's objection to a phase: to the site once, to the coordinator with every request."""
+        """Report the site policy's objection to a phase: once to the site, to the coordinator with every request."""
         if self._objection != (plan.phase, words):
             self._objection = plan.phase, words
             self._warn(f"phase {plan.phase}: {words}")
@@ -186,7 +194,7 @@ class Worker:
         return plan
 
     def _hold(self, report: Report) -> AgentPlan:
-        """Keep a report that nobody at the site has released in the outbox, unless the study went on without it."""
+        """Keep a report that a person must still release; set it aside if the study went on without it."""
         plan = self._plan()
         self._heard(plan)
         if plan.over:
@@ -197,7 +205,7 @@ class Worker:
         return self._object(plan, "the report waits in the outbox until a person at the site releases it")
 
     def _note_stranger(self, plan: AgentPlan) -> None:
-        """Warn, once per phase, that a report from elsewhere is in this agent's place."""
+        """Warn, once per phase, if the coordinator has a report of this agent that this outbox did not send."""
         if plan.reported and plan.phase > self._idle and self._outbox.report(plan.phase) is None:
             self._warn(
                 f"phase {plan.phase}: the coordinator has a report of {plan.agent!r} that was not sent from this "
@@ -206,7 +214,7 @@ class Worker:
             )
 
     def _note_held(self, error: Unreachable) -> None:
-        """Warn, once, that the coordinator holds the report as implausible."""
+        """Warn, once per message, that the coordinator holds the report back because it looks implausible."""
         if str(error) != self._held:
             self._held = str(error)
             self._warn(
@@ -215,7 +223,10 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw a plan; if it was drawn before, the coordinator lost the report, and it is sent again."""
+        """Draw a plan. If the outbox has its report already, the coordinator lost that report: send it again instead.
+
+        Returns the latest plan if the report was refused, otherwise None.
+        """
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
             return self._hand_over(drawn)
@@ -240,7 +251,7 @@ class Worker:
         self._keep()
 
     def _keep(self) -> None:
-        """Store what was drawn in the outbox, in the form that may leave the site, unless it is stored already."""
+        """Store the latest draws in the outbox, as the report that may leave the site; do nothing if there are none."""
         if self._drawn is None:
             return
         try:
@@ -250,22 +261,25 @@ class Worker:
             raise
         self._outbox.keep(report)
         self._drawn = None
-        reached("report-kept")
+        sys.audit("parley.reached", "report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
-        """Send a report and keep its receipt. If it comes too late, since the study is over, return the last plan.
+        """Send a report and store its receipt. If the report is not accepted now, or never will be, return the plan.
 
-        A receipt for something else is not kept: the report stays pending in the outbox, and the worker ends.
+        A receipt for any other report raises `WrongReceipt`, which ends the worker. It is not stored, so this report
+        stays pending in the outbox.
         """
         try:
             receipt = proven(self._client.send(report, receipt=self._outbox.last_receipt()), report)
         except Conflict as error:
             kind = str(error.problem.get("type", ""))
+            # What to do about the refusal depends on where the study is now.
             plan = self._plan()
             if plan.over and kind not in SETTLED:
                 self._say(f"phase {report.phase}: no longer accepted ({error}); it stays in the outbox")
                 return plan
-            if kind == FROZEN or (plan.resting and kind not in SETTLED):  # or thawed just now
+            # `plan` was fetched after the refusal, so a frozen agent may have been thawed in between.
+            if kind == FROZEN or (plan.resting and kind not in SETTLED):
                 self._wait(f"phase {report.phase}: not accepted now ({error}); it stays in the outbox")
                 return plan
             if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase early
@@ -279,7 +293,7 @@ class Worker:
                 )
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
-        reached("report-sent")
+        sys.audit("parley.reached", "report-sent")
         self._objection, self._why = (0, ""), ""
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
@@ -290,7 +304,7 @@ class Worker:
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str | None = None) -> None:
-        """Wait, and say why, but not again until the reason changes or something has worked in between."""
+        """Wait, and say why: once, until the reason changes or a round succeeds in between."""
         if why is not None and why != self._why:
             self._why = why
             self._say(f"{why}; {AGAIN}")

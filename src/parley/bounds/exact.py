@@ -4,7 +4,7 @@ Draws x resolve a contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) o
 sum_i a_i lambda_i <= floor. The cheapest x that resolves all contrasts solves a linear program whose constraints are
 cuts; new cuts are made at a point between its solution and the best feasible point. For a multiplier kappa each
 lambda_i minimises kl(mu_i, lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`). The dual value sum x kl
-+ kappa (sum a lambda - floor) never exceeds g, so it is safe to scale an allocation by it.
++ kappa (sum a lambda - floor) never exceeds g, so an allocation divided by this value is feasible.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from parley.rewards.divergences import SMALLEST, Divergence
 from parley.validation.checks import FloatArray
 
 BISECTIONS, ROUNDS = 90, 120
-DRAWN_BACK = 0.6  # cuts are made this far along the way from the best feasible point to the program's solution
+DRAWN_BACK = 0.6  # cuts are made at this fraction of the way from the best feasible point to the program's solution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +30,7 @@ class MeanContrasts:
     divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest means that close each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
+        """kl to the nearest means that close a gap, `(contrast, cell)`, and a lower bound on each g, `(contrast,)`."""
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
@@ -52,7 +52,7 @@ class MeanContrasts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proven:
-    """A feasible allocation, its cost, and the lower bound on any allocation's cost that the cuts prove."""
+    """A feasible allocation, its cost, and the lower bound that the cuts prove on the cost of any allocation."""
 
     value: float
     lower: float
@@ -78,6 +78,7 @@ def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, 
     for _ in range(ROUNDS):
         divergence, rate = contrasts.rivals(point)
         least = float(rate.min())
+        # All rates scale with the draws, so the point divided by its smallest rate is feasible.
         if least > 0 and (cost := float(costs @ point) / least) < value:
             value, best = cost, point / least
         cuts = np.concatenate([cuts, divergence])
@@ -88,6 +89,7 @@ def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, 
         )
         if solved.status != 0:
             break
+        # Scaled until they are feasible, the multipliers prove a lower bound, whatever the tolerance of linprog.
         multipliers = np.maximum(-solved.ineqlin.marginals, 0.0) / scale[:, 0]
         excess = float(((cuts.T @ multipliers)[used] / costs[used]).max())
         lower = max(lower, float(multipliers.sum()) / max(excess, SMALLEST))
@@ -95,6 +97,7 @@ def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, 
             break
         solution = np.zeros(len(costs))
         solution[used] = solved.x
+        # Every used cell gets some draws, since `rivals` divides by them.
         point = np.where(used, np.maximum((1 - DRAWN_BACK) * best + DRAWN_BACK * solution, 1e-9 * best.max()), 0.0)
         kept = cuts @ solution < 3.0  # drop old cuts that are far from tight
         cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts

@@ -2,7 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. docs/experiments.md lists the paper's slips.
+The relaxed values need no knowledge of the best arms. docs/experiments.md lists the errata of the paper.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXACT_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards an
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bound(Tabular):
-    """A complexity: `allocation` attains `value`, which is provably within the relative `gap` of the optimum.
+    """A complexity such as T*: `allocation` attains `value`, which is proven to be within `gap` of the optimum.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -39,7 +39,7 @@ class Bound(Tabular):
     """
 
     value: float
-    gap: float
+    gap: float  # relative to the value
     allocation: FloatArray  # (arm, agent)
     arms: tuple[str, ...]
     agents: tuple[str, ...]
@@ -57,7 +57,7 @@ class Bound(Tabular):
         return Picture(shape="heat map", values="allocation", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The allocation that attains the value."""
+        """The table of the allocation that attains the value."""
         return cells(self.arms, self.agents, allocation=self.allocation)
 
     @property
@@ -67,7 +67,7 @@ class Bound(Tabular):
 
     @classmethod
     def of(cls, solution: Solution, problem: Problem) -> Bound:
-        """The sum over the programs of a solution."""
+        """The bound that is the sum of all programs of a solution."""
         value, lower = float(solution.value.sum()), float(solution.lower.sum())
         gap = (value - lower) / value if value > 0 else 0.0
         allocation = solution.allocation.reshape(problem.shape)
@@ -76,7 +76,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The bounds of one instance, for its `top`; regret is None if two arms tie for an agent's very best.
+    """The bounds of one instance for its `top`; those on regret are None if two arms tie for an agent's very best.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -153,8 +153,8 @@ def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside.
 
-    It is exact for 0/1 rewards and counts too, up to `MOST_CELLS` arms x agents. Beyond that, and for other rewards
-    that are not Gaussian, it is the bound for Gaussian rewards with the same variances.
+    The bound is exact for 0/1 rewards and counts too, up to `MOST_CELLS` arms x agents. Beyond that, and for other
+    rewards that are not Gaussian, it is the bound for Gaussian rewards with the same variances.
     """
     if bounds_are_exact(instance):
         instance.require_distinct()
@@ -170,7 +170,7 @@ def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
+    """C*_W (Theorem 3): a draw costs the gap of its arm, so draws of an agent's own best arm cost nothing."""
     single, problem = best_arm_only(instance), instance.problem
     costs = np.where(single.best, np.inf, single.gaps)
     if bounds_are_exact(instance):
@@ -218,11 +218,11 @@ class RegretUntil:
     log_bound: float  # C* log T; infinite if arms tie for somebody's best
     not_exploring: float  # regret of drawing all arms equally, to the end
     value: float  # regret of exploring only what pays; at most the smaller of the two above
-    explored: BoolArray  # (arm, agent): told apart from the agent's best arm; all others are drawn equally
+    explored: BoolArray  # (arm, agent): arms that are distinguished from the agent's best; others are drawn equally
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best found."""
+        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best result."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -243,6 +243,7 @@ class RegretUntil:
             lost = blind(explored)
             if (total := float(solution.value.sum() * logs + lost.sum())) < least:
                 least, kept = total, explored
+            # A multiplier times its bound is a constraint's share of the cost: an estimate of what dropping it saves.
             shares = np.where(np.isfinite(rows), solution.dual * np.where(np.isfinite(rows), rows, 0.0), 0.0)
             freed = explored & (losses == nearest)
             saved = (shares * solution.value[:, None] * logs * (freed | (losses <= 0))).sum(axis=0)
@@ -258,7 +259,8 @@ class RegretUntil:
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` if they are infinite.
 
-    They bound samples for the exact question, so a tolerance is refused. `parley.bounds.prices` bounds money and days.
+    The bounds hold for studies that find the exact best arms, so a tolerance is refused. `parley.bounds.prices` has
+    bounds on money and days.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -285,13 +287,13 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 def expected_samples(bound: Bound, delta: float) -> float:
     """The proven part of T* log(1 / (2.4 delta)): samples that any delta-correct algorithm must expect to draw.
 
-    For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
+    The number holds for Gaussian rewards of the problem's scale; it is 0 for delta above 1 / 2.4.
     """
     return bound.proven * max(math.log(1 / (2.4 * delta)), 0.0)
 
 
 def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
-    """The same means with `top = 1`, since regret has no top N; a tie is an error if `strict`."""
+    """An instance with the same means and `top = 1`, since regret has no top N; if `strict`, ties raise `TiedArms`."""
     single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)
     if strict:
         single.require_distinct()
@@ -299,7 +301,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """A bound that sums one program per arm, at the instance's gaps."""
+    """The bound that is the sum of one program per arm, at the instance's gaps; every cost is 1 unless given."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)
@@ -327,7 +329,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
-        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap` instead of 1.
+        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap`, not at 1.
 
         T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
         0/1 rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
@@ -363,7 +365,7 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the stated scale; unchanged if it has them already."""
+    """The instance with Gaussian rewards of the scale that W-CPE's intervals assume; itself if it has such rewards."""
     model = instance.problem.noise
     if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance

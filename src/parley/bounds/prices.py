@@ -14,13 +14,13 @@ from parley.problem import FloatArray, Instance
 
 
 def cost(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """The least money at the study's prices: T* with prices as costs."""
+    """The least money that a study must expect to spend at its prices: T* with prices as costs."""
     programs = identification(instance, instance.problem.price)
     return Bound.of(solve(programs, accuracy=accuracy), instance.problem)
 
 
 def time(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """The fewest days at the study's rates, whatever the draws cost.
+    """The fewest days that a study must expect to take at its rates, whatever the draws cost.
 
     >>> from parley.problem import Problem
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0])
@@ -41,14 +41,14 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C* with prices added to gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
-    Times log(T), it bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
+    The value times log(T) bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
     """
     single = best_arm_only(instance)
     return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)
 
 
 def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str, Bound]:
-    """The bounds above that apply to the study's prices and rates, by name; empty if it states neither.
+    """The bounds of this module that apply to the study's prices and rates, by name; empty if it states neither.
 
     With a single price for all draws, money is a multiple of the samples, which `lower_bounds` covers.
     """

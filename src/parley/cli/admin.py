@@ -1,6 +1,7 @@
 """`parley admin`: commands for administrators.
 
-`init`, `backup` and `restore` work on the database itself. Everything else goes through the API and into its log.
+`init`, `backup` and `restore` work on the database itself. All other commands use the coordinator's API, and every
+change that they make is in the log.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ for change in CHANGES:
 @with_client
 @json_option
 def create_study(client: Client, study: str, study_id: str | None, tokens: str | None, as_json: bool) -> None:
-    """Create the study of the file STUDY and open its first phase. Its [truth], if any, is not sent."""
+    """Create a study from the file STUDY and open its first phase. A [truth] in the file is not sent."""
     from parley.experiments.forecasts.forecast import launch_warning
     from parley.protocol import StudyMessage
     from parley.protocol.messages import require_live_size
@@ -91,7 +92,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
                 issued = []
                 for agent in agents:
                     body = {"role": "agent", "study": made["id"], "agent": agent}
-                    # There may be more agents than the coordinator lets one token request at once.
+                    # The coordinator limits how fast one token may send requests, and there may be many agents.
                     issued.append(paced(partial(client.request, "POST", "tokens", json=body))["token"])
                     files[agent] = file
                     advance(1)
@@ -108,7 +109,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
 
 
 def _sites(problem: Problem) -> list[list[str]]:
-    """The agents of every site: one per stratum, or a single one."""
+    """The names of the agents of every site: an agent for each of its strata, or a single one."""
     found: dict[str, list[str]] = {}
     for agent in problem.sites:
         place = problem.site_of[problem.agents.index(agent)] if problem.site_of else agent
@@ -126,7 +127,7 @@ def _sites(problem: Problem) -> list[list[str]]:
 )
 @with_client
 def issue_token(client: Client, role: str, name: str, study: str | None, agent: str | None, output: str | None) -> None:
-    """Issue a token. Every principal may have two live tokens: the old and the new one, while you rotate."""
+    """Issue a token. A principal may have two valid tokens at once, so that you can replace one by the other."""
     body = {"role": role, "name": name, "study": study, "agent": agent}
     made = client.request("POST", "tokens", json=body)
     say(f"{made['principal']}, kid {made['kid']}")
@@ -146,7 +147,7 @@ def revoke(client: Client, kid: str) -> None:
 @with_client
 @json_option
 def tokens(client: Client, as_json: bool) -> None:
-    """List every token, without its secret."""
+    """List all tokens, without their secrets."""
     found = client.request("GET", "tokens")
     if as_json:
         print_json(found)
@@ -194,7 +195,7 @@ def _show_study(found: dict[str, Any]) -> None:
         what = "opened" if entry["open"] else "withdrawn"
         say(f"  {what}: {entry['arm']} in phase {entry['phase']}: {entry['reason']}")
     if found["closed_arms"]:
-        hint = " (open-arm)" if found["end"] == "open" else ""  # a study that is over opens nothing more
+        hint = " (open-arm)" if found["end"] == "open" else ""  # in a study that is over, no arm can be opened
         say(f"  not drawn: {', '.join(found['closed_arms'])}{hint}")
     if found["end"] != "open":
         say(f"  ended as {OutcomeStatus(found['end']).description}")
@@ -217,10 +218,11 @@ database_option = click.option(
 )
 @click.option("--new-token", is_flag=True, help="Issue another token, if the first one was lost.")
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
-    """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
+    """Create or upgrade the database, and issue the first administrator's token. Stop all servers that use it first."""
     with needs("server", "parley admin init"):
         from parley.coordinator.access.tokens import prepare
-    before, after, token = prepare(db, name=name, new_token=new_token)
+        from parley.coordinator.http.context import utc_now
+    before, after, token = prepare(db, at=utc_now(), name=name, new_token=new_token)
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
     say(f"The database {change} revision {after}.")
     if token is None:
@@ -233,9 +235,9 @@ def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
 @click.argument("output", type=click.Path(dir_okay=False))
 @database_option
 def backup(output: str, db: str) -> None:
-    """Copy the whole database, as of one moment, into the SQLite file OUTPUT. The server may go on meanwhile.
+    """Copy the whole database, as of one moment, to the SQLite file OUTPUT. The server may keep running.
 
-    From SQLite or from PostgreSQL alike: OUTPUT can be verified, served, or restored into either.
+    The database may be SQLite or PostgreSQL. OUTPUT can be verified, served, or restored into either.
     """
     with needs("server", "parley admin backup"):
         from parley.coordinator.record.backup import backup as copy
@@ -247,9 +249,10 @@ def backup(output: str, db: str) -> None:
 @click.argument("source", type=click.Path(exists=True, dir_okay=False))
 @database_option
 def restore(source: str, db: str) -> None:
-    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported.
+    """Copy the backup SOURCE into an empty database. Agents notice if it is older than their latest receipt.
 
-    A token that was revoked after the backup works again, unnoticed. So the command lists the live tokens.
+    A token that was revoked after the backup was made is valid again, and nothing shows that. So the command lists all
+    valid tokens.
     """
     with needs("server", "parley admin restore"):
         from parley.coordinator.record.backup import restore as copy
@@ -272,7 +275,7 @@ def restore(source: str, db: str) -> None:
 @with_client
 @json_option
 def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json: bool) -> None:
-    """Show what STUDY has found: every agent's arms or remaining candidates, how it ended, and every estimate."""
+    """Show the findings of STUDY: every agent's answer or remaining candidates, how it ended, and every estimate."""
     if as_csv and as_json:
         raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     if client.request("GET", "whoami")["blinded"]:
@@ -295,7 +298,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
 @json_option
 @with_client
 def weights(client: Client, study: str, as_json: bool) -> None:
-    """Show for which other weights the answers of STUDY hold, from equal weights to an agent's own reward alone."""
+    """Show for which other weights the answers of STUDY hold, from equal weights to each agent's own reward alone."""
     found = _all_agents(client, study, "sensitivity")
     if as_json:
         print_json(found)
@@ -318,7 +321,7 @@ def weights(client: Client, study: str, as_json: bool) -> None:
 
 
 def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str, Any]:
-    """What is known about every agent, requested in parts if a study is large."""
+    """Fetch `findings` or `sensitivity` (`what`) for all agents, in several requests if the study is large."""
     agents: list[dict[str, Any]] = []
     changes = []
     while True:
@@ -326,12 +329,13 @@ def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str
         agents += part["agents"]
         changes += [part["change"]] if part.get("change") else []
         if len(agents) >= part["agent_count"] or not part["agents"]:
+            # Each answer has the clearest change among its own agents: keep the clearest of all.
             clearest = {"change": min(changes, key=lambda one: one["p"], default=None)} if "change" in part else {}
             return {**part, "agents": agents, **clearest}
 
 
 def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
-    """Per agent: its end, its answer or remaining arms, its leader, and its estimates."""
+    """The JSON that `parley admin answer` prints: every agent's end, arms, leader and estimates."""
     agents = []
     for entry in found["agents"]:
         if entry["end"] == OutcomeStatus.UNASKED:
@@ -354,7 +358,7 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _leading(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The estimate of an agent's leader."""
+    """The estimate of an agent's leader; None if it has no leader."""
     return next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
 
 
@@ -381,7 +385,7 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict
 
 
 def _show_guardrails(found: dict[str, Any]) -> None:
-    """Show the status of every arm; --json has the estimates of all outcomes."""
+    """Print the status of every arm under each guardrail; `--json` has the estimates of all outcomes."""
     guardrails = [one for one in found["outcomes"] if one["arms"]]
     rows = [
         (one["name"], arm["arm"], arm["status"], ", ".join(arm["agents"])) for one in guardrails for arm in one["arms"]

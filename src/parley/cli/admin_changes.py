@@ -1,7 +1,7 @@
 """The commands of `parley admin` that change a running study, one for every row of `parley.protocol.acts`.
 
-An act with a preview shows it and asks, unless `--yes` is given. A row gives arguments, options and sentences; only
-reports and weights are collected in ways of their own (`COLLECTED`).
+A command whose act has a preview shows the preview and asks for confirmation, unless `--yes` is given. Arguments,
+options and sentences come from the row of the act; only reports and weights need functions of their own (`COLLECTED`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ CELL = ("count", "sum", "squares")  # columns of a table of corrected arms
 AGENT = click.argument("agent")
 
 Part = Callable[[Callable[..., Any]], Callable[..., Any]]
-Collect = Callable[..., dict[str, Any]]  # (client, study, what was typed) -> parts of address and body
+Collect = Callable[..., dict[str, Any]]  # (client, study, arguments and options) -> parts of the address and the body
 
 
 def _command(act: Act, parts: Sequence[Part], collect: Collect) -> click.Command:
-    """`parley admin COMMAND STUDY`: shows the preview of an act, if it has one, and does it."""
+    """Make the command `parley admin COMMAND STUDY` of an act: it shows the preview, if any, and performs the act."""
 
     def run(client: Client, study: str, *, yes: bool = False, **typed: Any) -> None:
         reason = {key: typed.pop(key) for key in ("reason",) if key in typed}
@@ -81,7 +81,7 @@ def _agreed(client: Client, act: Act, where: Sequence[Any], given: dict[str, Any
 
 
 def _details(shown: Message) -> list[str]:
-    """What a preview shows besides its sentences: cells, pairs, weights, and the projection."""
+    """The lines of a preview besides its sentences: cells, pairs, weights, and the projection."""
     match shown:
         case CorrectionPreview():
             return _cells(shown)
@@ -94,7 +94,7 @@ def _details(shown: Message) -> list[str]:
 
 
 def _first(lines: Sequence[str], more: Callable[[int], str]) -> list[str]:
-    """The first lines of a list, and how many `more` there are."""
+    """The first lines of a list, indented, and a line that says how many `more` there are."""
     left = len(lines) - MOST_LINES
     return [f"  {line}" for line in (*lines[:MOST_LINES], *([f"and {more(left)}"] if left > 0 else []))]
 
@@ -131,7 +131,7 @@ def _freeze(shown: FreezePreview) -> list[str]:
 
 
 def _weights(shown: ReweighPreview) -> list[str]:
-    """A re-weighing: who gets an answer, and every column that changes."""
+    """The lines about a re-weighing: who would get an answer, and every column of weights that would change."""
     columns = []
     for column in shown.columns:
         before, after = (", ".join(f"{weight:.3g}" for weight in some) for some in (column.before, column.after))
@@ -143,7 +143,7 @@ def _weights(shown: ReweighPreview) -> list[str]:
 
 
 def _projection(shown: Projection) -> str:
-    """Who would get an answer, and at what cost."""
+    """A sentence that says which agents would get an answer, and at what cost."""
     groups = {
         "answered": ("has an answer", "have an answer"),
         "expected": ("is expected to get an answer", "are expected to get an answer"),
@@ -163,7 +163,7 @@ def _projection(shown: Projection) -> str:
 
 
 def _amended(_: Client, study: str, *, agent: str, report: str) -> dict[str, Any]:
-    """A report from a file, to replace the accepted one."""
+    """Read the report that is to replace the accepted one from a file."""
     message = Report.read(Path(report).read_text(encoding="utf-8"))
     if (message.study, message.agent) != (study, agent):
         raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
@@ -183,7 +183,7 @@ def _corrected(
     squares: float | None,
     counts_reason: str,
 ) -> dict[str, Any]:
-    """The corrected report: from a file, or the one that counts now with some cells changed."""
+    """Make the corrected report: read it from a file, or change the numbers of some arms in the report in force."""
     whose = {"agent": agent, "phase": phase}
     from parley.agent.tables import arm_in
     from parley.protocol.corrections import with_cells
@@ -225,7 +225,7 @@ def _corrected(
 
 
 def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """An agent's held report; shows why it is held."""
+    """Fetch the held report of an agent, and print why it is held."""
     held = client.request("GET", "studies", study, "quarantine", params={"held": True, "limit": 1000})["quarantine"]
     found = next((entry for entry in held if entry["report"]["agent"] == agent), None)
     if found is None:
@@ -239,7 +239,7 @@ def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
 
 
 def _refused(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """An agent's held report, by its digest, so that what was seen is what is refused."""
+    """Fetch the held report of an agent, to refuse it by its digest: only the report that was printed is refused."""
     found = _held(client, study, agent=agent)
     return found | {"report": found["digest"]}
 
@@ -281,7 +281,8 @@ CORRECTION = (
     click.option("--counts-reason", default="", help="Why the counts differ from the plan, such as missing-outcomes."),
 )
 FILE = click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
-# Rows whose body is not typed field by field: what is typed instead, and the function that builds the body.
+# Acts whose body is not typed field by field: the arguments and options to type instead, and the function that builds
+# the body from them.
 COLLECTED: dict[str, tuple[tuple[Part, ...], Collect]] = {
     "amend": ((AGENT, FILE), _amended),
     "correct": (CORRECTION, _corrected),
@@ -291,12 +292,12 @@ COLLECTED: dict[str, tuple[tuple[Part, ...], Collect]] = {
 
 
 def _typed(act: Act) -> tuple[tuple[Part, ...], Collect]:
-    """An argument for what the act is about, an option for every field of the body, and a prompt for a secret."""
+    """The usual input of an act: an argument for its subject, an option for every field, and a prompt for a secret."""
     parts: list[Part] = [click.argument(act.subject)] if act.subject else []
     for name, one in act.fields.items():
         described = [note.description for note in get_args(one.type)[1:] if getattr(note, "description", None)]
         kind: dict[str, Any] = {"is_flag": True} if is_flag(one) else {"required": one.default is NODEFAULT}
-        if name != act.secret:  # everybody can read a command line
+        if name != act.secret:  # no option for a secret: everybody on the machine can read command lines
             parts.append(click.option(f"--{name.replace('_', '-')}", name, help=" ".join(described), **kind))
 
     def collect(_client: Client, _study: str, **typed: Any) -> dict[str, Any]:

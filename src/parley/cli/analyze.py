@@ -1,4 +1,4 @@
-"""`parley analyze`: the analysis of a finished table of fixed size."""
+"""`parley analyze`: analyse a finished table whose size was fixed in advance."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -32,20 +32,20 @@ from parley.validation.checks import FloatArray
 from parley.validation.tables import AGENT, ARM, COVARIATE, NO_COLUMN, OUTCOME, Draws, columns_of, draws_of, load_table
 from parley.weights import from_file, identity, personalized, population
 
-MOST_DRAWS = 60_000_000  # draws over all simulated studies: of a large table, fewer studies are simulated
+MOST_DRAWS = 60_000_000  # draws in all simulated studies together: on a large table, fewer studies are simulated
 LEAST_STUDIES = 20
 USUAL_DELTA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked about the table: names, weights, delta, and the policy of a sequential study."""
+    """The question that the table is to answer (names, weights, delta), and the policy of a sequential study."""
 
     problem: Problem
-    weights: str  # where they come from, in a sentence
+    weights: str  # a sentence on where the weights come from
     policy: str = DEFAULT_POLICY
     options: Mapping[str, Any] = field(default_factory=dict)
-    stated: bool = False  # by a study file, which also says how large a gap may be
+    stated: bool = False  # whether a study file states the question, and with it how large a gap may be
 
 
 @click.command()
@@ -103,11 +103,11 @@ def analyze_command(
     figures: Path | None,
     as_json: bool,
 ) -> None:
-    """Analyse a finished TABLE: a row for every draw, its arm, agent and outcome in columns (CSV, TSV, Parquet, Excel).
+    """Analyse a finished TABLE (CSV, TSV, Parquet, Excel) that has a row for every draw: its arm, agent and outcome.
 
-    Every agent's mean is a mix of everybody's, by stated weights. The command shows mixed means and differences with
-    intervals that hold together, what may be said about every agent's best arm, and what a sequential study would have
-    needed. The size of the table must have been fixed in advance.
+    Each agent asks about mixed means: averages of all agents' means, by stated weights. The command shows mixed means
+    and their differences with simultaneous intervals, what they say about every agent's best arm, and what a sequential
+    study would have needed. The size of the table must have been fixed in advance.
     """
     checked_output(output)
     if replications < 0:
@@ -124,7 +124,7 @@ def analyze_command(
     chosen = {"delta": delta, "control": control, "tolerance": tolerance}
     changes = {key: value for key, value in chosen.items() if value is not None}
     if study is not None:
-        # The table is adjusted here, at once; what is left is a study without a covariate.
+        # The whole table is adjusted for the covariate at once, so the problem itself has no covariate.
         plain = {name: row.default_value for name, row in SETTINGS.items() if row.section == "covariate"}
         plain |= {"noise": study.problem.noise.outcome or study.problem.noise}
         problem, weights = study.problem.with_(**plain | changes), f"Weights are those of {file}."
@@ -155,7 +155,7 @@ def analyze_command(
 
 
 def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: str) -> list[Path]:
-    """Write every figure to a file; matplotlib is loaded only for this."""
+    """Write every figure to files in `folder`; returns their paths. Only this loads matplotlib."""
     from parley.experiments.analysis.analysis_figures import analysis_figures
     from parley.experiments.report_kit.charts import save_figure
 
@@ -164,7 +164,7 @@ def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: st
 
 
 def _typed(options: Mapping[str, Any]) -> Iterator[str]:
-    """Options as typed, without those that were not."""
+    """Yield the options of a command line that repeats these values; values of None are left out."""
     for name, value in options.items():
         if value is not None:
             option = name if name.startswith("--") else f"--{name}"
@@ -174,7 +174,7 @@ def _typed(options: Mapping[str, Any]) -> Iterator[str]:
 def _question(
     draws: Draws, alpha: float | None, matrix: str | None, pooled: bool, changes: Mapping[str, Any]
 ) -> Question:
-    """A question from the table itself: its own arms and agents, with weights from the options."""
+    """Make a question from the table itself: its arms and agents, with weights from the options."""
     if len(draws.arms) < 2:
         raise InvalidInput(draws.source, found=f"one arm, {draws.arms[0]}", allowed="at least 2 arms")
     agents = len(draws.agents)
@@ -196,7 +196,7 @@ def _question(
 
 
 def _simulated(asked: Question, found: Analysis, replications: int, seed: int, *, quiet: bool) -> Sequential | None:
-    """Sequential studies on the rows as analysed; None if not wanted, or if the study plays a horizon."""
+    """Simulate sequential studies on the table's rows; None if none are wanted, or if the study has a horizon."""
     problem, own = found.problem, found.adjustment is None and asked.policy != "oracle"
     if not replications or problem.horizon is not None:
         return None

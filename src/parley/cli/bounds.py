@@ -1,4 +1,4 @@
-"""`parley bounds`: every lower bound of a study's instance, with its certificate."""
+"""`parley bounds`: compute every lower bound of a study's instance, with a proof of its accuracy."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ TITLES = {
     "regret_and_money": "regret and money",
 }
 UNPRICED = list(TITLES)[:4]  # the others need prices or rates
-REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a reference value
+REGRET_ACCURACY = 1e-6  # for regret until a horizon, which takes many solves and is only a reference value
 
 
 @click.command()
@@ -44,24 +44,24 @@ REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a r
 )
 @json_option
 def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tuple[int, ...], as_json: bool) -> None:
-    """Compute every lower bound of STUDY, each with a proven gap.
+    """Compute every lower bound of STUDY, each with a proven limit on its error.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
-    samples. Regret: over long horizons T, none that is uniformly efficient has a regret below value * log(T). With
-    prices and rates, the same for money and days. The study needs a [truth].
+    samples. Regret: over long horizons T, no uniformly efficient algorithm has a regret below value * log(T). With
+    prices and rates, there are such bounds for money and days too. The study needs a [truth].
 
-    Up to a given horizon, exploring everything may cost more than it saves. So compare a policy with the smaller of
-    C* log T and the loss of not exploring, or with less if only some arms are worth exploring. With a horizon, the
-    command shows this too, also where arms tie and every other bound is infinite.
+    Until a given horizon, exploring everything may cost more than it saves. So compare a policy with the smaller of
+    C* log T and the regret of not exploring, or with less if only some arms are worth exploring. With a horizon, the
+    command shows these values too, even if arms tie and every other bound is infinite.
     """
     loaded = load_study(study)
-    option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong
+    option_names(loaded.policy)  # bounds need no policy, but a study that names an unknown one is an error
     instance = _exact(loaded.require_truth())
     problem = instance.problem
     stated = problem.horizon
     asked = horizons or ((stated,) if isinstance(stated, int) else ())
     played = [RegretUntil.of(instance, horizon, accuracy=max(accuracy, REGRET_ACCURACY)) for horizon in asked]
-    # The study with null for every bound: if arms tie, they are infinite.
+    # Start with null for every bound: if arms tie, the bounds are infinite and stay null.
     document: dict[str, Any] = {"study": loaded.name, "arms": problem.arms, "agents": problem.agents}
     document |= {"top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
     document |= dict.fromkeys((*UNPRICED, "lower_bound", "wcpe_guarantee"))
@@ -119,7 +119,7 @@ def _show_allocation(problem: Problem, bound: Bound) -> None:
 
 
 def _exact(instance: Instance) -> Instance:
-    """The exact question for a study with weights in doubt: those need a tolerance, for which there are no bounds."""
+    """The instance without the tolerance that weights in doubt require, since bounds exist only without one."""
     if not instance.problem.weight_steps:
         return instance
     return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))
@@ -139,14 +139,14 @@ def _notes(instance: Instance, bound: Bound, certain: Bound | None) -> Iterator[
 
 
 def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:
-    """T* at the middle weights alone; None if no weights are in doubt."""
+    """The bound T* for the middle weights alone; None if no weights are in doubt."""
     if not instance.problem.weight_steps:
         return None
     return bai(replace(instance, problem=stated_alone(instance.problem)), accuracy=accuracy)
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
-    """W-CPE's guarantee; None if it has no intervals, because no scale is stated."""
+    """The guarantee of W-CPE; None if the study states no scale, without which W-CPE has no intervals."""
     try:
         instance.problem.noise.require_scale("W-CPE")
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""Shared by commands: consoles, tables, progress bars, confirmations, options, and access to a coordinator."""
+"""What the commands share: consoles, tables, progress bars, confirmations, options, and access to a coordinator."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class SafeConsole(Console):
-    """A console on which text cannot send control codes: names and answers come from others."""
+    """A console that spells out control codes in text, since names and answers come from other people."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-# Names of studies, arms and agents are users' text: square brackets in them are not markup.
+# Names of studies, arms and agents are users' text: square brackets in them are not Rich markup.
 screen = SafeConsole(markup=False, emoji=False)
 errors = SafeConsole(stderr=True, markup=False, emoji=False)
 
@@ -63,7 +63,7 @@ policy_option = click.option(
 
 
 def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option `--output`, for the file of a page."""
+    """Make the option `--output`, for the file of an HTML page."""
     return click.option(
         "--output",
         default=default,
@@ -90,7 +90,7 @@ class EdgeGroup(click.Group):
 
 
 def edge_options(name: str) -> Callable[[C], C]:
-    """Add edges' options to a command; its function gets their values as the dictionary `edges`."""
+    """Add the options of edges to a command, whose function gets their values as a dictionary `edges`."""
 
     def add(command: C) -> C:
         options = [option for edge in edges() for option in edge.options(name)]
@@ -110,7 +110,7 @@ def edge_options(name: str) -> Callable[[C], C]:
 
 
 def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option `--outbox`, for the folder in which a site stores its work."""
+    """Make the option `--outbox`, for the folder in which an agent or site stores its work."""
     return click.option(
         "--outbox",
         default="parley-outbox",
@@ -122,17 +122,17 @@ def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def say(text: str) -> None:
-    """Print a line of text as it is: without colours, and unwrapped so that it can be copied."""
+    """Print one line without colours, and without wrapping it, so that it can be copied."""
     screen.print(text, highlight=False, soft_wrap=True)
 
 
 def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of text."""
+    """Print a table of texts with a title and column heads."""
     screen.print(Table.of_text(title, head, rows))
 
 
 def confirm(question: str) -> None:
-    """Continue only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
+    """Ask the user to confirm; without a yes, say that nothing was done and exit with status 1."""
     if not click.confirm(printable(question)):
         say("Nothing was done.")
         raise click.exceptions.Exit(1)
@@ -145,7 +145,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Advance:
-    """Called with the number of newly finished items; `announce` names the current work."""
+    """Moves a progress bar: call it with the number of newly finished items. `announce` shows the current work."""
 
     progress: Progress
     task: TaskID
@@ -160,7 +160,7 @@ class Advance:
 
 @contextmanager
 def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Advance]:
-    """A progress bar with the remaining time, on standard error."""
+    """Show a progress bar with the remaining time on standard error; yields the function that advances it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -176,12 +176,13 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ad
 
 
 class Terminated(BaseException):
-    """The process was asked to end while a command was running; it says so and cleans up, as after any error."""
+    """SIGTERM arrived while a command was running. As after any error, the command cleans up and prints a message."""
 
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """Raise `Terminated` at SIGTERM, which by default ends a process silently."""
+    """Raise `Terminated` at SIGTERM, which by default ends a process silently and without cleaning up."""
+    # Python lets only the main thread set signal handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -197,14 +198,14 @@ def _terminated() -> Iterator[None]:
 
 
 def checked_output(output: str, option: str = "--output") -> None:
-    """Raise if a page cannot be written, before the work is done."""
+    """Raise if a page cannot be written to this file; called before the work that it would waste."""
     folder = Path(output).resolve().parent
     if not folder.is_dir() or Path(output).is_dir():
         raise InvalidInput(option, found=output, allowed="a file in a folder that exists")
 
 
 def write_page(output: str, text: str, option: str = "--output") -> Path:
-    """Write a page to the user's file, or say why that is impossible."""
+    """Write a page to the user's file; raise `InvalidInput` with the reason if that is impossible."""
     path = Path(output)
     try:
         path.write_text(text, encoding="utf-8")
@@ -214,19 +215,19 @@ def write_page(output: str, text: str, option: str = "--output") -> Path:
 
 
 def warn(text: str) -> None:
-    """Print a warning on standard error, visible whatever is done with the output."""
+    """Print a warning on standard error, so that it is visible even if the output is redirected."""
     errors.print(Text(f"Warning: {text}", style="bold yellow"), soft_wrap=True)
 
 
 def attention(agent: str, words: str) -> None:
-    """Print a prominent message on standard error: a person must act."""
+    """Print a prominent message on standard error, on which a person must act."""
     errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)
 
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 NETWORK = "parley.network"  # key of the network options in the context
 TOO_FAST = "urn:parley:problem:too-fast"
-PAUSE = 1.0  # seconds; the least that a coordinator asks for
+PAUSE = 1.0  # seconds: the shortest wait that a coordinator asks for
 
 Answer = TypeVar("Answer")
 C = TypeVar("C", bound=click.Command)
@@ -236,7 +237,10 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--server`, `--token-file`, proxy and certificates. No --token: anybody can read a command line."""
+    """Add the options `--server`, `--token-file`, and those for proxy and certificates.
+
+    There is no `--token`, because everybody on the machine can read command lines.
+    """
     server = click.option(
         "--server", default=DEFAULT_SERVER, show_default=True, envvar="PARLEY_SERVER", help="The coordinator's address."
     )
@@ -250,7 +254,7 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for proxy and certificates, which `connect` takes from the context."""
+    """Add the options for proxy and certificates. Their values go into the context, from which `connect` takes them."""
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         chosen, name = ctx.meta.setdefault(NETWORK, {}), option.name or ""
@@ -286,14 +290,14 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect(server: str, token_file: str | None) -> Client:
-    """A client with the token from the file or the environment, and the network options."""
+    """Make a client with the token from the file or the environment, and the network options."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_token
     return Client(server, read_token(token_file), network=chosen_network())
 
 
 def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
-    """A client for every token of a site's file, by agent; the name is empty if the file has none."""
+    """Make a client for every token in a site's file, by agent; a token without a name has the empty name."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_tokens
     network = chosen_network()
@@ -301,7 +305,7 @@ def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
 
 
 def chosen_network() -> Network:
-    """The network options of the current command."""
+    """The proxy and certificates that the current command's options name."""
     from parley.agent.network import Network
 
     ctx = click.get_current_context(silent=True)
@@ -309,10 +313,10 @@ def chosen_network() -> Network:
 
 
 def paced(call: Callable[[], Answer]) -> Answer:
-    """The result of `call`, repeated while the coordinator says that requests come too fast.
+    """Repeat `call` while the coordinator says that requests come too fast, and return its result.
 
-    The coordinator refuses such a request before doing anything, so repeating it is safe. After any other failure
-    nobody knows what was done, and the error is raised.
+    The coordinator refuses such a request before doing anything, so repeating it is safe. Any other error is raised,
+    because after it nobody knows what the coordinator did.
     """
     while True:
         try:
@@ -324,7 +328,7 @@ def paced(call: Callable[[], Answer]) -> Answer:
 
 
 def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str = ", stored nowhere") -> None:
-    """Write a token or another secret to the file, or show it once if no file is named."""
+    """Write a token or another secret to a file, or print it if no file is named."""
     if file is None:
         say(f"{what} (shown once{kept}): {secret}")
         return

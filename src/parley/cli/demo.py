@@ -1,6 +1,6 @@
-"""`parley demo`: one study followed phase by phase, then the policies side by side, then a page.
+"""`parley demo`: follow one study phase by phase, compare the policies, and write a page.
 
-With `--live` the study runs on this machine: a coordinator, a process per agent, a verified log.
+With `--live`, a real coordinator and a process per agent run the study on this machine, and its log is verified.
 """
 
 import os
@@ -64,8 +64,8 @@ generate = "paper"
 seed = 0
 """
 HORIZON = 100_000  # draws per agent, with --regret
-MOMENT = 0.1  # seconds between looks at a live study
-PATIENCE = 30.0  # seconds for its server to start
+MOMENT = 0.1  # seconds between two requests for the status of a live study
+PATIENCE = 30.0  # seconds that the server has to start
 
 
 @click.command()
@@ -95,9 +95,9 @@ def demo_command(
 ) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
-    Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live a
-    real coordinator runs the study with agents that talk to it over HTTP, and its dashboard is open to you: sign in
-    with the token that is printed. Then its log is verified, and once you press Ctrl-C everything is cleaned up.
+    Rewards are simulated, on the instance of the paper's tables unless you name your own study. With --live, a real
+    coordinator runs the study with agents that talk to it over HTTP, and you can watch its dashboard: sign in with the
+    token that is printed. At the end the log is verified, and everything is cleaned up once you press Ctrl-C.
     """
     if live:
         stays = sys.stdout.isatty() and not as_json if keep_open is None else keep_open
@@ -242,7 +242,7 @@ def _compare(
     *,
     quiet: bool,
 ) -> list[dict[str, Any]]:
-    """The figures of those policies that suit the problem, with the same seed."""
+    """Simulate the named policies that suit the problem, all with the same seed; returns their figures."""
     made: list[Policy] = []
     for name in names:
         try:
@@ -261,11 +261,12 @@ def _compare(
 def parley_process(
     arguments: list[str], log: Path, *, heard: bool, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A `parley` process that ends with the block; its output goes to a file, unless it is `heard`."""
+    """Run a `parley` process until the block ends. Its output goes to the file `log`, or to a pipe if `heard`."""
+    # Settings of this process must not reach the new one.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (
         log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(  # as a context manager, closes its pipe and waits for the process
+        subprocess.Popen(  # a context manager, which closes the pipe and waits for the process
             [sys.executable, "-m", "parley", *arguments],
             stdout=subprocess.PIPE if heard else errors,
             stderr=errors,
@@ -285,7 +286,7 @@ def parley_process(
 
 @contextmanager
 def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
-    """A coordinator on this database, on any free port; yields its address."""
+    """Run a coordinator on this database, on any free port, until the block ends; yields its address."""
     with parley_process(["serve", "--db", database, "--port", "0"], log, heard=True, **variables) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
@@ -296,10 +297,11 @@ def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
 
 
 def administrator(database: str, name: str) -> str:
-    """A new administrator's token; creates the database if there is none."""
+    """Issue a token for an administrator of this name; creates the database if there is none."""
     with needs("server", "a live study"):
         from parley.coordinator.access.tokens import prepare
-    token = prepare(database, name=name, new_token=True)[2]
+        from parley.coordinator.http.context import utc_now
+    token = prepare(database, at=utc_now(), name=name, new_token=True)[2]
     assert token is not None
     return token
 
@@ -312,11 +314,11 @@ def run_live(
     notify: Callable[[str], None] = lambda _: None,
     afterwards: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run a study live, with simulated arms, to its answer; returns the certificate, the board and the verification.
+    """Run a study live until it is over, with simulated rewards; returns its answers, and the verification of its log.
 
-    `study_file` needs a [truth]; left out, it is the paper's instance. `db` may be a PostgreSQL address; left out, an
-    SQLite file that is removed afterwards with everything else. `afterwards` gets the result while the server still
-    serves its dashboard.
+    `study_file` needs a [truth]; the default is the paper's instance. `db` may be a PostgreSQL address; the default is
+    an SQLite file that is removed afterwards with everything else. `notify` gets messages about progress, and
+    `afterwards` the result, while the server still serves its dashboard.
     """
     with needs("server", "parley demo --live"):  # the client needs one of the server's packages too
         import parley.service.server  # noqa: F401
@@ -355,7 +357,7 @@ def run_live(
 
 
 def _patiently(call: Callable[[], Any]) -> Any:
-    """Retry while the server starts."""
+    """Repeat a call while the server cannot be reached, for at most `PATIENCE` seconds."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -367,7 +369,7 @@ def _patiently(call: Callable[[], Any]) -> Any:
 
 
 def _follow(client: Any, study: str, notify: Callable[[str], None]) -> dict[str, Any]:
-    """Report every phase until the study is over."""
+    """Send a message about every phase until the study is over; returns its last status."""
     reported = 0
     while True:
         found: dict[str, Any] = _patiently(lambda: client.status(study))
@@ -408,7 +410,7 @@ def _result(client: Any, study: str, last: dict[str, Any], file: Study) -> dict[
 
 
 def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool, keep_open: bool) -> None:
-    """Run a study live and show its phases, its answers and the verified log."""
+    """Run a study live, and print its phases, its answers and the verification of its log."""
 
     def show(result: dict[str, Any]) -> None:
         print_json(result) if as_json else _tell_live(result)

@@ -1,4 +1,4 @@
-"""`parley doctor`, `parley completion` and `parley schema`: for this machine, its shell and its editor."""
+"""`parley doctor`, `parley completion` and `parley schema`: check this machine, and set up its shell and editor."""
 
 import platform
 import sys
@@ -19,8 +19,8 @@ from parley.hooks import edges, own_edges
 from parley.study import json_schema
 from parley.text.formatting import plural
 
-# Extras that a user may install, and what for; edges add theirs. The developers' extras (test, lint, docs, judge)
-# belong to the Makefile.
+# The extras that a user may install, with the commands that need each; edges add theirs. The developers' extras (test,
+# lint, docs, judge) are not listed, since the Makefile installs them.
 EXTRAS = {
     "": "bounds, simulate, plan, analyze, demo, audit-policy, verify FILE",
     "server": "serve, demo --live, admin init, backup and restore, verify --db",
@@ -35,13 +35,14 @@ DEFAULT_DB = "parley.db"
 
 
 def unmet(package: str, extra: str) -> Iterator[str]:
-    """An extra's requirements that this environment lacks, in words; empty if complete.
+    """Yield, in words, each requirement of an extra that this environment lacks.
 
     >>> list(unmet("parley", ""))
     []
     """
     for text in metadata.requires(package) or []:
         wanted = Requirement(text)
+        # A requirement belongs to an extra if its marker holds with that extra, but not without any.
         if wanted.marker is not None:
             of_extra = wanted.marker.evaluate({"extra": extra}) and not wanted.marker.evaluate({"extra": ""})
             if not (of_extra if extra else wanted.marker.evaluate({"extra": ""})):
@@ -60,7 +61,7 @@ def unmet(package: str, extra: str) -> Iterator[str]:
 
 
 def _database(address: str) -> dict[str, Any]:
-    """Whether a database answers, and whether it belongs to this Parley; never shows the password."""
+    """Check whether a database answers and has this version's schema. The result never contains the password."""
     with needs("server", "a check of the database"):
         from sqlalchemy import text
 
@@ -78,7 +79,7 @@ def _database(address: str) -> dict[str, Any]:
 
 
 def _coordinator(server: str) -> dict[str, Any]:
-    """Whether a coordinator answers, and the way there. Needs no token: a refusal is an answer too."""
+    """Check whether a coordinator answers, and describe the connection. Needs no token: a refusal is an answer too."""
     answer: dict[str, Any] = {"address": server, "answers": False, "problem": ""}
     try:
         with needs("agent", "a check of the coordinator"):
@@ -94,12 +95,12 @@ def _coordinator(server: str) -> dict[str, Any]:
 
 
 def extras() -> dict[str, str]:
-    """All extras that a user may install, and what for."""
+    """Extra -> the commands or features that need it, for all extras that a user may install."""
     return EXTRAS | {extra: words for edge in own_edges() for extra, words in edge.extras}
 
 
 def _edges() -> tuple[list[dict[str, Any]], str]:
-    """Every edge, whether its packages are installed, and the error if edges cannot be loaded."""
+    """Every edge, with its extras whose packages are not installed; and an error message if edges cannot be loaded."""
     try:
         found = edges()
     except InvalidInput as error:
@@ -121,7 +122,7 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
     if db is not None:
         try:
             database = _database(db)
-        except ParleyError as error:  # an address that cannot be parsed, or no package to read it with
+        except ParleyError as error:  # the address cannot be parsed, or the package that reads it is missing
             database = {"address": None, "answers": False, "schema": None, "studies": None, "problem": str(error)}
     coordinator = None if server is None else _coordinator(server)
     return {
@@ -149,11 +150,11 @@ def _examine(db: str | None, server: str | None) -> dict[str, Any]:
 @network_options
 @json_option
 def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:
-    """Show what is installed, which extras are missing, and whether database and coordinator answer.
+    """Show what is installed, which extras are missing, and whether the database and the coordinator answer.
 
-    Edges are the features that the rest can do without; one that is not listed is not installed. The command changes
-    nothing. The exit status is 1 if a package that every command needs is missing or too old, if an edge cannot be
-    loaded, or if the database or the coordinator does not answer or is not ready; a missing extra is not a failure.
+    Edges are features that the rest of Parley can do without; an edge that is not listed is not installed. The command
+    changes nothing. The exit status is 1 if a package that every command needs is missing or too old, if an edge cannot
+    be loaded, or if the database or the coordinator does not answer or is not ready; a missing extra is not a failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None), server)
     if as_json:
@@ -204,7 +205,7 @@ def _database_sentence(database: dict[str, Any] | None) -> str:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the completion script of a SHELL.
+    """Print the script with which SHELL completes `parley` commands.
 
     \b
     bash:  parley completion bash > ~/.local/share/bash-completion/completions/parley
@@ -221,7 +222,7 @@ def completion_command(shell: str) -> None:
 
 @click.command()
 def schema_command() -> None:
-    """Print the JSON Schema of the study file: editors complete its keys, explain them and mark mistakes.
+    """Print the JSON Schema of the study file, with which editors complete its keys, explain them and mark mistakes.
 
     \b
     parley schema > study.schema.json

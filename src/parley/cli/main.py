@@ -1,6 +1,7 @@
-"""The `parley` command: finds the file of a command, runs it, and turns an error into one clear message.
+"""The `parley` command: imports the module of a command, runs it, and turns an error into one clear message.
 
-Exit status: 0 done, 1 the work itself failed, 2 the input was wrong, 130 interrupted.
+The exit status is 0 for success, 1 if the work itself failed, 2 if the input was wrong, 130 if the user interrupted it
+(Ctrl-C), and 143 if it was terminated (SIGTERM).
 """
 
 import importlib
@@ -18,8 +19,10 @@ from parley import __version__
 from parley.cli.console import Terminated, errors
 from parley.errors import InvalidInput, ParleyError
 from parley.hooks import commands_of_edges, edges
+from parley.system import killpoints
 
-# What `parley --help` lists, in the order in which users meet them. A command's module is imported when it is called.
+# The commands that `parley --help` lists, in the order in which users meet them. Help texts are here because a
+# command's module is imported only when the command is called.
 PARTS = {
     "See and plan": {
         "demo": "Watch one study being decided, then compare the policies.",
@@ -61,7 +64,7 @@ COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.valu
 
 
 class Commands(click.Group):
-    """Loads commands by name: `parley demo` is the function `demo_command` in its module; edges name theirs."""
+    """Loads commands by name: `parley demo` is the function `demo_command` of its module. Edges add commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted({*COMMANDS, *commands_of_edges()})
@@ -88,7 +91,7 @@ class Commands(click.Group):
 
 
 def _bringing() -> str:
-    """The edges that add commands, named in the error about an unknown command."""
+    """The names of the installed edges that add commands, for the error about an unknown command."""
     return ", ".join(edge.name for edge in edges() if edge.commands) or "none"
 
 
@@ -100,11 +103,12 @@ def main() -> None:
     A study is a TOML file (see examples/). Start with `parley demo`, then try `parley bounds` and `parley simulate` on
     examples/paper.toml, then on a copy of it with your own arms, agents and weights.
     """
+    killpoints.arm(os.environ.get("PARLEY_KILL_AT", ""))
 
 
 def run() -> None:
-    """The console script: like `main`, but no traceback reaches a user (unless PARLEY_DEBUG=1)."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a Windows console, or LANG=C, cannot show every name
+    """Run `main` as the console script does: users see no traceback (unless PARLEY_DEBUG=1), but one message."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a Windows console, or LANG=C, cannot encode every name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = main(standalone_mode=False)
@@ -124,7 +128,7 @@ def run() -> None:
         _tell("Failed", str(error), 1)
     except MemoryError:
         _tell("Failed", "out of memory: the problem or the number of replications is too large for this machine", 1)
-    except Exception as error:  # a bug of ours: report it in one line
+    except Exception as error:  # a bug in Parley: report it in one line
         if os.environ.get("PARLEY_DEBUG"):
             raise
         _tell("Failed", f"{type(error).__name__}: {error}. This is a bug in Parley; PARLEY_DEBUG=1 shows where", 1)

@@ -1,4 +1,4 @@
-"""`parley plan`: what a study will cost, before it is launched."""
+"""`parley plan`: estimate what a study will cost, before it is launched."""
 
 import math
 import shlex
@@ -56,19 +56,19 @@ from parley.problem import Problem
 from parley.study import Study, load_study
 
 USUAL = 20  # simulated studies per truth
-CONTROL = "control"  # means the study's own control, besides names of arms, for `--versus`
-ABOUT = 0.05  # accuracy to which a warning names a budget
+CONTROL = "control"  # for `--versus`, which otherwise takes names of arms: the study's own control
+ABOUT = 0.05  # relative accuracy of the budget that a warning names
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """What `parley plan` was asked for, for an edge that handles it in another way."""
+    """A call of `parley plan`, for edges that may handle it in another way."""
 
     planner: Planner
-    study: Study  # with the settings that options changed
+    study: Study  # after changing the settings for which options were given
     file: str
     gaps: tuple[float, ...]
-    changed: Mapping[str, float]  # option -> value, where it differs from the file
+    changed: Mapping[str, float]  # option -> value, for options that replace a setting of the file
     replications: int | None  # None if not given
     as_json: bool
 
@@ -147,9 +147,9 @@ def plan_command(
 ) -> None:
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
-    The truth is not known yet, so plausible ones are simulated: for each --gap the hardest truth with that gap, and
-    truths drawn from a prior. Also shown: what collaborating saves against every agent alone, other designs with the
-    same guarantee and a recommendation, and how the cost depends on delta and on the weights.
+    The truth is not known yet, so the command simulates plausible truths: for each --gap the hardest truth with that
+    gap, and truths drawn from a prior. It also shows what the agents save by collaborating, other designs with the same
+    guarantee and a recommendation, and how the cost depends on delta and on the weights.
     """
     checked_output(output)
     loaded = load_study(study)
@@ -173,6 +173,7 @@ def plan_command(
         replications=replications,
         as_json=as_json,
     )
+    # An edge whose own option was given may do something else with the request, instead of a plan.
     if any(edge.instead_of_plan(asked, edges) for edge in all_edges()):
         return
     if power is not None:
@@ -200,7 +201,7 @@ def plan_command(
         + (f" --versus {shlex.quote(versus)}" if versus else "")
     )
     truth = loaded.instance
-    # In a study of usual length: with the largest gaps it would end before anything is known about harm.
+    # Take the middle gap: with the largest one, a study would end before anything is known about harm.
     usual = gap_scenario(problem, sorted(wanted)[len(wanted) // 2]).shaped(truth)
     harms = harm_chances(planner, problem, usual, truth.outcomes if truth else {})
     page = plan_page.plan_page(
@@ -237,7 +238,10 @@ def plan_command(
 
 
 def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
-    """The truth of a study with a table of past draws, and its smallest gap; empty if it would never end."""
+    """The truth of a study with a table of past draws, as a list of one pair: its smallest gap, and its scenario.
+
+    The list is empty without such a table, and if arms tie so that the study would never end.
+    """
     truth = study.instance
     if truth is None or truth.history is None or (truth.tied and problem.asks_exactly):
         return []
@@ -246,7 +250,7 @@ def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
 
 
 def _history_document(study: Study) -> dict[str, Any]:
-    """The shapes of the resampled rows; empty without a table."""
+    """The shapes of the distributions that are resampled, for JSON; empty without a table of past draws."""
     if study.instance is None or study.instance.history is None:
         return {}
     history, problem = study.instance.history, study.problem
@@ -259,17 +263,17 @@ def _history_document(study: Study) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """All simulations of a plan."""
+    """The results of all simulations of a plan."""
 
     plan: CostPlan
     timed: Logistics | None
-    known: list[Characteristic]
-    beside: Comparison | None
-    warning: str
+    known: list[Characteristic]  # operating characteristics; empty without `--operating`
+    beside: Comparison | None  # comparison with other designs; None with a horizon
+    warning: str  # about a budget that is too small; empty if there is nothing to warn of
 
 
 def _show(made: Simulated, heading: str, policy: Policy) -> None:
-    """Print the tables."""
+    """Print the tables of a plan."""
     screen.print(plan_page.cost_table(heading, made.plan))
     if made.known:
         screen.print(plan_page.operating_table("Operating characteristics", made.known))
@@ -295,7 +299,7 @@ def _show(made: Simulated, heading: str, policy: Policy) -> None:
 
 
 def _with_control(problem: Problem, versus: str | None) -> Problem:
-    """The problem with this arm as its control; `control` is the study's own, unless an arm has that name."""
+    """The problem with the arm `versus` as its control; `control` is the study's own, unless an arm has that name."""
     if versus is None:
         return problem
     if problem.horizon is not None:
@@ -320,7 +324,7 @@ def _run(
     few: bool,
     quiet: bool,
 ) -> Simulated:
-    """Run all simulations under one progress bar; `few`: no more studies than were requested."""
+    """Run all simulations under one progress bar. With `few`, simulate no more studies than were requested."""
     named = [truth.name for truth in truths.values()]
     studies = plan_studies(planner, problem, scenarios, named) + operating_studies(planner, truths)
     studies += trade_off_studies(planner, problem, scenarios[-1])
@@ -346,11 +350,11 @@ def _run(
         return Simulated(plan=plan, timed=timed, known=known, beside=beside, warning=warning)
 
 
-POWER_STUDIES = 1000  # of every truth and budget, at least: the Monte Carlo error of a power of 0.9 is then 0.01
+POWER_STUDIES = 1000  # at least, for every truth and budget: then the Monte Carlo error of a power of 0.9 is 0.01
 
 
 def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power: float, *, as_json: bool) -> None:
-    """The smallest budget with this power under each truth, and the largest of these."""
+    """Print the smallest budget that has this power under each truth, and the largest of these budgets."""
     problem = study.problem
     if problem.horizon is not None:
         raise InvalidInput("--power", found="a horizon", allowed="a study that ends with answers")
@@ -381,7 +385,7 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
 
 
 def _require_better(problem: Problem, truths: Sequence[Scenario]) -> None:
-    """Raise if no agent has an arm that is better than the control in some truth."""
+    """Raise if there is a truth in which no agent has an arm that is better than the control."""
     for truth in truths:
         control = [problem.arms.index(str(problem.control))]
         if all(instance.best[control].all() for instance in truth.instances(problem)):

@@ -1,4 +1,4 @@
-"""`parley serve`: the coordinator."""
+"""`parley serve`: run the coordinator."""
 
 from typing import Any
 
@@ -13,7 +13,8 @@ with needs("server", "parley serve"):
 
 
 def _options(function: Any) -> Any:
-    """Add an option for every setting, from the one table."""
+    """Add an option for every setting, from the table that also feeds docs and validation."""
+    # Like decorators, options that are added last come first in the help: so add them in reverse.
     for entry in reversed(ServerSettings.describe()):
         name, default = f"--{entry['name'].replace('_', '-')}", entry["default"]
         flag = {"is_flag": True} if isinstance(default, bool) else {"type": type(default)}
@@ -29,9 +30,9 @@ def _options(function: Any) -> Any:
 def serve_command(**settings: Any) -> None:
     """Run the coordinator of live studies.
 
-    Prepare its database first: `parley admin init`. Every option can also be set by an environment variable, PARLEY_DB
-    for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM: whatever it acknowledged
-    is on disk.
+    Prepare its database first: `parley admin init`. Every option can also be set by an environment variable: PARLEY_DB
+    for --db, and so on. Logs are JSON lines on standard error. Stop the coordinator with Ctrl-C or SIGTERM: everything
+    that it acknowledged is on disk.
     """
     chosen = ServerSettings.read(**settings)
 

@@ -1,4 +1,4 @@
-"""`parley simulate`: one policy, many replications, against the lower bound; `parley audit-policy`: rare errors."""
+"""`parley simulate` runs a policy many times, beside the lower bound; `parley audit-policy` measures rare errors."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -55,10 +55,10 @@ def simulate_command(
     chunk: int | None,
     as_json: bool,
 ) -> None:
-    """Run a policy on STUDY many times: samples, rounds, errors, and the ratio to the lower bound.
+    """Run a policy on STUDY many times, and show samples, rounds, errors, and the ratio to the lower bound.
 
-    The study needs a [truth]. Options of the policy come from its [policy] section; they apply if --policy is left
-    out or names the same policy.
+    The study needs a [truth]. The policy's options come from the study's [policy] section; they apply if --policy is
+    left out or names the same policy.
     """
     loaded = load_study(study)
     instance = loaded.require_truth()
@@ -92,7 +92,7 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    # If means move, only what then still holds may be claimed.
+    # If means drift, name only the guarantee that holds under drift.
     if instance.drift and not chosen.allows_drift:
         screen.print(f"Guarantee: {chosen.drift}. If they stayed: {chosen.guarantee}.")
     else:
@@ -101,12 +101,12 @@ def simulate_command(
 
 
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
-    """The rows of the table: what the runs cost, how long they took, how they ended."""
+    """Yield the rows of the printed table: what the runs cost, how long they took, and how they ended."""
     problem, lost = instance.problem, document.get("regret")
     about = " (for Gaussian rewards)" if problem.noise.bound_note and not bounds_are_exact(instance) else ""
     if instance.opens or instance.withdraws:
         about += " (first question)"
-    if lost is None:  # with a horizon everybody draws to its end
+    if lost is None:  # with a horizon, the number of samples is fixed
         samples = document.get("samples", document["cost"])
         yield from _spread_rows(samples, "samples", about)
     if "samples" in document:
@@ -114,7 +114,8 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     if "days" in document:
         yield from _spread_rows(document["days"], "days", about)
     if lost is not None:
-        # C* log T bounds regret as horizons grow; for this one, the reference is what exploring the right arms costs.
+        # C* log T bounds regret only as the horizon grows. For this horizon, the reference is what it costs to explore
+        # the arms that are worth exploring.
         yield from _spread_rows(lost | {"ratio": None}, "regret", ", for ever longer horizons (C* log T)")
         if lost["reference"]:
             yield "reference: what exploring costs where it pays until this horizon", f"{lost['reference']:,.0f}"
@@ -125,7 +126,7 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     yield "rounds, mean", f"{document['rounds']['mean']:.2f}"
     errors = f"wrong answers (at most {problem.delta:g} allowed)" if lost is None else "a best arm ruled out"
     yield errors, f"{document['error_rate']:.5f}"
-    if lost is not None:  # it ends with the horizon, whatever is proven by then; most is not worth proving
+    if lost is not None:  # a run ends with its horizon, whatever is proven by then: other endings mean nothing
         yield "all arms but one ruled out, for every agent", f"{document['ends']['decided']:.1%}"
         return
     for name, guard in document.get("guardrails", {}).items():
@@ -148,9 +149,13 @@ def _spread_rows(figures: Mapping[str, Any], unit: str, about: str) -> Iterator[
 
 
 def least_of(instance: Instance) -> dict[str, float]:
-    """Lower bounds on any algorithm's expected samples and, if stated, money and days, by name."""
+    """Name -> lower bound on any algorithm's expected samples and, if priced, money and days.
+
+    Empty if arms tie, or if the question has a tolerance. With a horizon: the reference value for that horizon and,
+    unless arms tie, the lower bound on regret.
+    """
     horizon = instance.problem.horizon
-    if isinstance(horizon, int):  # every draw is made: what counts is its cost
+    if isinstance(horizon, int):  # the number of draws is fixed, so regret is what counts
         known = {"reference": RegretUntil.of(instance, horizon).value}
         return (
             known if instance.tied else known | {"regret": regret(instance, accuracy=1e-6).proven * math.log(horizon)}
@@ -166,7 +171,8 @@ def least_of(instance: Instance) -> dict[str, float]:
 def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
     """The figures of an outcome under the keys of `parley simulate --json`.
 
-    `cost` is in money if prices are stated, and then `samples` has the draws; `days` exists with rates.
+    `cost` is in money if prices are stated, and then `samples` has the number of draws; otherwise it is that number.
+    `days` exists if rates are stated.
     """
     rounds, samples = outcome.rounds, spread(outcome.costs, least.get("samples"))
     cost = spread(outcome.money, least.get("cost")) if outcome.priced else samples
@@ -194,9 +200,9 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _regret_figures(found: Regret, lower_bound: float | None, reference: float | None) -> dict[str, Any]:
-    """Regret of all agents together and of each, as realised, and over time with the band of 80 % of the runs.
+    """The figures of regret: in total, by agent, as realised, and over time with a band of 80 % of the runs.
 
-    `reference` is for this horizon and not a bound; `ratio` is to the bound for ever longer ones.
+    `reference` is a value for this horizon, not a bound. `ratio` is to the bound, which holds only as horizons grow.
     """
     low, high = np.quantile(found.curves, (0.1, 0.9), axis=0)
     return spread(found.totals, lower_bound) | {
@@ -214,7 +220,7 @@ def _regret_figures(found: Regret, lower_bound: float | None, reference: float |
 
 
 def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str, Any]:
-    """A figure's mean over the replications, its spread, and the bound on its expectation."""
+    """Summarise a figure over the replications: its mean, its spread, and its ratio to the lower bound, if any."""
     mean, deviation = float(values.mean()), float(values.std())
     low, high = (float(value) for value in np.quantile(values, (0.1, 0.9)))
     return {
@@ -242,10 +248,10 @@ def audit_policy_command(
 ) -> None:
     """Measure how often STUDY's policy rules out a true top arm, at the ties that are hardest for it.
 
-    At delta 1e-5 errors are too rare to count. Runs are drawn from the measure that the policy's own bets describe,
-    under which errors are common, and weighted back exactly: a few thousand runs estimate a probability of 1e-10 to
-    within a few per cent. A cell is one tie and one agent; the sum over the agents bounds the error of the whole study.
-    An estimate that rests on too few runs is refused.
+    At a delta such as 1e-5, errors are too rare to count. So runs are drawn from the measure that the policy's own bets
+    describe, under which errors are common, and are weighted back exactly (importance sampling): a few thousand runs
+    estimate a probability of 1e-10 to within a few per cent. A cell is one tie for one agent; the sum over the agents
+    bounds the error of the whole study. An estimate that depends on too few runs is refused.
     """
     loaded = load_study(study)
     problem = loaded.problem if delta is None else loaded.problem.with_(delta=delta)

@@ -1,4 +1,4 @@
-"""Commands for sites: `parley agent`, which draws and reports, and `parley site`, for people who come one by one."""
+"""Commands for sites: `parley agent` draws and reports, and `parley site` is for people who come one by one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _corrected_option = click.option(
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that identify the site; those left out come from the journal, if the outbox holds only one."""
+    """Add the options that identify a site; the journal supplies omitted ones if the outbox has only one site."""
     for option in (
         outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
@@ -66,16 +66,16 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _OpenSite:
-    """A site's journals, one per stratum, and their clients if there are tokens."""
+    """A site's open journals, one per stratum, and a client for each stratum that has a token."""
 
     strata: Strata
-    clients: Mapping[str, Client | None]  # by agent
+    clients: Mapping[str, Client | None]  # by agent; None without a token
     outbox: str
     chosen: str = ""  # the stratum named by the options
 
     @property
     def site(self) -> Site:
-        """The stratum named by the options, or the only one."""
+        """The journal of the stratum named by the options, or the only journal."""
         return self.strata.named(self.chosen)
 
     @property
@@ -84,7 +84,7 @@ class _OpenSite:
         return all(site.people.current and site.status()["to_assign"] for site in self.strata.sites)
 
     def settle(self) -> None:
-        """Report what is ready and fetch the plan, if the coordinator answers; local work is never undone."""
+        """Report complete phases and fetch the plan, if the coordinator answers; local work is never undone."""
         for site in self.strata.sites:
             self._settle(site, self.clients[site.agent])
 
@@ -110,12 +110,12 @@ class _OpenSite:
                 f"Not reported yet: {error}. The report is kept, and will be sent the next time.", highlight=False
             )
         except InvalidInput as error:
-            if error.key != "outbox":  # the service holds it, and reports
+            if error.key != "outbox":  # the running service has the outbox open, and will report
                 raise
 
 
 def _strata_of(sites: Sequence[Site], outbox: str, name: str | None) -> Strata:
-    """The journals of one site: the agent `name` with all its strata, or the only one there is."""
+    """The strata of one site: the site that the agent `name` belongs to, or the only site in the outbox."""
     from parley.agent.strata import Strata, by_site
 
     fitting = [there for there in by_site(sites) if name is None or name in {site.agent for site in there}]
@@ -139,7 +139,7 @@ def _open_site(
     policy: str | None,
     stratum: str | None,
 ) -> Iterator[_OpenSite]:
-    """Open the site's journals; ask the coordinator only for what no journal knows yet."""
+    """Open the journals of a site. The coordinator is asked only for what no journal has yet."""
     with needs("agent", "parley site"):
         from parley.agent.privacy import SitePolicy
         from parley.agent.reporting import site_of
@@ -150,13 +150,13 @@ def _open_site(
     except InvalidInput as error:
         if error.key != "token":
             raise
-        clients = {}  # most commands need the journals alone
+        clients = {}  # no token is fine: most commands need only the journals
     with ExitStack() as stack:
         for client in clients.values():
             stack.enter_context(client)
         known = journals_in(outbox, study)
         sites: list[Site] = []
-        # The named one first: its journal knows which others are strata of the same site.
+        # Open the named agent first: its journal says whether the others may be strata of the same site.
         for one in sorted(known, key=lambda one: one.agent != name):
             if name != one.agent and name is not None and not any(site.rules.place for site in sites):
                 continue
@@ -188,10 +188,10 @@ def _open_site(
 @click.option("--plain-http", is_flag=True, help="Serve other machines without TLS: only behind a TLS proxy.")
 @click.pass_context
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
-    """Run a site: people come one by one, get an arm at once, and their outcomes follow.
+    """Run a site: people come one by one, get an arm at once, and their outcomes follow later.
 
-    Without a command below it serves a page and an API for the site, on this machine only unless --host says otherwise.
-    Participants' keys and single rewards stay in a journal on this machine; the coordinator gets totals.
+    Without one of the commands below, it serves a page and an API for the site, on this machine only unless --host says
+    otherwise. Participants' keys and single rewards stay in a journal on this machine; the coordinator gets totals.
     """
     served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
     served["options"] = options.pop("edges")
@@ -216,7 +216,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
 
 
 def _with_site(function: Callable[..., None]) -> Callable[..., None]:
-    """Accept the group's options on one of its commands too, and pass the open site to the function instead.
+    """Let a command accept the group's options too, and pass its function the open site instead of them.
 
     `parley site --study S assign KEY` and `parley site assign KEY --study S` mean the same.
     """
@@ -275,9 +275,9 @@ def assign(
 @json_option
 @_with_site
 def kits(opened: _OpenSite, file: str | None, as_json: bool) -> None:
-    """List the kits of FILE, a table with the columns kit and arm; without FILE, show what is left of each arm.
+    """Add the kits in FILE, a table with the columns kit and arm; without FILE, show how many kits each arm has left.
 
-    For whoever packs the kits, not for people who enrol: it names the arms.
+    This command is for the people who pack the kits, not for those who enrol participants: it names the arms.
     """
     if file is not None:
         count = opened.strata.list_kits(Path(file).read_bytes(), file)
@@ -300,7 +300,7 @@ def kits(opened: _OpenSite, file: str | None, as_json: bool) -> None:
 @json_option
 @_with_site
 def unmask(opened: _OpenSite, key: str, by: str, reason: str, emergency: bool, as_json: bool) -> None:
-    """Show the arm of the person KEY of a masked study. This is recorded, and the coordinator is told the number."""
+    """Show the arm of the person KEY in a masked study. The journal records this, and reports count it."""
     shown = opened.strata.unmask(key, by=by, reason=reason, emergency=emergency)
     print_json(shown.to_json()) if as_json else say(f"{shown.participant}, kit {shown.kit}: {shown.arm}")
     opened.settle()
@@ -324,9 +324,9 @@ _field_option = click.option(
 def import_outcomes(
     opened: _OpenSite, file: str, fields: tuple[tuple[str, str], ...], missing: tuple[str, ...]
 ) -> None:
-    """Note the outcomes in FILE, a CSV as REDCap exports it: all of them, or none if one is wrong.
+    """Record the outcomes in FILE, a CSV file exported by REDCap: all of them, or none if any is wrong.
 
-    The first column is the record's id. Empty cells and columns of REDCap's own are ignored.
+    The first column has the record's id. Empty cells and REDCap's own columns are ignored.
     """
     from parley.agent.redcap import outcomes_in, take
 
@@ -345,9 +345,9 @@ def import_outcomes(
 )
 @_with_site
 def export_people(opened: _OpenSite, file: str | None, fields: tuple[tuple[str, str], ...], with_arms: bool) -> None:
-    """Print everybody here as CSV; without arms where the site is masked.
+    """Print a CSV table of everybody at this site, without arms if the site is masked.
 
-    With a FILE, write a CSV that REDCap imports instead: stratum, arm or kit, date, outcomes.
+    With FILE, write a CSV file for import into REDCap instead: stratum, arm or kit, date, outcomes.
     """
     if file is None:
         with needs("site", "parley site export"):
@@ -392,7 +392,7 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 @click.option("--who", required=True, help="Who voids the assignment.")
 @_with_site
 def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
-    """Void the assignment of the person KEY, before anything is noted about them. They are never assigned again."""
+    """Void a mistaken assignment of the person KEY, before any outcome is recorded. KEY is never assigned again."""
     opened.strata.void(key, reason=reason, who=who)
     say(f"{key}: the assignment is voided")
     opened.settle()
@@ -404,7 +404,7 @@ def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
 )
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:
-    """Assign no more people in this phase; it is reported when everyone assigned is accounted for."""
+    """Assign no more people in this phase. It is reported once everybody assigned has an outcome or is missing."""
     opened.site.finish(reason)
     say("This site's part of the phase is closed.")
     opened.settle()
@@ -414,7 +414,7 @@ def close(opened: _OpenSite, reason: str) -> None:
 @click.argument("phase", type=click.IntRange(min=1))
 @_with_site
 def release_report(opened: _OpenSite, phase: int) -> None:
-    """Release the report of PHASE that the site's policy holds."""
+    """Release the report of PHASE, which the site's policy holds back until a person releases it."""
     _release(opened.outbox, opened.site.study, opened.site.agent, phase)
     opened.settle()
 
@@ -460,16 +460,16 @@ def correct(
     further: tuple[tuple[str, str, float], ...],
     output: str,
 ) -> None:
-    """Correct outcomes of a reported phase; writes a report for the study's administrator.
+    """Correct outcomes of a reported phase, and write a corrected report for the study's administrator.
 
-    Name all outcomes that are wrong at once: in a private study every corrected report is another release.
+    Give all wrong outcomes in one command: in a private study, every corrected report is another release.
     """
     from parley.agent.outbox import Outbox
     from parley.agent.privacy import Disclosure
 
     if not outcomes and not further:
         raise click.UsageError("Missing option '--outcome', or '--further'.")
-    # They are all of one phase, and so of one stratum.
+    # All outcomes belong to one phase, and so to one stratum: that of the first person named.
     site = opened.strata.known(next(iter((*outcomes, *(row[1:] for row in further))))[0])
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
@@ -488,7 +488,7 @@ def _write_corrected(
     box: Outbox,
     output: str,
 ) -> None:
-    """Write the corrected report of a phase, and say who should get it."""
+    """Write the corrected report of a phase to a file, and print how to hand it to the administrator."""
     earlier = box.report(phase)
     if earlier is None:
         raise InvalidInput("phase", found=phase, allowed="a phase whose report was sent from this outbox")
@@ -511,7 +511,10 @@ def _write_corrected(
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
-    """Show the progress of the phase in exact numbers, none by arm. Do not show them to people who enrol."""
+    """Show the phase's progress in exact numbers, not by arm.
+
+    Do not show these numbers to people who enrol: they could guess the last arms.
+    """
     try:
         opened.settle()
     except ParleyError as error:
@@ -603,25 +606,27 @@ def agent_command(
     output: str,
     most_draws: int | None,
 ) -> None:
-    """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
+    """Take part in a study: fetch the plan, draw, report and keep the receipt, until the study is over.
 
     \b
     Sources:
-      python:m:f          f(arm, count) of the module m returns that many rewards
-      command:prog args   prog args ARM COUNT prints that many rewards
-                          With further outcomes: rows, or lines, of the reward and these
-      csv:file            columns arm, reward and perhaps id; rows are added; each is used once.
-                          One more column for each further outcome
-                          With counts of events perhaps exposure, in whole units: a draw is a unit
-      parquet:file        the same
+      python:m:f          the function f of module m: f(arm, count) returns that many rewards
+      command:prog args   a program: prog args ARM COUNT prints that many rewards
+                          In a study with further outcomes, f returns a row, and prog
+                          prints a line, for each draw: the reward, then these outcomes
+      csv:file            a table with columns arm, reward and optionally id. Add new rows
+                          at the end; each is used once. Every further outcome has a column.
+                          For counts of events, optionally exposure: a draw is one unit of it
+      parquet:file        the same as a Parquet file
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
-      simulate:study.toml rewards from the file's [truth] and --seed
+      simulate:study.toml simulated rewards, from the file's [truth] and --seed
 
     \b
-    In a study with a covariate: f returns pairs (reward, covariate), prog prints a
-    line "reward covariate" for each (NA: not known), tables have a column of its name.
+    In a study with a covariate, f returns pairs (reward, covariate), prog prints a
+    line "reward covariate" for each draw (NA if unknown), and tables have a column
+    with the covariate's name.
 
-    You may stop or kill it at any moment and start it again: nothing is drawn twice or reported twice.
+    You may stop or kill the agent at any moment and start it again: nothing is drawn or reported twice.
     """
     with needs("agent", "parley agent"):
         from parley.agent.adjustment import AdjustedSource, clipped
@@ -672,7 +677,7 @@ def agent_command(
 
             @cache
             def taken(phase: int) -> Report | None:
-                """The report of an earlier phase, from the coordinator if the outbox is new and does not have it."""
+                """The report of an earlier phase: from the outbox, or from the coordinator if the outbox is new."""
                 return box.report(phase) or client.report(study, phase, agent)
 
             drawn_by = make_source(

@@ -1,4 +1,4 @@
-"""`parley sweep`: thousands of cells, interrupted and resumed at will; their results: `parley report`, `figures`."""
+"""`parley sweep` runs thousands of cells, and can be resumed; `parley report` and `parley figures` show the results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from parley.validation.checks import share
 if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload
 
-MOST_LINES = 40  # of the summary on a screen
-LEVEL = 0.95  # of a report's intervals, unless given
+MOST_LINES = 40  # lines of the summary on a screen
+LEVEL = 0.95  # default level of the confidence intervals
 
 
 @click.command()
@@ -47,10 +47,10 @@ def sweep_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run every cell of SWEEP that is not done yet, and keep each as it comes.
+    """Run every cell of SWEEP that is not done yet, and store the result of each as soon as it is done.
 
-    SWEEP is a TOML file that names a base study and axes (see examples/sweeps/). A second run does only what is
-    missing. An interruption loses only the cells in progress. A damaged file is named and computed again.
+    SWEEP is a TOML file that names a base study and axes (see examples/sweeps/). A second run computes only missing
+    cells. An interruption loses only the cells in progress. A damaged result file is named and computed again.
     """
     need("pyarrow", extra="experiments", purpose="running a sweep")
     from parley.experiments.sweeps.runner import run_sweep, workload
@@ -115,7 +115,7 @@ def _dry_run(name: str, guess: Workload, engine: Engine, as_json: bool) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """A duration that people can picture.
+    """Format a duration in seconds, minutes or hours, whichever is easiest to picture.
 
     >>> _duration(4.2), _duration(200), _duration(9000)
     ('4 s', '3.3 min', '2.5 h')
@@ -143,7 +143,7 @@ def report_command(
 ) -> None:
     """Summarise the RESULTS folder of a `parley sweep`, finished or not.
 
-    Writes one HTML page with charts that needs no network, and prints the summary.
+    The command writes one HTML page with charts, which needs no network, and prints the summary.
     """
     for package in ("pandas", "pyarrow"):
         need(package, extra="experiments", purpose="a report")
@@ -223,9 +223,9 @@ def report_command(
 def figures_command(
     results: Path, out: Path | None, formats: tuple[str, ...], width: float | None, level: float, as_json: bool
 ) -> None:
-    """Draw every figure of the RESULTS folder of a `parley sweep`, for a paper.
+    """Draw every figure of a `parley sweep` for a paper, from its RESULTS folder.
 
-    Fonts are embedded. Beside the figures, summary.csv has the numbers that they show.
+    Fonts are embedded. The file summary.csv beside the figures has the numbers that they show.
     """
     for package in ("pandas", "pyarrow"):
         need(package, extra="experiments", purpose="figures of a sweep")

@@ -1,4 +1,4 @@
-"""`parley verify`: trust nothing, replay everything."""
+"""`parley verify`: check a study's log by replaying all of it, trusting nothing."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from parley.protocol.codec import read_json
 from parley.protocol.verify import lines_of
 from parley.text.formatting import plural
 
-PART = 2**20  # bytes of a file at a time
+PART = 2**20  # bytes read from a file at a time
 
 
 @edge_options("verify")
@@ -54,10 +54,10 @@ def verify_command(
     as_json: bool,
     edges: Mapping[str, Any],
 ) -> None:
-    """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.
+    """Check a study's log: its chain of hashes, every plan, every decision (by taking it again), and the certificate.
 
-    STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. With --db, the tables are
-    compared with the log too. The exit status is 1 if anything is wrong.
+    STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. With --db, the database's
+    tables are compared with the log too. The exit status is 1 if anything is wrong.
     """
     name = _study_of(study)
     held: list[Proof] = []
@@ -108,7 +108,7 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Print on one line: users' text must not break the line and pass for ours."""
+    """Print text on one line. Users' text may contain line breaks, and what follows them could pass for ours."""
     say(" ".join(text.split()))
 
 
@@ -128,7 +128,10 @@ def _say_people(result: Verification) -> None:
 
 
 class _Authority:
-    """Checks stamps against the given authorities. Without any, stamps are only compared with the log."""
+    """Checks time stamps with `judges`, one per trusted authority. Without any, stamps are only compared with the log.
+
+    `given` has the ids (`id()`) of the stamps that the user gave beside the log.
+    """
 
     def __init__(self, judges: Sequence[Callable[[Stamp], datetime]], given: Collection[int]) -> None:
         self._judges, self._given = judges, given
@@ -136,7 +139,7 @@ class _Authority:
         self._flaws: dict[int, str] = {}
 
     def believes(self, stamp: Stamp) -> bool:
-        """Whether a stamp is from the requested authority."""
+        """Whether every judge accepts a stamp. Keeps the stamp's time, or the reason against it."""
         for judge in self._judges:
             try:
                 self.times[id(stamp)] = judge(stamp)
@@ -146,7 +149,7 @@ class _Authority:
         return True
 
     def problem(self, result: Verification) -> str:
-        """Why a given stamp is invalid, or why none of those beside the log is valid."""
+        """Why a stamp that the user gave is invalid, or why no stamp in the log is valid; empty if neither is so."""
         given = [one for one in result.doubted if id(one) in self._given]
         flawed = given or (list(result.doubted) if not result.stamps else [])
         return self._flaws[id(flawed[0])] if flawed else ""
@@ -189,7 +192,10 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _study_of(study: str) -> str | None:
-    """The id of the study in a file's first record, whatever the file is called; None if it has none."""
+    """The id of the study that the argument means: if it is a file, the id in the file's first record, or None.
+
+    Any other argument is the id itself.
+    """
     path = Path(study)
     if not path.is_file():
         return study
@@ -202,7 +208,7 @@ def _study_of(study: str) -> str | None:
 
 
 def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) -> None:
-    """Print what the time stamps show, and what was not checked about them."""
+    """Print what the time stamps prove, and what was not checked about them."""
     if result.doubted:
         _line(f"{plural(len(result.doubted), 'time stamp')} of other authorities left out: they prove nothing here.")
     if not result.stamps:
@@ -223,7 +229,7 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
 
 
 def _by_whom() -> str:
-    """How to have time stamps checked: the options of the edges that do it."""
+    """How the user can have time stamps checked: the options of the edges that check them."""
     options = [f"{option.opts[0]} FILE" for edge in all_edges() for option in edge.options("verify")]
     if not options:
         return "no edge that does it is installed (parley doctor)"
@@ -231,7 +237,7 @@ def _by_whom() -> str:
 
 
 def _stamps(path: Path, study: str) -> list[Stamp]:
-    """The time stamps of this study in a file, which may contain records too."""
+    """Read the time stamps of a study from a file, which may contain records too."""
     found: list[Proof] = []
     allowed = "a file of time stamps, or an export with some"
     with path.open("rb") as file:
@@ -246,7 +252,7 @@ def _stamps(path: Path, study: str) -> list[Stamp]:
 
 
 def _receipts(path: Path, study: str) -> list[Receipt]:
-    """Receipts of this study, from a file of lines or from all receipts below an outbox folder."""
+    """Read the receipts of a study, from a file with one per line or from every outbox below a folder."""
     if path.is_file():
         texts = [line for line in path.read_bytes().splitlines() if line.strip()]
     else:

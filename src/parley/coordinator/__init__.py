@@ -1,1 +1,1 @@
-"""The live coordinator: an HTTP service over one database. Nothing acknowledged is lost, nothing is done twice."""
+"""The live coordinator: an HTTP service over one database that loses no acknowledged change and makes none twice."""

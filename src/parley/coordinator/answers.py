@@ -1,6 +1,6 @@
 """The answers of the API: handlers return them, OpenAPI and docs/api.md list them, pages read them.
 
-A field is a key of the JSON object, with the same name. Values about single arms are null for blinded readers
+Each field becomes a key of the same name in the JSON object. Values about single arms are null for blinded readers
 (docs/api.md, Blinding).
 """
 
@@ -22,14 +22,14 @@ class Answer(Model):
 
 
 class Health(Answer):
-    """The process is running."""
+    """The process is running, whether or not it can store anything."""
 
     status: str
     version: str
 
 
 class Ready(Answer):
-    """A write would be durable now."""
+    """A write that is made now would be durable."""
 
     status: str
 
@@ -53,29 +53,29 @@ class StudyLine(Answer):
     policy: str
     arms: int  # number of arms
     agents: int
-    questions: int  # agents that only ask: nobody draws there
+    questions: int  # agents that only ask: they draw nothing
     stage: str
-    reason: str  # why it is paused or cancelled
+    reason: str  # why the study is paused or cancelled
     phase: int
     awaited: int  # reports still missing in the phase in progress
-    samples: int  # in accepted reports
+    samples: int  # samples in accepted reports
     created_at: str
     opened_at: str  # when the phase in progress began
     version: str  # opaque; changes with every event of the study
-    sequence: int | None  # of the log
-    head: str | None
-    digest: str  # of the study's document, with the weights and arms in force
+    sequence: int | None  # number of the last record of the log
+    head: str | None  # hash of that record
+    digest: str  # digest of the study's document, with the weights and arms in force
 
 
 class ListedStudy(StudyLine):
-    """A study in the list."""
+    """A study in the list of studies, with the reports that its phase in progress asks for."""
 
     asked: int  # agents that the phase in progress asks to draw
-    reported: int  # those that have reported
+    reported: int  # agents of these that have reported
 
 
 class Studies(Answer):
-    """The studies that a token reaches; `next` continues the list, `damaged` are ids of unreadable rows."""
+    """The studies that a token can read. `next` continues the list; `damaged` has the ids of unreadable rows."""
 
     studies: list[ListedStudy]
     next: str | None
@@ -84,14 +84,14 @@ class Studies(Answer):
 
 
 class Reported(Answer):
-    """An agent that has reported."""
+    """An agent that has reported in the phase in progress."""
 
     agent: str
     at: str
 
 
 class Awaited(Answer):
-    """An agent whose report is awaited, with the numbers of people recruited and outcomes observed, if it says."""
+    """An agent whose report is awaited, with the people recruited and outcomes observed so far, if its site says."""
 
     agent: str
     since: str
@@ -103,10 +103,10 @@ class Awaited(Answer):
 
 
 class FrozenAgent(Answer):
-    """An agent that is frozen."""
+    """A frozen agent: since when it is frozen, and why."""
 
     agent: str
-    phase: int
+    phase: int  # the phase in progress when it was frozen
     reason: str
     at: str
 
@@ -114,13 +114,13 @@ class FrozenAgent(Answer):
 class ReweighedStudy(Answer):
     """The last re-weighing, in which frozen agents were left out of the question."""
 
-    phase: int  # the phase in progress then; earlier ones were decided under other weights
+    phase: int  # the phase in progress then; earlier phases were decided under other weights
     reason: str
     left: list[str]  # agents whose own questions are dropped while they are frozen
 
 
 class ChangedArm(Answer):
-    """An arm that was opened or withdrawn while the study was running; its last change."""
+    """The last change of an arm that was opened or withdrawn while the study was running."""
 
     arm: str
     open: bool  # whether it was opened; otherwise withdrawn
@@ -130,7 +130,7 @@ class ChangedArm(Answer):
 
 
 class StudyStatus(StudyLine):
-    """The stage of a study, and which agents it waits for, since when."""
+    """The stage of a study, and the agents that it waits for, with the time since when."""
 
     arm_names: list[str]
     agent_names: list[str]
@@ -145,9 +145,9 @@ class StudyStatus(StudyLine):
     reported: list[Reported]
     missing: list[Awaited]
     frozen: list[FrozenAgent]
-    end: str  # the worst of its agents' ends: decided, accepted, exhausted, blocked, cancelled; or open
+    end: str  # the worst end of any agent: decided, accepted, exhausted, blocked, cancelled; or open
     reweighed: ReweighedStudy | None
-    closed_arms: list[str]  # dormant or withdrawn: nobody's candidates
+    closed_arms: list[str]  # dormant or withdrawn arms, which are no agent's candidates
     changed_arms: list[ChangedArm]
     outcomes: list[str]  # names of the further outcomes
 
@@ -159,13 +159,13 @@ Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
 class ByArm(Answer):
     """Totals over all agents: for each status the number of agents per arm, and every arm's draws."""
 
-    statuses: dict[str, list[int]]  # status -> the number of agents for which each arm has it
-    drawn: list[int]  # in decided phases
-    spent: list[int]  # in accepted reports, those of the phase in progress too
+    statuses: dict[str, list[int]]  # status -> per arm, the number of agents for which the arm has it
+    drawn: list[int]  # draws in decided phases
+    spent: list[int]  # draws in all accepted reports, including those of the phase in progress
 
 
 class EstimatedRegret(Answer):
-    """The regret of all draws and agents so far, by present estimates, with two standard errors on either side."""
+    """The regret of all draws of all agents so far, by present estimates, with two standard errors on either side."""
 
     estimate: float
     low: float
@@ -173,51 +173,51 @@ class EstimatedRegret(Answer):
 
 
 class RegretStanding(Answer):
-    """Progress of a study with a horizon; for blinded readers and before any data, only the horizon."""
+    """Progress of a study with a horizon. Blinded readers, and everybody before any data, get `horizon` and `left`."""
 
     horizon: int | str
     left: list[int]  # each agent's draws until the horizon
     regret: EstimatedRegret | None = None
     agents: list[float] | None = None  # each agent's part of the regret
     leaders: list[str] | None = None  # the arm that each agent plays
-    exploring: list[int] | None = None  # draws of the phase in progress that are not the leader's
+    exploring: list[int] | None = None  # draws of the phase in progress of arms other than the leader
 
 
 class Board(Answer):
-    """Arm x agent: the status of every arm for every agent, and since which phase."""
+    """A table of arms and agents: the status of every arm for every agent, and since which phase."""
 
     study: str
     stage: str
-    phases: int  # decided so far
+    phases: int  # number of decided phases
     blinded: bool
     arms: list[str]
-    agents: list[str]  # those in this answer
+    agents: list[str]  # the agents in this answer
     first: int  # index of the first of them
     agent_count: int
     top: int
-    open_pairs: int
+    open_pairs: int  # candidates of agents without an answer
     decided_agents: int
-    candidates: list[int]  # how many arms are left for each agent
-    drawn: list[int]  # in decided phases
-    spent: list[int]  # in accepted reports, those of the phase in progress too
+    candidates: list[int]  # per agent: how many arms are still candidates
+    drawn: list[int]  # per agent: draws in decided phases
+    spent: list[int]  # per agent: draws in all accepted reports, including those of the phase in progress
     money: float | None  # cost of all agents' samples in accepted reports; null without prices, or for blinded readers
-    planned: list[int]  # in the phase in progress
+    planned: list[int]  # per agent: draws planned in the phase in progress
     ends: list[str]  # how each agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
     rates: list[float] | None  # draws a day, if the study states them
     round_days: float
     delay: list[float]  # days until the outcome of a draw is known
-    statuses: list[list[str]] | None  # of arms: chosen, open, ruled out, set aside or left
-    dropped_in: Counts | None  # the phase that ruled it out or set it aside; 0 if none
-    counts: Counts | None  # in accepted reports
-    plan: Counts | None
+    statuses: list[list[str]] | None  # [arm][agent]: chosen, open, ruled out, set aside or left
+    dropped_in: Counts | None  # the phase that ruled the arm out or set it aside; 0 if none
+    counts: Counts | None  # draws in accepted reports
+    plan: Counts | None  # draws planned in the phase in progress
     by_arm: ByArm | None
-    standing: RegretStanding | None = None  # with a horizon
+    standing: RegretStanding | None = None  # null without a horizon
 
 
 class Explained(Answer):
-    """The policy's evidence after a phase: an arm is out when its score passes the line.
+    """The policy's evidence after a phase: an arm is ruled out when its score passes the line.
 
-    The intervals of the means are those of the findings after that phase.
+    The means have the same intervals as in the findings after that phase.
     """
 
     mixed_means: Numbers
@@ -237,7 +237,7 @@ class DroppedArm(Answer):
 
 
 class DecidedPhase(Answer):
-    """The results of a decided phase."""
+    """The results of a decided phase: its draws and the arms that it dropped, with the policy's evidence."""
 
     phase: int
     opened_at: str
@@ -245,8 +245,8 @@ class DecidedPhase(Answer):
     samples: int
     drawn: list[int]  # per agent
     finished: bool
-    dropped: int  # number of (arm, agent) pairs that it ruled out or set aside
-    set_aside: int | None  # how many of them were only set aside within the tolerance
+    dropped: int  # number of (arm, agent) pairs that the phase ruled out or set aside
+    set_aside: int | None  # how many of these pairs were only set aside within the tolerance
     counts: Counts | None
     dropped_arms: list[DroppedArm] | None
     explanation: Explained | None
@@ -263,7 +263,7 @@ class History(Answer):
 
 
 class Measured(Answer):
-    """An estimate, the interval that holds jointly and at every phase, and the usual one; null without data."""
+    """An estimate, its interval that holds jointly and at every phase, and its usual interval; null without data."""
 
     estimate: float | None
     low: float | None
@@ -273,11 +273,11 @@ class Measured(Answer):
 
 
 class ArmFound(Answer):
-    """An arm of an agent: its mixed mean, and its differences to the leader and to the control."""
+    """The findings on an arm for an agent: its mixed mean, and its differences to the leader and to the control."""
 
     arm: str
     status: str  # chosen, open, ruled out, set aside or left
-    dropped_in: int  # the phase that ruled it out or set it aside; 0 if none
+    dropped_in: int  # the phase that ruled the arm out or set it aside; 0 if none
     draws: int
     mean: Measured
     to_leader: Measured
@@ -285,7 +285,7 @@ class ArmFound(Answer):
 
 
 class AgentFound(Answer):
-    """An agent: how its question ended, the best estimate among its candidates, and every arm."""
+    """The findings for an agent: how its question ended, its candidate with the best estimate, and every arm."""
 
     agent: str
     end: str
@@ -294,9 +294,12 @@ class AgentFound(Answer):
 
 
 class ChangeFound(Answer):
-    """Whether differences change between phases: the pair whose phases agree least. Not part of the guarantee."""
+    """A test for differences that change between phases: the pair of arms whose phases agree least.
 
-    p: float  # Holm-adjusted, over all pairs
+    The test is not part of the guarantee.
+    """
+
+    p: float  # p value, Holm-adjusted over all pairs
     agent: str
     arm: str
     other: str
@@ -304,32 +307,32 @@ class ChangeFound(Answer):
 
 
 class OutcomeArm(Answer):
-    """A further outcome of an arm, in one agent's mix."""
+    """The findings on a further outcome for one arm, in one agent's mix."""
 
     arm: str
     count: int  # people with this outcome at this agent
     mean: Measured
     to_control: Measured | None
-    status: str | None  # of a guardrail: alarm, cleared or not cleared yet
+    status: str | None  # for a guardrail: alarm, cleared or not cleared yet; otherwise null
 
 
 class OutcomeAgent(Answer):
-    """A further outcome of all arms, in one agent's mix."""
+    """The findings on a further outcome for all arms, in one agent's mix."""
 
     agent: str
     arms: list[OutcomeArm]
 
 
 class GuardedArm(Answer):
-    """The status of an arm with a guardrail, for all agents together."""
+    """The status that a guardrail gives an arm, for all agents together."""
 
     arm: str
     status: str  # cleared, not cleared yet, proposed or stopped
-    agents: list[str]  # the agents in whose mix that is proven
+    agents: list[str]  # the agents in whose mix the status is proven
 
 
 class OutcomeFound(Answer):
-    """A further outcome: a guardrail, or a secondary outcome, which decides nothing."""
+    """The findings on a further outcome: a guardrail, or a secondary outcome, by which nothing is decided."""
 
     name: str
     role: str
@@ -341,7 +344,7 @@ class OutcomeFound(Answer):
     delta: float | None
     words: str
     agents: list[OutcomeAgent]
-    arms: list[GuardedArm]  # of a guardrail, without the control
+    arms: list[GuardedArm]  # the arms that a guardrail watches, without the control; empty for a secondary outcome
 
 
 class Findings(Answer):
@@ -349,7 +352,7 @@ class Findings(Answer):
 
     study: str
     stage: str
-    phase: int  # after how many decided phases
+    phase: int  # the findings are those after this phase
     phases: int  # number of decided phases
     level: float
     control: str | None
@@ -375,8 +378,8 @@ class AgentSensitivity(Answer):
 
     agent: str
     arms: list[str]
-    answered: bool  # whether they are its answer, as in the certificate
-    stated: float  # the value of the study's own weights
+    answered: bool  # whether these arms are the agent's answer, as in the certificate
+    stated: float  # the value on the axis that stands for the study's own weights
     low: float | None  # from here to `high` the answer holds for all agents and readers at once; null: nowhere
     high: float | None
     steps: list[WeightStep]
@@ -386,7 +389,7 @@ class Sensitivities(Answer):
     """The weights for which each answer stays the same, from equal weights to the agent's own reward alone."""
 
     study: str
-    phase: int  # after how many decided phases
+    phase: int  # number of decided phases on which this is based
     level: float
     axis: str  # what the values mean
     words: str  # what the standings mean
@@ -397,11 +400,11 @@ class Sensitivities(Answer):
 
 
 class Act(Answer):
-    """What a person did to a study, or what held it up."""
+    """An act of a person on a study, or an event that delayed the study."""
 
     sequence: int
     at: str
-    kind: str  # of the record in the log
+    kind: str  # kind of the record in the log
     by: str
     words: str  # a sentence with the reason
 
@@ -410,8 +413,8 @@ class Flow(Answer):
     """Numbers of draws: per arm and agent, or per arm over all agents."""
 
     planned: list[Any]
-    counted: list[Any]  # in decided phases: what the answers are based on
-    undecided: list[Any]  # in reports of an undecided phase
+    counted: list[Any]  # draws in decided phases, on which the answers are based
+    undecided: list[Any]  # draws in reports of an undecided phase
     missing: list[Any]  # people whose outcome will never come
     corrected: list[Any]  # outcomes among those counted whose sums were corrected after the decision
 
@@ -421,16 +424,16 @@ class Conduct(Answer):
 
     study: str
     arms: list[str]
-    agents: list[str]  # those in this answer
+    agents: list[str]  # the agents in this answer
     first: int
     agent_count: int
     ended_at: str | None
     flow: Flow  # [arm][agent]
-    by_arm: Flow  # over all agents
+    by_arm: Flow  # per arm, over all agents
     outside: list[int]  # per agent: people who came when nobody was needed, according to its reports
     outside_in_all: int
     voided_in_all: int  # assignments in decided phases that sites voided
-    between: list[int]  # per agent, of those counted: people whom it assigned while the phase before awaited outcomes
+    between: list[int]  # per agent: counted people whom it assigned while the phase before awaited outcomes
     between_in_all: int
     ahead: list[int]  # per agent: people whom it assigned for a phase that has not begun, or never will
     ahead_in_all: int
@@ -440,7 +443,7 @@ class Conduct(Answer):
 
 
 class AgentAssignment(Answer):
-    """An agent's draws in the current phase."""
+    """An agent's planned draws in the current phase."""
 
     study: str
     agent: str
@@ -452,10 +455,10 @@ class AgentAssignment(Answer):
     draws: list[int] | None  # null if nothing is asked of this agent
     reported: bool
     frozen: bool
-    rho: float | None  # of a private study: the site adds noise to its sums
-    closed_arms: list[str]  # nobody's candidates; an arm withdrawn in this phase may have fewer draws
-    between: list[int] | None  # per arm: people whom this agent assigned before the phase, for it; null if nobody
-    most_ahead: int  # how many it may assign for the next phase once this one is full
+    rho: float | None  # for a private study, whose sites add noise to their sums; otherwise null
+    closed_arms: list[str]  # no agent's candidates; an arm withdrawn in this phase may have fewer draws than planned
+    between: list[int] | None  # per arm: people whom this agent assigned for the phase before it began; null if none
+    most_ahead: int  # how many people it may assign for the next phase once this phase is full
     answer: list[str] | None  # a finished study's answer for this agent, if `show_answer` allows it
 
 
@@ -469,13 +472,13 @@ class TakenReport(Answer):
 
 
 class SaltedReport(TakenReport):
-    """An accepted report with the salt of its record, for the agent itself and for those who may read the log."""
+    """An accepted report with the salt of its record, for the agent itself and for readers of the log."""
 
     salt: str | None
 
 
 class CorrectedReport(Answer):
-    """A report as corrected after its phase was decided; it changes no decision."""
+    """A report as corrected after its phase was decided; the correction changes no decision."""
 
     report: Report
     reason: str
@@ -484,7 +487,7 @@ class CorrectedReport(Answer):
 
 
 class ReportOfAgent(SaltedReport):
-    """The report that counts, earlier revisions if it was amended, and corrections after the decision."""
+    """An agent's report that counts, its earlier revisions if it was amended, and corrections after the decision."""
 
     earlier: list[SaltedReport]
     corrections: list[CorrectedReport]
@@ -499,21 +502,21 @@ class Reports(Answer):
 
 
 class Aside(Answer):
-    """A quarantined report: another one counted already, or it is held because the model rules out one of its means."""
+    """A quarantined report: another report counted already, or the model rules out one of its means and it is held."""
 
     report: Report
     digest: str
-    stands: str  # digest of the report that counted then; empty if there was none, and this one was held
+    stands: str  # digest of the report that counted then; empty if there was none and this report was held
     why: str  # why it was held
     refused: str | None  # the reason if an administrator refused it
-    held: bool  # whether it still waits for an administrator
-    beside: bool  # whether it waits beside the report that counts, as a site's correction does
+    held: bool  # whether it is held and still waits for an administrator
+    beside: bool  # whether it waits while another report counts, as a site's correction does
     at: str
     sequence: int
 
 
 class Quarantine(Answer):
-    """Some of the quarantined reports, oldest first unless asked otherwise; `next` continues."""
+    """Some quarantined reports, oldest first unless the query asks otherwise; `next` continues the list."""
 
     study: str
     quarantine: list[Aside]
@@ -521,7 +524,7 @@ class Quarantine(Answer):
 
 
 def _previewed(kind: type[Message]) -> type[Answer]:
-    """The answer class of a preview, with the digest that confirms it."""
+    """Make the answer class of a kind of preview; the answer has the digest that confirms the preview."""
     words = (kind.__doc__ or "").splitlines()[0].rstrip(".")
     fields = {
         "__annotations__": {"preview": kind, "digest": Digest},
@@ -534,14 +537,14 @@ def _previewed(kind: type[Message]) -> type[Answer]:
     return made
 
 
-# Kind of preview -> its answer; two acts may share one.
+# Kind of preview -> its answer class, which two acts may share.
 PREVIEWED: dict[type[Message], type[Answer]] = {
     row.preview.kind: _previewed(row.preview.kind) for row in ACTS.values() if row.preview is not None
 }
 
 
 class Corrections(Answer):
-    """All reports corrected after their phase was decided, and what the study would have found with them."""
+    """All reports corrected after their phase was decided, and what the study would find with the corrections."""
 
     study: str
     corrections: list[Correction]
@@ -556,49 +559,49 @@ class Signatures(Answer):
 
 
 class LogPage(Answer):
-    """Some records of a log; `next` is the value of `after` that continues."""
+    """Some records of a log. `next` is the value of `after` with which the list continues; null at its end."""
 
     records: list[dict[str, Any]]  # in the form of the export
     next: int | None
 
 
 class Verified(Answer):
-    """The result of a verification."""
+    """The result of verifying a study's log and its tables."""
 
     study: str
     sound: bool
-    problem: str | None
+    problem: str | None  # the first flaw; null if the log is sound
     records: int
-    phases: int  # decisions repeated
+    phases: int  # number of decisions that were repeated
     stage: str
     head: str
     exact: bool  # every state agreed to the last bit
-    certificate: str | None  # its digest
+    certificate: str | None  # digest of the certificate
     signatures: tuple[Signature, ...]
     reads: tuple[Read, ...]  # reads of results while the study was running
 
 
 class WantedPower(Answer):
-    """The smallest budget with the wanted power if every gap is `gap`; null, with the reason, if there is none."""
+    """The smallest budget with the wanted power if every gap is `gap`; null with a `reason` if there is none."""
 
     wanted: float
     gap: float
     max_samples: int | None = None
     power: float | None = None  # the power in the simulation
-    standard_error: float | None = None  # of that power
-    studies: int | None = None  # simulated
-    samples: float | None = None  # mean number
+    standard_error: float | None = None  # standard error of that power
+    studies: int | None = None  # number of simulated studies
+    samples: float | None = None  # mean number of samples
     reason: str = ""
 
 
 class Estimated(Answer):
-    """The expected cost of a study; without scenarios if simulating would take too long, with the reason."""
+    """The expected cost of a study. If simulating would take too long, `scenarios` is empty and `reason` says so."""
 
     study: str
     policy: str
     guarantee: str
     extent: str  # the planned number of looks and the largest number of samples, if known in advance; may be empty
-    first_phase: int  # samples
+    first_phase: int  # samples in the first phase
     scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str
     warning: str = ""  # about a budget that decides less than half of the time
@@ -606,28 +609,28 @@ class Estimated(Answer):
 
 
 class Forecast(Answer):
-    """What is likely left. `state`: none (before the first decision), computing (ask again) or ready."""
+    """What a study still needs, by simulation. `state`: none (before the first decision), computing or ready."""
 
     study: str
     state: str
     reason: str = ""
     after_phase: int | None = None
     drawn: int | None = None
-    bound: float | None = None  # the least that any policy needs if the estimated means are the true ones
+    bound: float | None = None  # the fewest samples that any policy needs if the estimated means are the true means
     bound_by_arm: list[float] | None = None
     bound_draws: list[list[float]] | None = None  # [arm][agent]
     total: dict[str, float] | None = None  # samples at the end: p10, p50, p90
     money: dict[str, float] | None = None  # with prices: spent, and at the end p10, p50, p90
     days_left: dict[str, float] | None = None  # with rates: p10, p50, p90
-    regret_left: dict[str, float] | None = None  # with a horizon: likely cost of the draws to come
+    regret_left: dict[str, float] | None = None  # with a horizon: likely regret of the draws to come
     rounds: dict[str, float] | None = None
     total_per_agent: list[float] | None = None
-    continuations: int | None = None  # number simulated
-    unfinished: int | None = None  # those of them that reached a limit
+    continuations: int | None = None  # number of simulated continuations
+    unfinished: int | None = None  # how many of them reached a limit
 
 
 class TokenLine(Answer):
-    """A token without its secret."""
+    """A token, shown without its secret."""
 
     kid: str
     role: str
@@ -660,13 +663,13 @@ class RevokedToken(Answer):
 
 
 class SessionOpened(Answer):
-    """A session, to be sent as `Authorization: Session <session>` until it expires."""
+    """A new session. Send it as `Authorization: Session <session>` until it expires."""
 
     session: str
     expires_at: str
 
 
 class SessionEnd(Answer):
-    """Whether there was a session to end."""
+    """The result of signing out: whether there was a session to end."""
 
     ended: bool

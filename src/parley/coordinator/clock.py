@@ -1,22 +1,19 @@
-"""The time, for people to read. No decision depends on it: `tests/coordinator/test_promise_08_clocks.py`."""
+"""Times as text, for people to read. No decision depends on them: `tests/coordinator/test_promise_08_clocks.py`.
+
+`http.context` has the clock itself. Everything below is given a time, or a clock that tests may set.
+"""
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import TypeAlias
 
 EXACT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z")
 Clock: TypeAlias = Callable[[], str]
 
 
-def utc_now() -> str:
-    """The current time in UTC, ISO 8601 to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def later(at: str, hours: float) -> str:
-    """Add hours to a time; the result sorts by time, and is at most the latest possible time.
+    """Add hours to a time. Results sort as text, and never exceed the latest time that Python can represent.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'
@@ -30,7 +27,7 @@ def later(at: str, hours: float) -> str:
 
 
 def to_the_minute(at: str) -> str:
-    """A time rounded to the minute, so that two events in one minute cannot be told apart.
+    """Round a time down to the minute, so that readers cannot distinguish two events in one minute.
 
     >>> to_the_minute("2026-01-31T23:30:12.345Z")
     '2026-01-31T23:30:00.000Z'
@@ -39,32 +36,9 @@ def to_the_minute(at: str) -> str:
 
 
 def hours_between(since: str, until: str) -> float:
-    """Hours from one time to a later one; 0 if it is earlier, since clocks may be set back.
+    """Hours from `since` to `until`; 0 if `until` is earlier, since clocks may be set back.
 
     >>> hours_between("2026-01-31T23:30:00.000Z", "2026-02-01T00:15:00Z")
     0.75
     """
     return max(0.0, (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds() / 3600)
-
-
-class MonotonicClock:
-    """The time for sessions. It never goes back, so that an ended session cannot become valid again.
-
-    It is the clock's time, or its last time plus what has passed since, whichever is later.
-
-    >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
-    >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)
-    >>> now(), now()
-    ('2026-01-01T12:00:00.000Z', '2026-01-01T12:00:00.000Z')
-    """
-
-    def __init__(self, clock: Clock, timer: Callable[[], float] = monotonic) -> None:
-        self._clock, self._timer = clock, timer
-        self._latest, self._since = "", 0.0
-
-    def __call__(self) -> str:
-        now, passed = self._clock(), self._timer()
-        if self._latest:
-            now = max(now, later(self._latest, (passed - self._since) / 3600))
-        self._latest, self._since = now, passed
-        return now

@@ -18,7 +18,7 @@ logger: structlog.stdlib.BoundLogger = structlog.get_logger("parley")
 
 
 def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Last line of defence: blank anything in a log line that looks like a token, a secret or a database password.
+    """Remove anything from a log line that looks like a token, a secret or a database password.
 
     >>> scrub(None, "info", {"event": "failed for parley_0123456789abcdef_" + "x" * 43})["event"]
     'failed for [secret]'
@@ -30,7 +30,7 @@ def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[st
 
 
 def configure(level: str) -> None:
-    """Log JSON lines at this level and above, including those of uvicorn and SQLAlchemy."""
+    """Set up logging as JSON lines, at this level and above, also for uvicorn and SQLAlchemy."""
     threshold = getattr(logging, level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -58,11 +58,12 @@ def configure(level: str) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    # Libraries log every request and statement at lower levels, which only a debugging operator wants to see.
     root.setLevel(max(threshold, logging.WARNING) if level != "debug" else threshold)
 
 
 async def guarded(work: Callable[[], Awaitable[Any]], words: str) -> None:
-    """Run background work; errors are logged and stop nothing else."""
+    """Run background work once; an error is logged with these words, and not raised."""
     try:
         await work()
     except StorageUnavailable as error:
@@ -72,14 +73,14 @@ async def guarded(work: Callable[[], Awaitable[Any]], words: str) -> None:
 
 
 async def repeat(work: Callable[[], Awaitable[Any]], seconds: float, words: str) -> None:
-    """Run background work again and again, so many seconds apart."""
+    """Run background work until cancelled, with a pause of `seconds`; errors are logged with these words."""
     while True:
         await guarded(work, words)
         await asyncio.sleep(seconds)
 
 
 class Metrics:
-    """The metrics of one application; each has its own registry, so that tests can have many."""
+    """The metrics of one application. Each application has a registry of its own, so that tests can have many."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

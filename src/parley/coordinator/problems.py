@@ -1,7 +1,7 @@
-"""Every error answer of the API: RFC 9457 problem documents with stable types.
+"""All error answers of the API: RFC 9457 problem documents with stable types.
 
-One table: slug -> status, title, and whether sending the same request again can help. A released slug keeps its
-meaning.
+The table `PROBLEMS` has for each slug the status, the title, and whether sending the same request again can help. A
+released slug keeps its meaning.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from parley.web.guard import problem
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem. `retry`: the same request may succeed later."""
+    """A kind of problem. `retry` says that the same request may succeed later."""
 
     status: int
     title: str
@@ -62,7 +62,7 @@ PROBLEMS: dict[str, Kind] = {
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem document (RFC 9457), plus whether sending the same request again can help.
+    """A problem document (RFC 9457). `retry` says whether sending the same request again can help.
 
     Some problems have further keys.
     """
@@ -75,7 +75,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A problem to answer with. Raising it undoes the transaction; returning it keeps what was written."""
+    """A problem to answer with. Raised in a transaction it undoes the transaction; returned, it keeps the writes."""
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
         super().__init__(detail)
@@ -83,21 +83,21 @@ class Refusal(Exception):
 
     @property
     def kind(self) -> Kind:
-        """Status, title and retry."""
+        """The row of `PROBLEMS`: status, title and retry."""
         return PROBLEMS[self.slug]
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
+        """The HTTP status of the problem."""
         return self.kind.status
 
     @property
     def sentence(self) -> str:
-        """What happened, and why, as a sentence."""
+        """What was refused, and why, as a sentence."""
         return joined(": ", [Translatable(self.kind.title), self.detail])
 
     def document(self) -> dict[str, Any]:
-        """The problem document.
+        """The problem document, as plain values.
 
         >>> Refusal("phase-closed", "phase 2 was decided", phase=2).document()["status"]
         409
@@ -112,5 +112,5 @@ class Refusal(Exception):
         }
 
     def response(self) -> JSONResponse:
-        """The problem document as a response."""
+        """The problem document as an HTTP response."""
         return problem(self.document(), self.headers)

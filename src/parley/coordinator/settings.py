@@ -1,6 +1,6 @@
 """All settings of `parley serve` in one table, which feeds the command line, the docs and the checks.
 
-A setting comes from its option, else from its environment variable, else from its default.
+A setting takes its value from its option, else from its environment variable, else from its default.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from parley.validation.checks import is_loopback
 
 
 def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None) -> Any:  # noqa: A002
-    """A setting: its default, a sentence for `--help` and the docs, and limits if it is a number."""
+    """Declare a setting: its default, a sentence for `--help` and the docs, and limits if it is a number."""
     return field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
 def require_url(name: str, url: str) -> None:
-    """Raise unless a setting's address is empty or a web address."""
+    """Raise unless a setting is empty or an http(s) URL."""
     if url and not url.startswith(("https://", "http://")):
         raise InvalidInput(name, found=url, allowed="https://HOST")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeSettings:
-    """The server settings that one edge adds: a frozen dataclass, each field made by `setting`."""
+    """Base class of the server settings that one edge adds: a frozen dataclass whose fields `setting` declares."""
 
     def check(self, server: ServerSettings) -> None:
-        """Raise if settings do not fit together or with the server's own; called at the start."""
+        """Raise if these settings do not fit together, or do not fit the server's own. Called at the start."""
 
 
 E = TypeVar("E", bound=EdgeSettings)
@@ -45,7 +45,7 @@ def setting_kinds() -> list[type[EdgeSettings]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """How a coordinator runs.
+    """The settings of a coordinator, checked when they are made.
 
     >>> ServerSettings(port=0).port, ServerSettings().is_loopback
     (0, True)
@@ -118,12 +118,12 @@ class ServerSettings:
                 raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM)")
 
     def of(self, kind: type[E]) -> E:
-        """The settings of an edge, by their class."""
+        """The settings of an edge, by their class; defaults if none were given."""
         return next((one for one in self.edges if isinstance(one, kind)), kind())
 
     @classmethod
     def read(cls, **values: Any) -> ServerSettings:
-        """Settings from values by name, including those of edges.
+        """Make settings from values by name; the values may include settings of edges.
 
         >>> ServerSettings.read(port=0).port
         0
@@ -135,7 +135,7 @@ class ServerSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """Whether only this machine can connect to the server."""
         return is_loopback(self.host)
 
     @classmethod
@@ -149,7 +149,7 @@ class ServerSettings:
 
     @classmethod
     def describe(cls) -> list[Mapping[str, Any]]:
-        """Name, default, help and variable of every setting, for the command line and the docs."""
+        """Name, default, help and environment variable of every setting, for the command line and the docs."""
         kinds: list[type[ServerSettings | EdgeSettings]] = [cls, *setting_kinds()]
         return [
             {

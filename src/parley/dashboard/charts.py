@@ -1,4 +1,4 @@
-"""Charts of the pages: timelines of arms, the evidence against them, other weights, bars."""
+"""Charts of the pages: timelines of arms, the evidence against arms, answers under other weights, bars, and flows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ from parley.text.formatting import number, real
 from parley.text.status import ArmStatus
 from parley.text.translation import gettext
 
-LOUD = 8  # arms with a colour, a shape and a label; further ones stay in the background
+LOUD = 8  # arms drawn with a colour, a shape and a label; further arms are drawn in grey
 WIDTH = 480.0
 MANY = 10  # phases beyond which intervals are drawn as bands: bars would overlap those of the next phase
-NOTCHES = 5  # latest earlier phases that are marked: more would hide the bar
+NOTCHES = 5  # earlier phases that are marked, latest first: more notches would hide the bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """An arm of one agent over the decided phases, with one entry per phase."""
+    """One arm of an agent over the decided phases; each sequence has one entry per phase."""
 
     name: str
     means: Sequence[float | None]
@@ -44,16 +44,16 @@ class Arm:
     scores: Sequence[float | None]
     status: ArmStatus = ArmStatus.OPEN
     dropped_in: int = 0  # the phase that ruled it out or set it aside; 0 if none
-    first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
+    first: int = 1  # the phase of the first entry: of a long study, only the latest phases are drawn
 
     @property
     def chosen(self) -> bool:
-        """Whether it is an answer."""
+        """Whether the arm is an answer of its agent."""
         return self.status is ArmStatus.CHOSEN
 
 
 def _loud(arms: Sequence[Arm]) -> list[int]:
-    """The arms to highlight: those that stayed longest, and the best of these."""
+    """Indices of the arms to highlight: those dropped last or not at all; among equals, those with the best means."""
 
     def rank(place: int) -> tuple[float, float]:
         arm = arms[place]
@@ -66,7 +66,7 @@ Point = tuple[int, float, float, float]  # phase, mean, and the ends of its inte
 
 
 def _points(arm: Arm) -> list[Point]:
-    """The phases with data in which the arm was a candidate; a mean without an interval stands alone."""
+    """Points of the phases in which the arm was a candidate with data; without an interval, both ends are the mean."""
     last = arm.dropped_in or arm.first + len(arm.means)
     return [
         (phase, mean, mean if low is None else low, mean if high is None else high)
@@ -78,9 +78,10 @@ def _points(arm: Arm) -> list[Point]:
 def timeline_chart(
     arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None, rates: bool = False
 ) -> Markup:
-    """Mixed means with their intervals over the phases; a line ends where its arm was dropped.
+    """Draw mixed means with their intervals over the phases; the line of an arm ends where the arm was dropped.
 
-    `within` is the range of a reward, if it has one: no axis goes beyond it. Rates are in per cent.
+    `within` is the range of a reward, if it has one: the axis stays inside this range. With `rates`, values are in per
+    cent.
     """
     first, phases = arms[0].first, len(arms[0].means)
     every, loud = [_points(arm) for arm in arms], _loud(arms)
@@ -96,7 +97,7 @@ def timeline_chart(
     height, left, top, bottom = 300.0, 12 + max(map(breadth, words), default=0.0), 12.0, 258.0
     right = WIDTH - 30 - max(map(breadth, names))
     y, last = Scale(low, high, bottom, top), float(first + phases - 1)
-    aside = 8 + 2.5 * len(loud)  # beside the first and last phase, room for the marks
+    aside = 8 + 2.5 * len(loud)  # room beside the first and the last phase, where marks are drawn side by side
     x = Scale(float(first), last, left + aside, right - aside) if phases > 1 else Scale(last - 1, last + 1, left, right)
     drawn = [
         line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, label, "soft", "end")
@@ -118,6 +119,7 @@ def timeline_chart(
 
 
 def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> Markup:
+    # Label at most about twelve phases, counting back from the last one, which always has a label.
     step, last = -(-phases // 12), first + phases - 1
     shown = [phase for phase in range(first, last + 1) if phase == last or (last - phase) % step == 0]
     labels = Markup("").join(text(x(phase), bottom + 18, number(phase), "soft", "middle") for phase in shown)
@@ -126,7 +128,8 @@ def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> 
 
 def _timeline(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:
     room = (x.end - x.start) / (x.high - x.low or 1.0)
-    apart = min(5.0, 40.0 / max(count, 1), 0.7 * room / max(count, 1))  # so that intervals do not hide each other
+    # Arms are drawn side by side, so that their intervals do not hide each other.
+    apart = min(5.0, 40.0 / max(count, 1), 0.7 * room / max(count, 1))
     aside = (order - (count - 1) / 2) * apart
     class_, shape = f"s{order}", list(SHAPES)[order]
     places = [(x(phase) + aside, y(mean)) for phase, mean, *_ in points]
@@ -139,7 +142,7 @@ def _timeline(points: Sequence[Point], order: int, count: int, x: Scale, y: Scal
 
 
 def _band(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
-    """Like `_timeline`, for many phases: the intervals as a band behind the line."""
+    """Draw an arm over many phases: like `_timeline`, but with its intervals as a band behind the line."""
     if not points:
         return Markup("")
     class_, shape = f"s{order}", list(SHAPES)[order]
@@ -160,7 +163,7 @@ def _labels(named: Sequence[tuple[str, int, int, Sequence[Point]]], y: Scale, ri
 
 
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
-    """The evidence against every arm, and the line at which it is out; notches are earlier phases."""
+    """Draw the evidence against every arm, and the line at which an arm is ruled out; notches mark earlier phases."""
     loud = _loud(arms)
     names, states = [clipped(arms[place].name) for place in loud], [_state(arms[place]) for place in loud]
     row, top = 30.0, 30.0
@@ -187,7 +190,7 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 
 
 def _state(arm: Arm) -> str:
-    """The text beside the bar; evidence of 0 or less counts as none."""
+    """The text beside an arm's bar: its status, or its evidence; evidence that rounds to 0 or is negative is "none"."""
     if arm.chosen or arm.dropped_in:
         word = gettext(arm.status)
         return f"{word} ★" if arm.chosen else gettext("%(status)s in %(phase)s", status=word, phase=arm.dropped_in)
@@ -200,7 +203,7 @@ def _state(arm: Arm) -> str:
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:
     last = max(arm.dropped_in - arm.first + 1, 0) if arm.dropped_in else len(arm.scores)
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
-    known = known or [limit] if arm.dropped_in else known  # out before the phases drawn here
+    known = known or [limit] if arm.dropped_in else known  # dropped before the first phase in the chart
     known = [] if arm.status is ArmStatus.CLOSED else known  # withdrawn or dormant: nothing was proven against it
     score = known[-1] if known else 0.0
     middle = top + row / 2
@@ -228,7 +231,7 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
 
 
 def meter(share: float) -> Markup:
-    """A thin bar for the share of evidence, from 0 to 1. The number is beside it."""
+    """Draw a thin bar for a share of evidence, from 0 to 1. Screen readers skip the bar: its number is beside it."""
     width = 100 * min(max(share, 0.0), 1.0)
     return element(
         "svg",
@@ -242,7 +245,7 @@ def meter(share: float) -> Markup:
 
 
 def progress(observed: float, recruited: float, planned: float, due: float | None, label: str) -> Markup:
-    """A phase of one site: observed (full), begun (pale), asked for (outlined), expected by now (a tick)."""
+    """Draw a site's phase: draws observed (full), begun (pale), asked for (outlined), and expected by now (a tick)."""
     x = Scale(0.0, max(planned, recruited) or 1.0, 1.0, 159.0)
     drawn = [
         element("rect", x=x(0), y=4.5, width=x(planned) - x(0), height=9, class_="planned"),
@@ -255,7 +258,7 @@ def progress(observed: float, recruited: float, planned: float, due: float | Non
 
 
 def bullet(spent: float, planned: float, bound: float | None, largest: float, label: str) -> Markup:
-    """Samples spent (full), planned (outlined), and the lower-bound estimate (a tick)."""
+    """Draw samples spent (full), samples planned (outlined), and the estimated lower bound (a tick)."""
     x = Scale(0.0, largest or 1.0, 0.0, 238.0)
     drawn = [
         element("rect", x=0, y=5, width=x(spent), height=10, class_="spent"),
@@ -266,18 +269,24 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
 
 
-SMALLEST_PART = 0.004  # of a bar: narrower than a line
+SMALLEST_PART = 0.004  # share of a bar; smaller parts would be narrower than a line and are not drawn
 MAP_ROW = 40.0  # the height of a site's row in a map of answers
-BAND = 26.0  # the height of an agent's row, and of the parts of it that a standing fills
+BAND = 26.0  # the height of an agent's row in the chart of robustness
+# robustness -> height and class of its bar in that row
 STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
 
 
 def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
-    """A row per agent: how robust its answer is to other weights, the taller the more; a line marks the study's own."""
+    """Draw how robust each agent's answer is to other weights.
+
+    Each agent has a row: the taller its bar at some weights, the more robust its answer there. A line marks the weights
+    of the study.
+    """
     agents, values = found["agents"], [step["value"] for step in found["agents"][0]["steps"]]
     names = [clipped(f"{agent['agent']}: {', '.join(agent['arms'])}", 22) for agent in agents]
     left, top, bottom = 14 + max(map(breadth, names)), 6.0, 6.0 + BAND * len(agents)
     x = Scale(values[0], values[-1], left, max(WIDTH, left + 200.0) - 14)
+    # Each step's bar reaches halfway to its neighbours.
     ends = [values[0], *((one + other) / 2 for one, other in pairwise(values)), values[-1]]
     drawn = []
     for row, (agent, name) in enumerate(zip(agents, names, strict=True)):
@@ -297,9 +306,10 @@ def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
 
 
 def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
-    """A row per site, a dot per step: a bar joins steps with the same answer; there is a gap where it changes.
+    """Draw which answer holds at which weights: a row per site, a dot per step of the weights.
 
-    A finer step has a column if it matters to any site.
+    A bar joins neighbouring steps with the same answer, with a gap where the answer changes. Every step in any site's
+    map has a column. Finer steps may matter to some sites only: the other sites have no dot in their columns.
     """
     named = {one["questions"].index(step["question"]): step["step"] for one in maps for step in one["steps"]}
     steps = [named[place] for place in sorted(named)]
@@ -329,7 +339,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
 
 
 def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str) -> Markup:
-    """A bar per question, divided by whose results are in it, labelled where there is room."""
+    """Draw a bar per question, divided into the shares of the agents whose results count; labelled where they fit."""
     shown = [clipped(name, 18) for name, _ in rows]
     left, top, height = 14 + max(map(breadth, shown)), 6.0, 28.0
     width = max(WIDTH, left + 260.0)
@@ -349,16 +359,17 @@ def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]],
     return svg(width, top + height * len(rows), label, *drawn)
 
 
-WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, the space around boxes, the height of a line
+WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # the flow chart's width, the space around its boxes, the height of a text line
 BESIDE = 4  # boxes in a row
 
 
 def flow_chart(
     trunk: Sequence[tuple[Sequence[str], Sequence[str]]], leaves: Sequence[Sequence[str]], label: str
 ) -> Markup:
-    """Boxes from the plan to the answer, with what was lost on the way beside each, then one for every arm.
+    """Draw the flow of draws from the plan to the answer, like CONSORT's flow of participants.
 
-    A box contains lines of text. The chart follows CONSORT's flow of participants.
+    `trunk` has the boxes of the main column, each with the box beside it for draws lost there; `leaves` has a box per
+    arm. A box is a list of text lines.
     """
     drawn, top, middle, width = list[Markup](), 1.0, 151.0, 300.0
     for place, (box, aside) in enumerate(trunk):
@@ -380,7 +391,7 @@ def flow_chart(
 
 
 def _box(lines: Sequence[str], left: float, top: float, width: float, height: float) -> Markup:
-    """A box whose first line stands out; names that are too long end in dots, and are whole in the table."""
+    """Draw a box with its first line emphasized; long names are cut off with dots, since tables have them in full."""
     words = [
         text(left + 8, top + 18 + LINE * place, clipped(one, int(width / 7.2)), "soft" if place else "ink")
         for place, one in enumerate(lines)

@@ -1,6 +1,6 @@
 """Further outcomes on pages, in the report and in files: the status of every guardrail, and estimates.
 
-They are read as the coordinator's findings and the certificate have them, outcome by outcome.
+Everything is formatted from the coordinator's findings, outcome by outcome; nothing is estimated or decided here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable, gettext, translated
 
 Found = Mapping[str, Any]
-# The sign shown beside a guardrail's word for an arm, so that colour is never the only cue.
+# The sign printed beside the status of an arm, so that colour is never the only cue.
 SIGNS = {"stopped": "■", "proposed": "▲", "alarm": "▲", "cleared": "✓", "not cleared yet": "●"}
 WORDS = {
     "stopped": Translatable("stopped"),
@@ -27,6 +27,7 @@ WORDS = {
     "not cleared yet": Translatable("not cleared yet"),
 }
 ENDS = ("estimate", "low", "high")
+# Columns of the CSV file.
 HEAD = (
     "outcome", "role", "better", "margin", "limit", "delta", "level", "agent", "arm", "status", "in_mix", "count",
     "mean", "mean_low", "mean_high", "to_control", "to_control_low", "to_control_high",
@@ -35,26 +36,26 @@ HEAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedCell:
-    """An arm in an agent's mix, for one guardrail."""
+    """A cell of a guardrail's board: the status and interval of an arm in an agent's mix."""
 
     status: str
     interval: str
     bar: Markup
-    early: bool = False  # not decided, and the interval is still too wide to mean anything
+    early: bool = False  # neither harm nor safety is proven, and the interval is still too wide to mean anything
 
     @property
     def words(self) -> str:
-        """The status in words."""
+        """The status in the reader's words."""
         return translated(WORDS[self.status])
 
     @property
     def sign(self) -> str:
-        """The sign beside the words."""
+        """The sign printed beside the status."""
         return SIGNS[self.status]
 
 
 def harm_of(one: Found) -> Harm | None:
-    """Where harm begins for an outcome, if it is a guardrail."""
+    """The bound beyond which an arm does harm, by a guardrail; None for an outcome that is not a guardrail."""
     if one["role"] != "guardrail":
         return None
     above = one["better"] == "lower"
@@ -70,18 +71,18 @@ def harm_of(one: Found) -> Harm | None:
 
 
 def _amount(one: Found, value: float, kind: str) -> str:
-    """A margin or a limit, in the unit of the outcome."""
+    """Format a margin or a limit in the unit of the outcome."""
     unit = unit_of(kind, rates=one["rates"])
     return f"{short(100 * value)} {unit}" if unit else short(value)
 
 
 def _kind(one: Found) -> str:
-    """What a guardrail limits: the mean itself, or its difference to the control's."""
+    """Which estimate a guardrail limits: `mean`, or `to_control` for the difference to the control's mean."""
     return "mean" if one["limit"] is not None else "to_control"
 
 
 def asked_outcomes(findings: Found | None) -> list[dict[str, Any]]:
-    """The further outcomes in a study's findings, for agents that ask something; empty before there are any."""
+    """The further outcomes in a study's findings, without agents that ask no question; empty without findings."""
     if findings is None:
         return []
     unasked = {agent["agent"] for agent in findings["agents"] if agent["end"] == OutcomeStatus.UNASKED}
@@ -92,7 +93,7 @@ def asked_outcomes(findings: Found | None) -> list[dict[str, Any]]:
 
 
 def guardrail_boards(findings: Found | None) -> list[dict[str, Any]]:
-    """A board for every guardrail: agents down, arms across, like the study's board."""
+    """One board per guardrail, laid out like the study's board: a row per agent, a column per arm."""
     return [_board(one) for one in asked_outcomes(findings) if one["role"] == "guardrail"]
 
 
@@ -104,9 +105,10 @@ def _board(one: Found) -> dict[str, Any]:
     stands, standing = {row["arm"]: row for row in one["arms"]}, [_standing(row) for row in one["arms"]]
 
     def cell(arm: Found) -> GuardedCell | None:
-        """The cell of an arm; None for the control, with which the others are compared."""
+        """The cell of an arm; None for the control, with which the other arms are compared."""
         if arm["arm"] not in stands:
             return None
+        # A stop, or its proposal, concerns the arm for all agents, even if harm is proven in one agent's mix only.
         overall = stands[arm["arm"]]["status"]
         status = overall if overall in ("stopped", "proposed") else arm["status"]
         interval = estimate_text(arm[kind], unit=unit_of(kind, rates=one["rates"]))
@@ -129,7 +131,7 @@ def _board(one: Found) -> dict[str, Any]:
 
 
 def _says_nothing(found: Found | None, kind: str) -> bool:
-    """Whether the interval of a share, or of a difference of two, is still too wide to mean anything."""
+    """Whether the interval of a share, or of a difference of two shares, is still too wide to mean anything."""
     if found is None or found["low"] is None or found["high"] is None:
         return False
     widest = WIDEST_SHARE if kind == "mean" else 2 * WIDEST_SHARE
@@ -137,7 +139,7 @@ def _says_nothing(found: Found | None, kind: str) -> bool:
 
 
 def _standing(row: Found) -> dict[str, Any]:
-    """The status of an arm for all agents together."""
+    """The status of an arm over all agents, and the agents in whose mix harm was proven."""
     status = row["status"]
     return {
         "arm": row["arm"],
@@ -149,7 +151,7 @@ def _standing(row: Found) -> dict[str, Any]:
 
 
 def outcome_panels(findings: Found | None) -> list[dict[str, Any]]:
-    """For every further outcome: its description, the status of its arms, and estimates with charts per agent."""
+    """One panel per further outcome: its description, the status of its arms, and estimates with charts per agent."""
     return [_panel(one, findings["control"]) for one in asked_outcomes(findings)] if findings else []
 
 
@@ -202,7 +204,7 @@ def _agent(one: Found, agent: Found, control: str | None, harm: Harm | None, gon
 
 
 def _arm_status(arm: Found, one: Found, gone: set[str]) -> str:
-    """The status of an arm in an agent's mix; empty for the control, and for outcomes that decide nothing."""
+    """The status of an arm in an agent's mix, in words; empty for the control and for secondary outcomes."""
     if arm["arm"] not in {row["arm"] for row in one["arms"]}:
         return ""
     status = "stopped" if arm["arm"] in gone else arm["status"]
@@ -225,7 +227,7 @@ def _label(one: Found, agent: Found, to: str | None) -> str:
 
 
 def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
-    """The numbers of an outcome, one table per agent."""
+    """Tables of an outcome's estimates, one per agent, each with the agent's name."""
     control = [gettext("Difference to %(arm)s", arm=panel["control"])] if panel["control"] else []
     head = [
         words["arm"],
@@ -257,7 +259,7 @@ def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Ta
 
 
 def standing_words(stands: Sequence[Found]) -> str:
-    """The status of all arms as a sentence.
+    """Summarize the statuses of all arms in one line, the most serious status first.
 
     >>> rows = [{"arm": arm, "status": "cleared", "words": "cleared", "mixes": []} for arm in ("A", "B")]
     >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": ["Lyon"]}, *rows])
@@ -276,7 +278,7 @@ def standing_words(stands: Sequence[Found]) -> str:
 
 
 def outcomes_csv(outcomes: Sequence[Found]) -> str:
-    """The outcomes as CSV, one line per outcome, agent and arm, in full precision."""
+    """Format outcomes as CSV, one line per outcome, agent and arm, in full precision."""
 
     def lines() -> Any:
         for one in outcomes:

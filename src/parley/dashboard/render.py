@@ -1,4 +1,4 @@
-"""Templates, escaped by default, and the functions they use."""
+"""Rendering of templates, with automatic escaping, and the functions that templates use."""
 
 import json
 import re
@@ -49,8 +49,8 @@ ROLE_WORDS = {
     "analyst": Translatable("analyst"),
     "viewer": Translatable("viewer"),
 }
-MOST_SHOWN = 2_000  # values shown of one record
-# Words that an answer of the API has as they are; `tools.catalogs` has them as messages.
+MOST_SHOWN = 2_000  # values of the largest record that a page prints
+# Words that answers of the API contain in English. Pages translate them, so `tools.catalogs` extracts them as messages.
 WORDS = (
     *Stage,
     *ArmStatus,
@@ -64,14 +64,14 @@ TOO_LARGE = "This record is too large to show here. The exported log contains al
 
 
 def _time(text: str | None) -> Markup:
-    """A time shown as "how long ago", with the exact time as a tooltip."""
+    """Format a time as "how long ago", with the exact time as a tooltip; a dash if there is no time."""
     if not text:
         return Markup(DASH)
     return Markup('<time datetime="{}" data-show="ago" title="{}">{}</time>').format(text, clock(text), ago(text))
 
 
 def _moment(show: str, words: Callable[[str], str]) -> Callable[[str], Markup]:
-    """A filter for times: in UTC in the page, which its script shows in the reader's zone and language."""
+    """Make a filter that writes times in UTC; the page's script converts them to the reader's zone and language."""
     return lambda text: Markup('<time datetime="{}" data-show="{}">{}</time>').format(text, show, words(text))
 
 
@@ -89,7 +89,7 @@ def _pretty(value: Any) -> str:
 
 
 def _size(value: Any) -> int:
-    """Rough number of values in a document; the first entry of a list stands for all."""
+    """Estimate the number of values in a document, taking the first entry of each list as typical."""
     if isinstance(value, dict):
         return 1 + sum(map(_size, value.values()))
     return 1 + len(value) * _size(value[0]) if isinstance(value, list | tuple) and value else 1
@@ -100,7 +100,7 @@ def _query(**values: Any) -> str:
 
 
 def _gettext(message: str, **values: Any) -> Markup:
-    """`gettext` for a page: the message may contain markup, its values are escaped."""
+    """`gettext` for templates: the message may contain markup, and its values are escaped."""
     return Markup(translation.gettext(message, **_escaped(values)))
 
 
@@ -113,10 +113,10 @@ def _escaped(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Forgetful(Context):
-    """A context that drops its values after rendering.
+    """A template context that drops its values after rendering.
 
-    Jinja's macros and their context refer to each other, and so keep everything alive until garbage collection: a
-    hundred megabytes after a large page.
+    Jinja's macros and their context refer to each other. Without this, the values of a large page, a hundred megabytes,
+    would stay in memory until garbage collection.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -127,12 +127,13 @@ class _Forgetful(Context):
         self.parent, self.vars = {}, {}
 
 
+# The contexts that the current task or thread has made; others may be rendering at the same time.
 _made: ContextVar[list[_Forgetful]] = ContextVar("_made")
 
 
 @cache
 def environment(*folders: Path) -> Environment:
-    """A Jinja environment with templates from some folders, then from here."""
+    """The Jinja environment that looks for templates in the given folders, then in the dashboard's own."""
     made = Environment(
         loader=FileSystemLoader([*folders, HERE / "templates"]),
         autoescape=True,
@@ -141,7 +142,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    # {% trans %} calls these two, with its values by name; its lines may be broken anywhere.
+    # {% trans %} calls these two functions and passes its values by name. Messages are trimmed, so that templates may
+    # break their lines anywhere.
     made.install_null_translations(newstyle=True)  # type: ignore[attr-defined]
     made.policies["ext.i18n.trimmed"] = True
     made.globals |= {"gettext": _gettext, "ngettext": _ngettext}
@@ -187,12 +189,12 @@ def environment(*folders: Path) -> Environment:
 
 @cache
 def _edge_templates() -> tuple[Path, ...]:
-    """The template folders of edges."""
+    """The template folders of the installed edges."""
     return tuple(pages.templates for edge in edges() if (pages := edge.pages()) is not None and pages.templates)
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a page; names are always escaped.
+    """Render a template to HTML; text among its values is always escaped.
 
     >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
     True
@@ -202,7 +204,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup:
-    """Render one macro of a template with what it is `given`; `values` are the page's other variables."""
+    """Render one macro of a template: `given` are the macro's arguments, `values` the variables of its template."""
     with _forgotten():
         return Markup(
             getattr(environment(*_edge_templates()).get_template(template).make_module(values), macro)(*given)
@@ -210,7 +212,7 @@ def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup
 
 
 def render_text(template: str, **values: Any) -> str:
-    """Render a Markdown template without escaping, so text by users goes through the filter `as_text`."""
+    """Render a Markdown template; nothing is escaped, so templates pass users' text through the filter `as_text`."""
     with _forgotten():
         made = environment(*_edge_templates()).overlay(autoescape=False)
         made.globals = made.globals | {"gettext": translation.gettext, "ngettext": translation.ngettext}
@@ -228,7 +230,7 @@ def _forgotten() -> Iterator[None]:
             context.forget()
 
 
-# stage -> sign, word, meaning; the sign is shown beside the colour, which is never the only cue
+# stage -> sign, word, meaning. The sign accompanies the colour, so that colour is never the only cue.
 STAGES: dict[str, tuple[str, str, str]] = {
     "running": ("●", Translatable("Running"), Translatable("Reports are coming in.")),
     "closing": ("◐", Translatable("Deciding"), Translatable("Every report is in, and the decision is being computed.")),
@@ -248,7 +250,7 @@ STAGES: dict[str, tuple[str, str, str]] = {
 
 
 def percent(share: float | None) -> str:
-    """A share in percent.
+    """Format a share as a percentage; a dash for None.
 
     >>> percent(0.9), percent(0.999)
     ('90 %', '99.9 %')
@@ -257,7 +259,7 @@ def percent(share: float | None) -> str:
 
 
 def error_bound(guarantee: str, delta: float) -> str:
-    """The bound on the probability of an error in a guarantee; none without a guarantee.
+    """Describe how a guarantee bounds the probability of an error, or why it does not.
 
     >>> error_bound("all answers right with probability at least 0.9", 0.1)
     'at most 10 %'
@@ -275,7 +277,7 @@ def error_bound(guarantee: str, delta: float) -> str:
 
 
 def word(text: str) -> str:
-    """A word of `WORDS` in the reader's words; other text is unchanged.
+    """Translate a word of `WORDS` for the reader; other text is returned unchanged.
 
     >>> word("ruled out"), word("a name")
     ('ruled out', 'a name')
@@ -284,7 +286,8 @@ def word(text: str) -> str:
 
 
 def problem_text(text: str) -> Markup:
-    """Why something was refused. The API's texts are English, and are marked as such in other languages."""
+    """Format the reason of a refusal: translated if it is a message, else in English and marked as English."""
+    # A message of nothing but parts is formatted part by part: some may be messages, and others English text.
     if isinstance(text, Translatable) and re.fullmatch(r"({\d+})+", text.message):
         return Markup("").join(problem_text(part) for part in text.values.values())
     if isinstance(text, Translatable) or translation.language() == "en" or not re.search("[A-Za-z]", text):
@@ -293,7 +296,7 @@ def problem_text(text: str) -> Markup:
 
 
 def says(text: str, message: str) -> bool:
-    """Whether a text was made from a message, entirely or in part."""
+    """Whether a text was made from a message, entirely or in part; plain strings never are."""
     return isinstance(text, Translatable) and text.contains(message)
 
 
@@ -310,7 +313,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(text: str, now: datetime | None = None) -> str:
-    """How long ago something was, at least in minutes: viewers get times only to the minute.
+    """Format how long ago something was, to the minute at best: viewers get times only to the minute.
 
     >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 3, tzinfo=UTC))
     '2 days ago'
@@ -329,7 +332,7 @@ def ago(text: str, now: datetime | None = None) -> str:
 
 
 def clock(text: str) -> str:
-    """A time on a page, in UTC.
+    """Format a time for the text of a page, to the minute, in UTC.
 
     >>> clock("2026-01-03T08:09:10.123Z")
     '3 January 2026, 08:09 UTC'
@@ -343,7 +346,7 @@ def clock(text: str) -> str:
 
 
 def stamp(text: str) -> str:
-    """A time in a table, to the second, in UTC.
+    """Format a time for a table, to the second, in UTC.
 
     >>> stamp("2026-01-03T08:09:10.123Z")
     '3 Jan 2026, 08:09:10'
@@ -357,7 +360,7 @@ def stamp(text: str) -> str:
 
 
 def principal(name: str, role: str) -> str:
-    """The name of the reader, without the role shown beside it.
+    """The reader's name without the role, which pages print beside it.
 
     >>> principal("analyst:statistics", "analyst")
     'statistics'

@@ -1,6 +1,6 @@
-"""Sessions, form checks and headers of all pages; refusals become pages.
+"""Sessions, form checks and security headers of all pages, and pages for refusals.
 
-The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS), and a form is accepted only if the browser
+The browser has a session cookie (HttpOnly, SameSite=Strict, Secure under TLS). A form is accepted only if the browser
 says that one of our pages sent it (`web.guard`).
 """
 
@@ -29,12 +29,12 @@ from parley.web.guard import MOST_FIELDS, form_fields, read_body, sent_from_else
 
 T = TypeVar("T")
 FORM_LIMIT = 64 * 1024  # bytes of a form, except an administrator's study file
-FILE_LIMIT = 4 * 1024 * 1024  # bytes of that: a form is parsed at once, and larger studies can be sent to the API
+FILE_LIMIT = 4 * 1024 * 1024  # bytes of a study file: forms are parsed in memory; the API takes larger studies
 CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser's
 A_YEAR = 365 * 86_400
 LANGUAGE_NAMES = {code: (Locale(code).get_display_name(code) or code).capitalize() for code in LANGUAGES}
 STUDY_FIELDS = 200  # fields of the form for a new study, which has every key of the file
-STUDY = "/studies/{study}"  # address of a study's first page; its others are below
+STUDY = "/studies/{study}"  # address of a study's first page, and the beginning of those of its other pages
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
@@ -46,7 +46,7 @@ NOT_OURS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A request for a page; `who` is what `whoami` returns, None before signing in."""
+    """A request for a page and its reader; `who` is the answer of `whoami`, or None before signing in."""
 
     request: Request
     credential: str
@@ -65,9 +65,10 @@ class Page:
         body: Mapping[str, Any] | Model | None = None,
         **place: Any,
     ) -> T:
-        """Call an operation of the API on behalf of the reader and return its answer; raises its refusal.
+        """Call an operation of the API on behalf of the reader and return its answer; raises its `Refusal`.
 
-        `handler` may be the operation's id, if it belongs to a higher room. Empty query values are left out.
+        `handler` is the operation's function, or its name if the dashboard may not import it. `place` replaces
+        parameters of the page's address. Empty query values are dropped.
         """
         name = handler if isinstance(handler, str) else handler.__name__
         operation: Operation = self.request.app.state.operations[name]
@@ -86,9 +87,10 @@ class Page:
     async def show(
         self, template: str, *, code: int = 200, made: Callable[[], Mapping[str, Any]] = dict, **values: Any
     ) -> Response:
-        """Render a page off the event loop; what is slow or has messages is `made` there too.
+        """Render a page off the event loop, with the words of the study's `audience`.
 
-        The pages of a study use the words of its `audience`.
+        `made` returns further values for the template. It also runs off the event loop, and translates messages for
+        the reader: slow or translated values belong there.
         """
         known: dict[str, Any] = {"who": self.who, "path": self.request.url.path}
         known["docs"] = self.context.settings.docs
@@ -96,45 +98,45 @@ class Page:
         known["links"] = [link for link in self.request.app.state.links if self.may(*link.roles)]
 
         known["language"] = spoken_language(self.request)
-        # The same page in another language is asked for by its address, which a form may not have.
+        # A link to another language reloads the address, which would not show again what a POST returned.
         known["spoken_languages"] = LANGUAGE_NAMES if self.request.method == "GET" else {}
 
         def drawn() -> bytes:
             with reading(values.get("audience", "bandit"), known["language"]):
                 return render(template, **known, tabs=tabs, **values, **made()).encode()
 
-        if self.who is None:  # the page is not about a study
+        if self.who is None:  # only small pages are open to everybody, and no token could be charged
             return HTMLResponse(drawn(), status_code=code)
         return HTMLResponse(await self.draw(drawn), status_code=code)
 
     async def draw(self, drawn: Callable[[], bytes]) -> bytes:
-        """Render a download for somebody who is signed in, off the event loop; large ones cost more."""
+        """Render a page or download off the event loop, and charge the reader's rate limit by its size."""
         assert self.who is not None
         content = await anyio.to_thread.run_sync(drawn)
         self.context.pace.charge(self.who.kid, len(content) / LARGE_ANSWER)
         return content
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Run slow work off the event loop, when it is the reader's turn."""
+        """Run slow work off the event loop, after waiting in a queue in which readers take turns."""
         assert self.who is not None
         return await self.context.heavy.run(self.who.kid, work)
 
     @property
     def study(self) -> str:
-        """The study in the address."""
+        """Id of the study in the page's address."""
         return str(self.request.path_params["study"])
 
     def asked(self, name: str, default: str = "") -> str:
-        """A parameter of the query string."""
+        """A parameter of the query string, or `default` if it is missing."""
         return self.request.query_params.get(name, default)
 
     def place(self, name: str) -> int:
-        """A whole number of the query string, 0 if there is none."""
+        """A parameter of the query string as a whole number; 0 if it is missing or malformed."""
         value = self.asked(name)
         return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
 
     def may(self, *roles: str) -> bool:
-        """Whether the reader has one of some roles; only used to hide what would be refused anyway."""
+        """Whether the reader has one of these roles. Only used to hide what the API would refuse anyway."""
         return self.who is not None and self.who.role in roles
 
 
@@ -161,33 +163,33 @@ def _secure(request: Request) -> bool:
 
 
 def session_cookie(request: Request) -> dict[str, Any]:
-    """Name and attributes of the session cookie; under TLS no other host can set it."""
+    """Name and attributes of the session cookie. Under TLS, the prefix `__Host-` keeps other hosts from setting it."""
     secure = _secure(request)
     key = "__Host-parley-session" if secure else "parley-session"
     return {"key": key, "httponly": True, "samesite": "strict", "secure": secure, "path": "/"}
 
 
 def sign_in_address(request: Request) -> str:
-    """The sign-in address, which leads back here."""
+    """The address of the sign-in page, which leads back to the requested page afterwards."""
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
 
 
 class PageRoute(Route):
-    """A route of the pages, with its name among a study's tabs, if it is one."""
+    """The route of a page, with its title among the tabs of a study if the page is one of the tabs."""
 
-    tab: str
-    tab_for: frozenset[str]
+    tab: str  # "" if the page is no tab
+    tab_for: frozenset[str]  # roles that see the tab
 
     @property
     def below(self) -> str:
-        """The end of its address, after the study's."""
+        """The part of the page's address after the study's."""
         return self.path.removeprefix(STUDY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A navigation link, shown on every page."""
+    """A navigation link, which every page has."""
 
     path: str
     title: str
@@ -196,10 +198,10 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgePages:
-    """The pages of an edge."""
+    """The pages, templates and navigation links that an edge adds."""
 
     routes: Sequence[PageRoute]
-    templates: Path | None = None  # a folder; its template names must be unique
+    templates: Path | None = None  # a folder; template names must be unique among all edges and the dashboard
     links: Sequence[Link] = ()
 
 
@@ -213,11 +215,12 @@ def page(
     tab: str = "",
     tab_for: frozenset[str] = EVERY_READER,
 ) -> PageRoute:
-    """A route of the pages; POST needs a form of ours, and all but the open ones need a session.
+    """Make the route of a page: a POST must come from a form of our pages, and a session is required.
 
-    A form is small, unless the page `uploads` a study and an administrator sends it. If the page is for `only` some
-    roles, requests of others are refused before they are read. A page of a study may be a `tab` on all of its pages,
-    for readers who may open it; it shows its template with the same `tab`, which is then the current one.
+    Only pages that are `open_to_all` need no session. Forms are small, unless the page `uploads` a study and an
+    administrator sends it. If the page is for `only` some roles, requests of others are refused before they are read.
+    A `tab` is the page's title among the tabs of a study, for the roles in `tab_for`. Its handler passes the same `tab`
+    to `Page.show`, which marks it as the current one.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -225,7 +228,7 @@ def page(
             return shielded(_choose_language(request))
         try:
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
-        except Exception as error:  # the same words as the API's
+        except Exception as error:  # described as the API would
             response = _refused(request, settled(error))
         return shielded(response)
 
@@ -247,6 +250,7 @@ async def _entered(
         return response
     if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
+    # Only now is the body read: whoever is refused above uploads nothing.
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
         form = await _form(request, large=large) if request.method == "POST" else {}
@@ -256,7 +260,7 @@ async def _entered(
 
 @contextmanager
 def _upload(request: Request, who: Who) -> Iterator[None]:
-    """Limit an administrator's upload of a study file: it counts by its size, and few run at once."""
+    """Limit an administrator's upload of a study file: its size counts towards the rate limit, and few run at once."""
     context = context_of(request)
     context.pace.check(who.kid, cost := cost_of(request, FILE_LIMIT))
     with context.uploads.taken(who.kid) if cost > COSTLY else nullcontext():
@@ -273,7 +277,7 @@ async def _who(shown: Page) -> Who | None:
 
 
 async def _form(request: Request, *, large: bool) -> Mapping[str, str]:
-    """The fields of a form that one of our pages sent. Other requests are refused before they are read."""
+    """Read the fields of a form that one of our pages sent. Other forms are refused before they are read."""
     if sent_from_elsewhere(request, unsaid=True):
         raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT, too_large)

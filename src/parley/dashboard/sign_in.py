@@ -9,39 +9,41 @@ from parley.dashboard.session import Page
 
 
 class SignIn(Service, ABC):
-    """A sign-in provider as an edge's service: a second way in, and re-authentication for those who came that way.
+    """Interface of a sign-in provider, which an edge implements as a service.
 
-    Who signs a study must prove their identity first: by entering the token again, or here. The words to be signed
-    wait in the browser meanwhile, protected against changes.
+    Before people sign a study, they must prove their identity again. Holders of a token enter it again; people who
+    signed in through the provider do so there once more. Meanwhile the text to be signed is stored in their browser,
+    protected against changes.
     """
 
-    host: str  # the provider's name for people
-    path: str  # the page that starts a sign-in; it takes `next`, an address on this site
+    host: str  # the provider's host, by which pages name it
+    path: str  # the page that starts a sign-in; its parameter `next` is the address on this site to go to afterwards
 
     @abstractmethod
     async def knows(self, kid: str) -> bool:
-        """Whether the provider named this person, so that it can name them again; False for holders of a token."""
+        """Whether this person signed in through the provider, and so can again; False for holders of a token."""
 
     @abstractmethod
     async def prove(self, shown: Page, words: str, back: str) -> Response:
-        """Send the browser to the provider; it comes back to the page `back` of this site.
+        """Send the browser to the provider to sign in again, and then back to the page `back` of this site.
 
-        The words are bound to this person, session and study. A `Refusal` says why they cannot wait.
+        `words` is the text to be signed. The browser stores it, bound to this person, session and study. Raises a
+        `Refusal` if the text cannot be stored.
         """
 
     @abstractmethod
     async def words(self, shown: Page) -> str:
-        """The words that waited, unchanged; refused unless they belong to this person, session and study."""
+        """Return the stored text, unchanged; raises a `Refusal` if it belongs to another person, session or study."""
 
     @abstractmethod
     async def confirm(self, shown: Page) -> None:
-        """Raise unless the provider named the same person again since `prove`."""
+        """Raise a `Refusal` unless the same person has signed in at the provider since `prove`."""
 
     @abstractmethod
     def forget(self, shown: Page, response: Response) -> None:
-        """Remove what waited in the browser."""
+        """Remove the stored text from the browser."""
 
 
 def provider_of(shown: Page) -> SignIn | None:
-    """The sign-in provider of this coordinator, if it has one."""
+    """The sign-in provider of this coordinator; None if it has none."""
     return next((one for one in shown.context.services if isinstance(one, SignIn)), None)

@@ -15,30 +15,30 @@ from parley.text.formatting import number, real
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext, ngettext, translated
 
-A_DAY = 86_400.0
+A_DAY = 86_400.0  # seconds
 NAMED = 4  # names listed in a sentence, at most
-WIDEST_SHARE = 0.4  # of an interval that still says something about a share
+WIDEST_SHARE = 0.4  # width of the widest interval that still says something about a share
 OVER = ("finished", "cancelled", "stalled")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteStanding:
-    """One site, or a question without draws of its own."""
+    """The status of one site, or of a question without draws of its own, as pages print it."""
 
     name: str
-    state: str  # reported, awaited, late, held, frozen, or "" if nothing is asked of it
-    since: str | None  # of that state
-    known: str  # as a sentence
-    progress: str  # in the phase, as text; "" if nothing is asked of it
-    picture: Markup | None
+    state: str  # reported, awaited, late, held, frozen, or "" if no report is asked of it
+    since: str | None  # the time at which this state began
+    known: str  # what is known about its question, as a sentence
+    progress: str  # progress in the phase, as text; "" if no draws are asked of it
+    picture: Markup | None  # the same as a chart
     spent: int
     late_days: int = 0
     objection: str | None = None
-    asks_only: bool = False
+    asks_only: bool = False  # a question without draws of its own
 
 
 def named(names: Sequence[str], most: int = NAMED) -> str:
-    """Names for a sentence; only the first ones if there are many.
+    """Join names for a sentence; of a long list, only the first names and the number of the others.
 
     >>> named(["A", "B"]), named(["A", "B", "C"], most=1)
     ('A, B', 'A and 2 more')
@@ -51,8 +51,8 @@ def named(names: Sequence[str], most: int = NAMED) -> str:
 def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_gap: float) -> bool:
     """Whether an interval is still too wide to mean anything.
 
-    For shares, if it is wider than 40 points, or four times as wide as two of them can differ; for other outcomes, if
-    it is as wide as two of them can differ.
+    For shares: if it is wider than 40 points, or wider than four times the largest possible gap between two arms. For
+    other outcomes: if it is at least as wide as that gap.
 
     >>> says_nothing(0.0, 0.91, rates=True, largest_gap=1.0), says_nothing(0.2, 0.4, rates=True, largest_gap=1.0)
     (True, False)
@@ -106,14 +106,14 @@ def site_standings(
 
 
 def expected(board: Board, place: int, since: str | None, now: datetime) -> int | None:
-    """How many of this phase's draws should be done by now, at the stated rate."""
+    """How many of this phase's draws should be done by now at the stated rate; None without a rate or draws."""
     if board.rates is None or since is None or not board.planned[place]:
         return None
     return min(int(board.rates[place] * _days(since, now)), board.planned[place])
 
 
 def _late_days(board: Board, place: int, since: str | None, now: datetime) -> int:
-    """How many days a report is late, beyond the time for its draws and outcomes at the stated rate."""
+    """How many whole days a report is overdue, given the time that its draws and outcomes take at the stated rate."""
     if board.rates is None or since is None or not board.rates[place]:
         return 0
     takes = board.planned[place] / board.rates[place] + board.delay[place]
@@ -150,9 +150,9 @@ def _progress(
 
 
 def known_sentence(status: StudyStatus, board: Board, case: Explained | None, place: int) -> str:
-    """What is known about an agent's question, leaving out numbers that mean nothing yet.
+    """Describe in a sentence what is known about an agent's question, without numbers that mean nothing yet.
 
-    Blinded readers are told only how many arms are left: their sentence names none.
+    For blinded readers, the sentence gives only the number of remaining arms and names none of them.
     """
     end = OutcomeStatus(board.ends[place])
     if end is OutcomeStatus.UNASKED:
@@ -205,7 +205,7 @@ NO_ANSWER: Mapping[OutcomeStatus, str] = {
 
 
 def _playing_sentence(status: StudyStatus, arm: str, candidates: int) -> str:
-    """The sentence for a study with a horizon: its guarantee is about regret, and names no best arm."""
+    """The sentence for a study with a horizon, whose guarantee is about regret and not about the best arm."""
     if status.stage in OVER:
         return gettext("%(arm)s looked best at the end.", arm=arm)
     if candidates == 1:
@@ -225,7 +225,10 @@ def _blinded_sentence(board: Board, end: OutcomeStatus, place: int) -> str:
 
 
 def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str], shown: Sequence[str]) -> str:
-    """The sentence without a tolerance; `shown` are arms with enough evidence that wait for the other agents."""
+    """The sentence for an open question without a tolerance.
+
+    `shown` are arms with enough evidence against them that stay open until the other agents have enough too.
+    """
     out = [arm for arm, one in zip(board.arms, of, strict=True) if one in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE)]
     others = [arm for arm, one in zip(board.arms, of, strict=True) if one is ArmStatus.OPEN and arm not in leader]
     if leader and shown:
@@ -252,7 +255,10 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str],
 def _tolerant_sentence(
     board: Board, case: Explained, of: Sequence[ArmStatus], leader: Sequence[str], place: int, tolerance: str
 ) -> str:
-    """The sentence with a tolerance: an agent has its answer once no other arm is better by that much."""
+    """The sentence for an open question with a tolerance.
+
+    The question is answered once no other arm is better than the leader by the tolerance or more.
+    """
     others = [arm for arm, one in enumerate(of) if one is ArmStatus.OPEN and board.arms[arm] not in leader]
     shown = [board.arms[arm] for arm in others if is_full(case.score[arm][place], case.line)]
     possible = [board.arms[arm] for arm in others if board.arms[arm] not in shown]
@@ -273,12 +279,12 @@ def _tolerant_sentence(
 
 
 def is_full(score: float | None, line: float) -> bool:
-    """Whether the evidence about an arm suffices. With a tolerance it then stays just below the line."""
+    """Whether the evidence about an arm suffices. With a tolerance, sufficient evidence stays just below the line."""
     return score is not None and score >= line * (1 - 1e-9)
 
 
 def leading(board: Board, case: Explained | None, place: int) -> list[str]:
-    """An agent's candidates with the best estimates, as many as it looks for; none before there are estimates."""
+    """The candidates with the best estimates, as many as the agent looks for; empty before there are estimates."""
     if case is None or board.statuses is None:
         return []
     found = [
@@ -290,7 +296,7 @@ def leading(board: Board, case: Explained | None, place: int) -> list[str]:
 
 
 def tolerance_words(status: StudyStatus) -> str:
-    """The tolerance as text, in points for shares; "" if there is none."""
+    """Format the tolerance, in points for shares; "" if there is none."""
     tolerance = float(status.settings["tolerance"])
     if not tolerance:
         return ""
@@ -301,7 +307,7 @@ def tolerance_words(status: StudyStatus) -> str:
 
 
 def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) -> list[str]:
-    """The study in a few sentences: its stage, who is late, what is known."""
+    """Summarize the study in a few sentences: its progress, who is late, and how many agents have an answer."""
     said = []
     if status.stage not in OVER:
         counts = {"phase": number(status.phase), "done": number(len(status.reported)), "all": number(status.asked)}
@@ -331,7 +337,7 @@ def summary(status: StudyStatus, board: Board, sites: Sequence[SiteStanding]) ->
     else:
         said.append(gettext("No agent has its answer yet."))
     settled = board.ends.count(OutcomeStatus.SETTLED)
-    if settled and len(board.agents) == status.agents:  # not of a single page of many agents
+    if settled and len(board.agents) == status.agents:  # not if the board is one page of many agents
         said.append(
             ngettext(
                 "%(num)s of %(all)s agents is settled: its answer becomes final when all are settled.",

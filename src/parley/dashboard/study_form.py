@@ -1,7 +1,7 @@
 """The form for a new study: which keys of the study file a step asks for, and how typed text becomes a value.
 
-The text of the study file is the only state. A step shows its keys from it and writes them back, and only the study
-file's reader checks them. What no step shows stays as it is in the file.
+The text of the study file is the only state. Each step displays some keys of the file and writes them back; only the
+reader of study files checks them. Keys that no step displays stay unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,20 @@ from parley.study import REPEATED, SECTIONS, read_toml, toml_text
 from parley.text.translation import Translatable, gettext, translated
 from parley.weights import EVERY_KIND, WEIGHT_KEYS
 
-MOST_REPEATED = 6  # outcomes or questions; further ones only in the file
-BLANK = 1  # empty ones offered at the end
+MOST_REPEATED = 6  # most outcomes or questions in the form; more can only be written in the file
+BLANK = 1  # empty entries offered after the existing ones
+# Keys with a list of names, typed one per line; some also take a plain number of unnamed items.
 NAMES = ("arms", "agents", "dormant", "weights.labels", "weights.site_of", "weights.stratum_of")
-NOT_ASKED = ("weights.file",)  # a browser cannot send another file
+NOT_ASKED = ("weights.file",)  # a browser sends only the study file, not the file that this key names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One page of the form: keys that everybody needs, and sections whose other keys are further settings."""
+    """One page of the form.
+
+    The keys of `first` are always visible. The other keys of its `sections` are folded away as further settings.
+    `repeated` names a section that a study file may have several times.
+    """
 
     name: str
     title: str
@@ -75,7 +80,7 @@ STEPS = (
             "How often may an answer be wrong, what is good enough, and when does the study end at the latest?"
         ),
         first=("delta", "tolerance", "max_samples", "max_rounds", "largest_gap"),
-        # All sections of no other step, so that a new section of the file needs nothing here.
+        # Every section that no other step has, so that a new section of the study file appears here by itself.
         sections=tuple(
             section
             for section in SECTIONS
@@ -85,6 +90,7 @@ STEPS = (
 )  # fmt: skip
 BY_NAME = {step.name: step for step in STEPS}
 
+# key -> label and hint in plain words. Any other key has its name and the English meaning from the study file's table.
 LABELS: Mapping[str, tuple[str, str]] = {
     "name": (Translatable("Name of the study"), ""),
     "audience": (Translatable("Who reads the pages of the study"), Translatable(
@@ -201,21 +207,21 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One input of a step."""
+    """One input of a step: its key, its label and hint, and its value as text."""
 
-    place: str  # its name in the form and in errors
+    place: str  # the key's full name, in the form and in errors
     label: str
     hint: str
     value: str
     choices: Sequence[tuple[str, str]] = ()
-    lines: int = 0  # number of lines, for a text with several
-    own_words: bool = True  # False if label and hint are the file's own, in English
+    lines: int = 0  # height of an input for several lines; 0 for a single line
+    own_words: bool = True  # False if label and hint come from the study file's table, which is in English
     wrong: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The inputs of a step."""
+    """The inputs of a step, filled from a study file."""
 
     step: Step
     first: Sequence[Field]
@@ -224,7 +230,7 @@ class Shown:
 
 
 def shown_step(document: Mapping[str, Any], step: Step, wrong: str = "") -> Shown:
-    """The inputs of a step with a document's values; `wrong` is the key that an error is about."""
+    """The inputs of a step, filled from a document; `wrong` is the key that an error is about."""
     rows = step_keys(document, step)
     made = {place: _field(place, row, _value(document, place), wrong) for place, row in rows.items()}
     first = [made[place] for place in step.first if place in made]
@@ -233,7 +239,7 @@ def shown_step(document: Mapping[str, Any], step: Step, wrong: str = "") -> Show
 
 
 def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
-    """The keys that a step asks for, in order; for weights and rewards, only those of the chosen kind."""
+    """The keys that a step asks for, in order; for weights and rewards, only the keys of the chosen kind."""
     elsewhere = {place for other in STEPS if other is not step for place in other.first}
     places = list(step.first)
     for section in step.sections:
@@ -251,12 +257,12 @@ def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
 
 
 def _of_kind(section: str, given: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys of a section; for rewards, those of the chosen kind."""
+    """The keys of a section; for rewards, only the keys of the chosen kind."""
     known = section_keys(given) if section == "noise" else SECTIONS[section]
     if section != "noise":
         return dict(known)
     kind = given.get("kind") or "gaussian"
-    # A key's meaning begins with the kinds that it belongs to.
+    # The meaning of a key of rewards begins with the kinds that have it, as in "gaussian and bounded: ...".
     return {
         key: row
         for key, row in known.items()
@@ -302,7 +308,7 @@ def _field(place: str, row: Key, value: Any, wrong: str, name: str = "") -> Fiel
 
 
 def _repeated(document: Mapping[str, Any], step: Step, wrong: str) -> list[list[Field]]:
-    """The inputs of each [[section]] in a document, and of an empty one."""
+    """The inputs of each repeated [[section]] in a document, and of an empty one to add."""
     if not step.repeated:
         return []
     given = _entries(document, step.repeated)
@@ -325,7 +331,7 @@ def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any
 
 
 def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
-    """The study file with what was typed in a step; an empty field removes its key.
+    """Write what was typed in a step into the study file; an empty field removes its key.
 
     >>> print(applied('name = "x"', BY_NAME["sites"], {"agents": "Paris\\nLyon", "sampling.rate": "4, 3"}))
     name = "x"
@@ -340,7 +346,7 @@ def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
     for place, value in before.items():
         if place in form:
             _put(document, place, _row(place), value, form[place])
-    # Another kind of weights or rewards: keys of the previous kind would be refused.
+    # If the step chose another kind of weights or rewards, drop the keys of the previous kind: they would be refused.
     after = step_keys(document, step)
     for section, _, key in (place.rpartition(".") for place in before.keys() - after.keys()):
         document.get(section, {}).pop(key, None)
@@ -352,10 +358,10 @@ def applied(text: str, step: Step, form: Mapping[str, str]) -> str:
 def _put(document: dict[str, Any], place: str, row: Key, value: Any, typed: str) -> None:
     section, _, key = place.rpartition(".")
     if typed.replace("\r", "").strip() == shown_value(value).strip():
-        return  # unchanged: a number stays as the file has it
+        return  # unchanged: keep the file's own value and type
     inner = document if not section else document.setdefault(section, {})
     if not isinstance(inner, dict):
-        return  # the file's reader reports it
+        return  # not a section: the reader of study files will report that
     inner.pop(key, None)
     if typed.strip():
         inner[key] = typed_value(row, typed, names=place in NAMES)
@@ -379,6 +385,7 @@ def _put_entries(document: dict[str, Any], section: str, form: Mapping[str, str]
                 entry[key] = typed_value(row, text)
         if place >= len(entries):
             entries.append(entry)
+    # Emptying all fields of an entry removes it.
     kept = [one for one in entries if one]
     if kept:
         document[section] = kept
@@ -387,7 +394,7 @@ def _put_entries(document: dict[str, Any], section: str, form: Mapping[str, str]
 
 
 def shown_value(value: Any) -> str:
-    """A value of the file as input text: names and rows on lines of their own, numbers with commas.
+    """Format a value of the study file for an input: names and rows one per line, numbers separated by commas.
 
     >>> shown_value(["Paris", "Lyon"]), shown_value([[1.0, 0.5], [0.5, 1.0]]), shown_value([4, 3]), shown_value(None)
     ('Paris\\nLyon', '1.0, 0.5\\n0.5, 1.0', '4, 3', '')
@@ -407,7 +414,7 @@ def shown_value(value: Any) -> str:
 
 
 def typed_value(row: Key, text: str, *, names: bool = False) -> Any:
-    """The value that a text means; if it does not fit the key, the text itself, which the reader refuses.
+    """Parse typed text as a value for a key; text that does not fit the key is returned unchanged, and refused later.
 
     >>> numbers = Key(kinds=(int, float, list), meaning="")
     >>> [typed_value(numbers, text) for text in ("4", "4, 3", "1, 2\\n3, 4", "often")]
@@ -425,6 +432,7 @@ def typed_value(row: Key, text: str, *, names: bool = False) -> Any:
         rows = [_parsed(f"[{line.removesuffix(',')}]") for line in lines]
         if all(isinstance(one, list) for one in rows):
             return [one[0] for one in rows] if all(len(one) == 1 for one in rows) else rows
+    # First as a TOML value, then as the items of a TOML list.
     for attempt in (text, f"[{text}]") if list in row.kinds else (text,):
         if (found := _parsed(attempt)) is not None:
             return [found] if row.kinds == (list,) and not isinstance(found, list) else found
@@ -436,11 +444,12 @@ def _parsed(text: str) -> Any:
         found = read_toml(f"x = {text}")
     except InvalidInput:
         return None
+    # Typed text with a line break could define further keys.
     return found["x"] if list(found) == ["x"] else None
 
 
 def step_of(key: str) -> int:
-    """The index of the step with an error's key; the last one if no step asks for it.
+    """Index of the step that asks for the key of an error; `len(STEPS)`, which is the review, if no step does.
 
     >>> step_of("arms"), step_of("horizon"), step_of("outcomes[0].margin"), step_of("TOML") == len(STEPS)
     (0, 4, 3, True)

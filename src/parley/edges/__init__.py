@@ -1,1 +1,1 @@
-"""Optional features, one folder each. Only `parley.hooks` looks in here."""
+"""Optional features, one folder each. Other rooms reach them only through `parley.hooks`."""

@@ -1,1 +1,1 @@
-"""Experiments at any scale: forecasts of a study, the paper's tables, sweeps over many cells, the demo."""
+"""Experiments at any scale: forecasts of a study, analyses, sweeps over many cells, the demo, and their reports."""

@@ -1,4 +1,4 @@
-"""The texts of `parley demo` about a run: why arms are out, how it ended, what is proven; its tables and figures."""
+"""The output of `parley demo`: sentences on why arms are out, how a run ended and what is proven; tables, figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` 
 
 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
-    """One sentence for every arm that this phase ruled out or set aside."""
+    """Yield one sentence for every arm that the phase ruled out or set aside."""
     problem, agents = policy.problem, policy.certificate(phase.after)["agents"]
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active & problem.asks):
         entries = {entry["arm"]: entry for entry in agents[agent]["arms"]}
@@ -31,7 +31,7 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
                 f"{' and '.join(kept)}: nothing is better by {problem.tolerance:g} or more."
             )
             continue
-        rivals = out.get("opponents") or kept  # those that beat it, as the certificate has them
+        rivals = out.get("opponents") or kept  # the arms that beat it, according to the certificate
         against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
         yield (
             f"{out['arm']} is out for {problem.agents[agent]}, mixed mean {real(out['mixed_mean'])} against {against}."
@@ -44,7 +44,7 @@ def _kept(agent: Mapping[str, Any]) -> list[str]:
 
 
 def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> str:
-    """How the run ended, and whether its answers are right: here the truth is known."""
+    """A sentence on how the run ended and whether its answers are right, since the demo knows the truth."""
     kind = f"within {problem.tolerance:g} of the best" if problem.tolerance else "right"
     found = f"all are {kind}" if right else "at least one is WRONG"
     ends = [end for end in ends if end is not OutcomeStatus.UNASKED]
@@ -57,10 +57,10 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
 
 
 def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
-    """Every agent's answer, and what is proven about the gaps if the policy bounds them."""
+    """Yield a sentence per agent: its answer and, if the policy bounds gaps, what is proven about them."""
     for agent in certificate["agents"]:
         if all(arm["status"] in (ArmStatus.LEFT, ArmStatus.CLOSED) for arm in agent["arms"]):
-            continue  # it asks nothing
+            continue  # the agent has no question
         answer = f"{agent['agent']}: {'' if agent['chosen'] else 'candidates '}{', '.join(_kept(agent))}"
         out = [arm for arm in agent["arms"] if arm["dropped_in"] and "gap_at_least" in arm]
         beaten = [arm for arm in out if arm["status"] == ArmStatus.RULED_OUT]
@@ -72,7 +72,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
 
 
 def comparison_table(title: str, results: Results) -> Table:
-    """The policies side by side: samples, rounds, errors; the bound, money and days if they exist."""
+    """A row per policy: samples, rounds and errors; also the lower bound's ratio, money and days where known."""
     drawn = [result.get("samples", result["cost"]) for result in results]
     columns = {
         "policy": [result["policy"] for result in results],
@@ -89,7 +89,7 @@ def comparison_table(title: str, results: Results) -> Table:
 
 
 def regret_comparison_table(title: str, results: Results) -> Table:
-    """The policies side by side: their regret at the horizon."""
+    """A row per policy: regret at the horizon, alone and over the reference, rounds and errors."""
     columns = {
         "policy": [result["policy"] for result in results],
         "regret, mean ± sd": [_mean_and_deviation(result["regret"]) for result in results],
@@ -109,7 +109,7 @@ def _errors(result: Mapping[str, Any]) -> str:
 
 
 def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Table:
-    """One run of a study with a horizon, a row per phase."""
+    """A row per phase of one run of a study with a horizon: draws, exploration, estimated regret, remaining arms."""
     rows = []
     for phase in run:
         standing = policy.standing(phase.after)
@@ -129,7 +129,7 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
 
 
 def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
-    """All agents' mean regret over time, one line per policy, with the band of 80 % of the runs."""
+    """Plot the mean regret of all agents together over time: a line per policy, with a band for 80 % of the runs."""
     floor, curves = lower_bound / 100, [result["regret"]["curve"] for result in results]
     with canvas(theme, 8.5, 4.6) as (figure, style):
         panel = figure.subplots()
@@ -139,15 +139,15 @@ def regret_figure(results: Results, lower_bound: float, *, theme: str = "light")
                 curve["mean"],
                 color=style.colour(place),
                 label=result["policy"],
-                linestyle=DASHES[place % 3],  # dotted is the bound
+                linestyle=DASHES[place % 3],  # the fourth, dotted, is the lower bound
                 marker=MARKERS[place % len(MARKERS)],
-                markevery=(2 + place, 8),  # curves that lie on each other show both
+                markevery=(2 + place, 8),  # staggered, so that curves that coincide stay visible
             )
             panel.fill_between(curve["times"], curve["p10"], curve["p90"], color=style.colour(place), alpha=0.18, lw=0)
         panel.axhline(lower_bound, color=style.ink, linestyle=":", label="C* log T at the horizon")
         panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
         panel.set_ylim(bottom=max(floor, 1e-9))
-        # Before the first curve rises above the figure's floor there is nothing to show.
+        # Before the first curve rises above the figure's floor, the panel would be empty.
         seen = [
             time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor
         ]

@@ -18,21 +18,21 @@ from parley.problem import BoolArray, FloatArray, IntArray
 from parley.system.once import once
 
 SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
-SHORT = 16
+SHORT = 16  # longest axis whose maximum is taken slice by slice
 
 
 @dataclass(frozen=True, kw_only=True)
 class Programs(ABC):
-    """A batch of P programs, the first axis of every array; the other axes are a program's variables or its rows.
+    """A batch of P programs. The first axis of every array is the program, the others are its variables or its rows.
 
-    Rows are scaled so that b = 1. A variable with infinite cost is left out of the sums (the regret bound C* drops
+    Rows are scaled so that b = 1. A variable with infinite cost is omitted from the sums (the regret bound C* drops
     agents that already play the arm).
     """
 
     squared_weights: FloatArray
     costs: FloatArray  # cost per unit of each variable
     inverse: FloatArray  # 1 / b; 0 marks a row without a constraint
-    variances: FloatArray | None  # v below, the variance of each variable's cell: 1 unless given
+    variances: FloatArray | None  # v in the docstrings below, the variance of each variable's cell: 1 unless given
 
     @classmethod
     def _made(
@@ -66,31 +66,31 @@ class Programs(ABC):
 
     @abstractmethod
     def columns(self, multipliers: FloatArray) -> FloatArray:
-        """A lam, the product that maps rows to variables."""
+        """The product A lam, which maps multipliers of the rows to the variables."""
 
     @abstractmethod
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        """A^T y, the product that maps variables to rows."""
+        """The product A^T y, which maps reciprocals of the variables to the rows."""
 
     @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        """A feasible allocation near `allocation`; `ratios` are the values of its rows, which are feasible up to 1."""
+        """A feasible allocation near `allocation`; `ratios` are the values of its rows, at most 1 where feasible."""
 
     def _scattered(self, values: FloatArray) -> FloatArray:
         return values if self.variances is None else values * self.variances
 
     def touched(self) -> BoolArray:
-        """Which variables appear in a row with a constraint; the others are 0."""
+        """Which variables of finite cost appear in a row with a constraint; the others are 0 in a solution."""
         pattern = replace(self, squared_weights=(self.squared_weights > 0).astype(np.float64), variances=None)
         return np.asarray((pattern.columns(np.ones_like(self.inverse)) > 0) & np.isfinite(self.costs))
 
     def take(self, chosen: IntArray | BoolArray) -> Self:
-        """A subset of the programs."""
+        """The programs of a subset of the batch."""
         spread = None if self.variances is None else self.variances[chosen]
         return replace(self, costs=self.costs[chosen], inverse=self.inverse[chosen], variances=spread)
 
     def dense(self) -> FloatArray:
-        """`(variable, row)`: the matrix A of a batch of one small program."""
+        """`(variable, row)`: the matrix A of a batch that consists of one small program."""
         rows = self.inverse.size
         one_each = self.take(np.zeros(rows, dtype=np.int64))
         return one_each.columns(np.eye(rows).reshape(rows, *self.inverse.shape[1:])).reshape(rows, -1).T
@@ -98,7 +98,9 @@ class Programs(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmPrograms(Programs):
-    """Rows (k, m): `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
+    """One program of M variables for every arm k, with a row for every agent m.
+
+    The rows are `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`.
 
     >>> alone = np.eye(2)
     >>> ArmPrograms.of(alone, np.array([[0.5, 0.125]])).rows(np.array([[0.5, 0.125]])).tolist()  # 1: nothing to spare
@@ -127,7 +129,7 @@ class ArmPrograms(Programs):
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
-    """The maximum along an axis; taken slice by slice if the axis is short, which is many times faster."""
+    """The maximum along an axis, taken slice by slice if the axis is short: that is many times faster."""
     if values.shape[axis] > SHORT:
         return np.asarray(values.max(axis=axis))
     return np.asarray(reduce(np.maximum, (values.take(place, axis) for place in range(values.shape[axis]))))
@@ -135,7 +137,7 @@ def _largest_along(values: FloatArray, axis: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastPrograms(Programs):
-    """Programs with a row (j, k, m) for arm k against its j-th opponent o and agent m, which couples the two arms.
+    """Programs with a row (j, k, m) for arm k against its j-th opponent o, for agent m; a row couples the two arms.
 
     `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
 
@@ -156,7 +158,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs; `opponents` and `bounds` are `(programs, opponent, arm, agent)`, others without `opponent`."""
+        """Programs; `opponents` and `bounds` are `(programs, opponent, arm, agent)`, costs `(programs, arm, agent)`."""
         shape = (len(bounds), *bounds.shape[2:])
         return cls._made(squared_weights, bounds, shape, costs, variances, opponents=opponents)
 
@@ -168,7 +170,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Every arm on its own, as in `ArmPrograms`, but all in one program, so that a pace can couple them.
+        """Programs with every arm on its own, as in `ArmPrograms`, but all arms in one, so that a pace couples them.
 
         `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
         doubled.

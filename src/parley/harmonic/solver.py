@@ -1,10 +1,10 @@
-"""The solver behind every lower bound and every plan: harmonic programs, batched, certified, matrix-free.
+"""The solver of harmonic programs behind every lower bound and every plan: batched, certified and matrix-free.
 
     minimise  sum_i c_i x_i   subject to   sum_i A_ij / x_i <= b_j  for every j        (A >= 0, b > 0, c > 0)
 
 **Certificate.** For any multipliers `lam >= 0`, `(sum_i sqrt(c_i (A lam)_i))^2 / (b . lam)` is at most the optimum
-(Cauchy-Schwarz), and any positive x becomes feasible by scaling. So every answer carries a proven relative gap,
-whatever found it, and every returned allocation is feasible.
+(Cauchy-Schwarz), and any positive x becomes feasible by scaling. So every solution carries a proven relative gap,
+whatever method found it, and every returned allocation is feasible.
 
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`, `r = A^T (1/x)`:
 at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical multiplicative step is `lam_j
@@ -30,19 +30,19 @@ from parley.harmonic.programs import Programs
 from parley.problem import BoolArray, FloatArray, IntArray
 
 EXPONENT = 1.9  # initial exponent: 2 solves a diagonal A in one step, 1 a rank-one A
-FINEST = 1e-13
+FINEST = 1e-13  # the smallest relative gap that float64 can prove
 TOLL_EXPONENT = 1.0  # 2 would find the shares in one step if the multipliers stayed fixed
 COLDEST = 1e-6  # smallest multiplier of a warm start, relative to the largest: a vanished one may matter again
-CHECK_EVERY = 3
+CHECK_EVERY = 3  # steps between two checks of the certificate
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the dense matrix for Newton's method
 NEWTON_STEPS, TO_BOUNDARY, SHRINK_MU = 60, 0.99, 0.1
-GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
+GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4  # how exponents adapt: `Multipliers.move`
 LARGEST_STEP = (-20.0, 3.0)  # limits on a change of log lam: a row may vanish quickly but must come back slowly
 FLOOR = 1e-100  # a multiplier never reaches 0: it could not grow again
 
 
 class Status(Enum):
-    """How a solve ended. The value is the message for people.
+    """How a call of `solve` ended. The value is the message for people.
 
     >>> Status.SOLVED.value
     'solved to the requested accuracy'
@@ -62,8 +62,8 @@ class Solution:
     (10.0, True)
     """
 
-    value: FloatArray  # (programs): cost of the allocation, an upper bound on the optimum
-    lower: FloatArray  # (programs): the lower bound on the optimum that the multipliers prove
+    value: FloatArray  # (programs,): cost of the allocation, an upper bound on the optimum
+    lower: FloatArray  # (programs,): the lower bound on the optimum that the multipliers prove
     allocation: FloatArray  # (..., arm, agent): feasible
     dual: FloatArray  # one multiplier per row, scaled so that b . dual = 1
     shares: FloatArray | None = None  # (programs, agent): with a pace, each agent's share of the cost of a day
@@ -72,24 +72,24 @@ class Solution:
 
     @property
     def gap(self) -> FloatArray:
-        """`(value - lower) / value`, 0 where the value is 0."""
+        """`(programs,)`: the relative gap `(value - lower) / value`, 0 where the value is 0."""
         gap = np.where(self.value > 0, 1 - self.lower / np.where(self.value > 0, self.value, 1), 0.0)
         return np.maximum(gap, 0.0)  # below 0 by rounding only
 
 
 def total(values: FloatArray) -> FloatArray:
-    """`(programs,)`: the sum over each program."""
+    """`(programs,)`: the sum of the values of each program."""
     summed: FloatArray = values.sum(axis=tuple(range(1, values.ndim)))
     return summed
 
 
 def largest(values: FloatArray) -> FloatArray:
-    """`(programs,)`: the maximum over each program, at least 0."""
+    """`(programs,)`: the maximum of the values of each program, at least 0."""
     return np.asarray(values.max(axis=tuple(range(1, values.ndim)), initial=0.0))
 
 
 def per_program(values: FloatArray, like: FloatArray) -> FloatArray:
-    """One number per program, shaped to broadcast with `like`."""
+    """`values (programs,)` reshaped to broadcast with `like`."""
     return values.reshape(-1, *[1] * (like.ndim - 1))
 
 
@@ -111,17 +111,17 @@ class Multipliers:
 
     values: FloatArray
     wanted: FloatArray  # 1 where a multiplier is wanted, else 0
-    exponents: FloatArray
-    before: FloatArray  # the last pull
+    exponents: FloatArray  # the exponent of every row
+    before: FloatArray  # the pull of the last step
     exponent: float  # initial exponent of every row
 
     @classmethod
     def start(cls, values: FloatArray, wanted: FloatArray, *, exponent: float) -> Multipliers:
-        """Initial multipliers, from any positive weights."""
+        """Initial multipliers, in proportion to any positive `values`."""
         return cls(_normal(values), wanted, np.full_like(values, exponent), np.zeros_like(values), exponent)
 
     def move(self, pull: FloatArray, steps: int) -> None:
-        """Take one step; `steps` counts those taken so far, this one included."""
+        """Take one step; `steps` is the number of steps so far, including this step."""
         self.exponents *= np.where(pull * self.before > 0, 1 + GROWTH / (1 + steps / PATIENCE), SHRINK)
         np.clip(self.exponents, LEAST * self.exponent, MOST * self.exponent, out=self.exponents)
         self.before = pull
@@ -129,7 +129,7 @@ class Multipliers:
         self.values = _normal(np.maximum(moved, FLOOR) * self.wanted)
 
     def put(self, values: FloatArray) -> None:
-        """Replace the values but keep the exponents."""
+        """Replace the multipliers but keep the exponents."""
         self.values = _normal(values)
 
     def take(self, chosen: BoolArray) -> Multipliers:
@@ -144,14 +144,14 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @dataclass
 class Tolls:
-    """How the cost of a day is divided among the agents, `(programs, agent)`; the solver adjusts these shares."""
+    """The division of a day's cost among the agents, as shares `(programs, agent)` that the solver adjusts."""
 
     pace: Pace
     shares: Multipliers
 
     @classmethod
     def start(cls, pace: Pace, touched: BoolArray, shares: FloatArray | None = None) -> Tolls:
-        """Equal shares for all agents that draw, or the shares of a similar batch."""
+        """Initial tolls: equal shares for all agents that draw, or the given shares of a similar batch."""
         if touched.ndim != 3 or touched.shape[-1] != len(pace.rates):
             allowed = f"programs that are (arm, agent) with {touched.shape[-1]} agents"
             raise InvalidInput("rate", found=f"{len(pace.rates)} rates", allowed=allowed)
@@ -173,7 +173,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Raise the shares of agents that need more days than the average weighted by shares."""
+        """Raise the shares of agents that need more days than the average (weighted by shares), lower the others."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
@@ -183,10 +183,10 @@ class Tolls:
 
 
 def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray, dual: FloatArray) -> FloatArray:
-    """Better multipliers for one program with b = 1: `matrix (variable, row)`, a feasible allocation, `dual > 0`.
+    """Better multipliers for one program with b = 1, from its `matrix (variable, row)` and a feasible allocation.
 
     The multiplicative step is slow for the few small programs whose rows are almost copies of each other (one random
-    program in thousands). This primal-dual interior point method is not: with `y = 1/x` and slacks `s = 1 - A^T y` it
+    program in thousands). This primal-dual interior point method is fast: with `y = 1/x` and slacks `s = 1 - A^T y` it
     solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step solves one linear system with the matrix
     `diag(2 c / y^3) + A diag(lam / s) A^T`. The result is only a proposal: the caller's certificate decides whether it
     is better.
@@ -196,7 +196,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
     >>> (dual / dual.sum()).round(6).tolist()
     [0.5, 0.5]
     """
-    y = 0.99 / allocation  # strictly feasible
+    y = 0.99 / allocation  # strictly feasible, since y scales every row down
     lam: FloatArray = dual * (np.sqrt(costs * (matrix @ dual)).sum() / dual.sum()) ** 2  # so that A lam = c x^2
     slack = 1 - matrix.T @ y
     lam = np.maximum(lam, 1e-12 * lam.max())
@@ -220,7 +220,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
 
 
 def _longest(values: FloatArray, move: FloatArray) -> float:
-    """The longest step in (0, 1] that keeps `values` positive."""
+    """The longest step in (0, 1] along `move` that keeps `values` positive."""
     shrinking = move < 0
     if not shrinking.any():
         return 1.0
@@ -240,10 +240,10 @@ def solve(
     start: Solution | None = None,
     pace: Pace | None = None,
 ) -> Solution:
-    """Solve a batch of programs, each to relative gap `accuracy`; `start` is the solution of a similar batch.
+    """Solve a batch of programs, each to the relative gap `accuracy`; `start` is the solution of a similar batch.
 
     With a `pace` the value is the cost of the draws plus `day_cost` times the days that the slowest agent needs. Costs
-    may then be 0; if all are, the solution is the fastest plan.
+    may then be 0; if all costs are 0, the solution is the fastest plan.
 
     If a program misses the accuracy, `NotConverged` is raised with the best solution found. With `strict=False` the
     solution is returned and its status says so; it is still feasible, with a proven gap.
@@ -289,6 +289,7 @@ def solve(
             best.improve(
                 live, feasible, upper, spent**2, lam.values * part.inverse, tolls.shares.values if tolls else None
             )
+            # Solved programs leave the batch; written with `not` so that a gap of NaN does not count as solved.
             open_ = ~(best.gap(live) <= accuracy)
             if not open_.all():
                 live, part, lam, tolls = (
@@ -306,6 +307,7 @@ def solve(
         if tolls:
             tolls.move(allocation, steps)
         elif steps == POLISH_AFTER and costs[0].size * wanted[0].size <= POLISH_UP_TO:
+            # Only without a pace: Newton's method here takes costs as fixed, and tolls change with every step.
             lam.put(_polished(part, best, live, touched, wanted))
     solution = best.solution(programs, reached, steps, accuracy)
     status = solution.status
@@ -320,7 +322,7 @@ def solve(
 
 
 def _costs(part: Programs, touched: BoolArray) -> FloatArray:
-    """The cost of each variable, 0 for variables in no constraint."""
+    """The cost of each variable; 0 for variables that appear in no constraint."""
     return np.where(touched, part.costs, 0.0)
 
 
@@ -411,8 +413,8 @@ def proven_gap(
 ) -> FloatArray:
     """`(programs,)`: the relative gap that `dual` proves for `allocation`; infinite if the allocation is infeasible.
 
-    With a `pace`, `dual` and `shares` prove the gap together. It is computed from scratch, whatever solver found them,
-    so an audit can rely on it.
+    With a `pace`, `dual` and `shares` prove the gap together. The gap is computed from scratch, whatever solver found
+    the arguments, so an audit can rely on it.
 
     >>> from parley.harmonic.programs import ArmPrograms
     >>> programs = ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]]))

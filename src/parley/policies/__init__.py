@@ -1,7 +1,7 @@
-"""The registry of policies, and the function that makes one by name.
+"""The registry of policies, and the function that makes a policy by its name.
 
-Other packages may offer policies: a class under `[project.entry-points."parley.policies"]` is found by its name once
-the package is installed, and imported when a study asks for it.
+Other packages may offer policies: once such a package is installed, a class under
+`[project.entry-points."parley.policies"]` is available by its name, and imported when a study asks for it.
 
 >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
 >>> make_policy("wcpe", problem, {"threshold": "paper"}).name
@@ -65,7 +65,7 @@ GROUP = "parley.policies"  # entry point group
 
 
 def policy_names() -> list[str]:
-    """Parley's own policies, and those that installed packages offer.
+    """The names of Parley's own policies and of those that installed packages offer, sorted.
 
     >>> set(POLICIES) <= set(policy_names())
     True
@@ -74,7 +74,7 @@ def policy_names() -> list[str]:
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy by its name; imported if another package offers it.
+    """The class of a policy, by the policy's name; imported if another package offers it.
 
     >>> policy_class("wcpe").__name__
     'Wcpe'
@@ -92,7 +92,7 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def _kind(field: Field[Any]) -> str:
-    """The type of an option as a key of `KINDS`, whether or not its module postpones annotations."""
+    """The type of an option as a key of `KINDS`, whether or not the policy's module postpones annotations."""
     return str(getattr(field.type, "__name__", field.type))
 
 
@@ -104,7 +104,9 @@ def option_names(name: str) -> list[str]:
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """Make a policy by its registered name; only oracles get the instance. Unsupported settings are refused.
+    """Make a policy by its registered name, with its options; only oracles get the instance.
+
+    Raises if the problem has settings that the policy does not support, or if an option is unknown or of another type.
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee

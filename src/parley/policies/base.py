@@ -1,7 +1,7 @@
-"""The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state between them.
+"""The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state that they pass on.
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
-    quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
+    quotas = policy.plan(state)            integers: draws wanted in this phase, all 0 once finished
     state  = policy.update(state, totals)  the phase's results, a `Totals`
 
 A policy never samples, sleeps, logs or opens a socket. The simulator, a live coordinator, a planner and an audit that
@@ -39,7 +39,7 @@ RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=C
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """The state that a policy keeps between phases, never changed in place; subclasses add fields.
+    """The state that a policy keeps between phases. It is never changed in place; subclasses add fields.
 
     >>> import parley
     >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -50,16 +50,16 @@ class State:
 
     phase: IntArray  # (...): completed phases, which are also rounds of communication
     counts: IntArray  # (..., arm, agent): draws so far
-    sums: FloatArray  # (..., arm, agent): sums of their rewards
-    squares: FloatArray | None = None  # (..., arm, agent): sums of their squares, if the reward model needs them
+    sums: FloatArray  # (..., arm, agent): sums of the rewards of these draws
+    squares: FloatArray | None = None  # (..., arm, agent): sums of squared rewards, if the reward model needs them
     active: BoolArray  # (..., arm, agent): the arm is still a candidate for the agent
-    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) in which it was ruled out or set aside; 0 while active
+    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled out or set aside the arm; 0 while active
     finished: BoolArray  # (...): the policy wants no more draws
-    accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None without one
+    accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None if there is none
 
     @property
     def totals(self) -> Totals:
-        """The totals of all draws so far."""
+        """The totals of all draws so far, as one `Totals`."""
         return Totals(counts=self.counts, sums=self.sums, squares=self.squares)
 
     @property
@@ -69,15 +69,15 @@ class State:
 
     @property
     def answers(self) -> BoolArray:
-        """`(..., arm, agent)`: the remaining arms; each agent's top N once finished."""
+        """`(..., arm, agent)`: the arms that remain candidates; once an agent is decided, they are its top N."""
         return self.active
 
     def take(self, chosen: IntArray | BoolArray | slice) -> Self:
-        """A subset of the replications in a batch."""
+        """Select some of the replications in a batch."""
         return replace(self, **{name: value[chosen] for name, value in self._kept()})
 
     def to_json(self) -> dict[str, Any]:
-        """The state as plain lists and numbers; `from_json` restores it to the last bit."""
+        """Convert the state to plain lists and numbers; `from_json` restores it to the last bit."""
         return {name: value.tolist() for name, value in self._kept()}
 
     def _kept(self) -> list[tuple[str, NDArray[Any]]]:
@@ -86,8 +86,8 @@ class State:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The state that `to_json` wrote; a missing or unknown key is an error."""
-        hints = get_type_hints(cls)  # whether the module of a state postpones annotations or not
+        """Read a state that `to_json` wrote; a missing or unknown key raises."""
+        hints = get_type_hints(cls)  # the types themselves, even if the class's module postpones annotations
         types = {field.name: hints[field.name] for field in fields(cls)}
         optional = {name for name, kind in types.items() if kind in OPTIONAL}
         wrong = sorted((set(document) ^ set(types)) - (optional - set(document)))
@@ -105,7 +105,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
-    """Why arms are in or out, for people to read; no decision depends on it."""
+    """The evidence for and against every arm, for people to read; no decision depends on it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
     score: FloatArray  # (..., arm, agent): the evidence against the arm, which is ruled out at `line`
@@ -115,7 +115,9 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and an algorithm's options. Subclasses define which draws are `wanted` and how to `decide` after them.
+    """Base class of policies: a problem and an algorithm's options.
+
+    Subclasses define which draws are `wanted` in a phase, and what to `decide` after it.
 
     Every policy guarantees: quotas are never negative, are 0 for finished replications, and are never between 0 and the
     problem's `minimum_cell`; replications of a batch do not influence each other; an agent whose rewards have no weight
@@ -134,47 +136,47 @@ class Policy(ABC):
     # Settings that affect decisions and that the policy supports; every policy supports budgets and estimates.
     supports: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
     plans_by_price: ClassVar[bool] = False  # whether its plans depend on prices and rates
-    needs_scale: ClassVar[bool] = False  # needs a known scale for its intervals; an unknown one is refused
-    draws_everything: ClassVar[bool] = False  # draws also at agents without weight
-    # Whether the guarantee in `claim` is proven. This is not inherited: a subclass may change the rule, so it must
-    # state it again.
+    needs_scale: ClassVar[bool] = False  # whether its intervals need a known scale; an unknown scale is refused
+    draws_everything: ClassVar[bool] = False  # whether it also draws at agents without weight
+    # Whether the guarantee in `claim` is proven. Not inherited: a subclass may change the rule, so it must state again
+    # that the guarantee is proven.
     proven: ClassVar[bool] = False
     allows_drift: ClassVar[bool] = False  # whether its guarantee holds if the means of all arms of a site move together
     problem: Problem
-    idle: tuple[int, ...] = ()  # indices of agents that no longer draw: frozen by an administrator
-    unasked: tuple[int, ...] = ()  # those of them that left, after which the others were re-weighed
-    within_phase: bool = False  # an update covers only one stratum of the phase
+    idle: tuple[int, ...] = ()  # indices of agents that no longer draw, because an administrator froze them
+    unasked: tuple[int, ...] = ()  # indices of idle agents that left, after which the others were re-weighed
+    within_phase: bool = False  # whether an update covers only one stratum of the phase
 
     @property
     def values_per_pair(self) -> int:
-        """Peak memory of a run per (arm, agent), counted in float64 numbers; it limits the size of chunks."""
+        """Peak memory of a run per (arm, agent) pair, in float64 numbers; the simulator sizes its chunks by it."""
         return 16
 
     @property
     def guarantee(self) -> str:
-        """The guarantee of the answer, as a sentence for users; none unless the class says that it is proven."""
+        """A sentence with the guarantee of the answers, or that there is none if the class does not say `proven`."""
         if self.claims:
             return self.claim(1 - self.problem.delta)
         return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims no guarantee", self.name))
 
     @property
     def claims(self) -> bool:
-        """Whether the class itself says that its guarantee is proven."""
+        """Whether the class itself, not a base class, says that its guarantee is proven."""
         return bool(vars(type(self)).get("proven", False))
 
     def claim(self, probability: float) -> str:
-        """The guarantee at this probability, as a sentence; called only if the class says that it is proven."""
+        """The guarantee at this probability, as a sentence. Called only if the class says that it is proven."""
         right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
         return Translatable(CLAIM, right, probability)
 
     @property
     def bounds_errors(self) -> bool:
-        """Whether the guarantee is that all answers are right with probability 1 - delta."""
+        """Whether the policy guarantees that all answers are right with probability 1 - delta."""
         return self.claims
 
     @property
     def drift(self) -> str:
-        """What remains of the guarantee if means move between phases, as a sentence for users."""
+        """A sentence on what remains of the guarantee if means move between phases."""
         if self.allows_drift:
             return Translatable(
                 "the same if means change between phases, by the same amount for all arms of a site: arms are "
@@ -191,17 +193,17 @@ class Policy(ABC):
 
     @property
     def planned_looks(self) -> int | None:
-        """The planned number of phases; a study may take fewer or a few more. None if the policy does not plan it."""
+        """The planned number of phases; a study may take fewer or a few more. None if the policy plans no number."""
         return self.problem.max_rounds
 
     @property
     def together(self) -> bool:
-        """Whether all agents give one joint answer: none is final before every agent is settled."""
+        """Whether all agents give one joint answer: no agent's answer is final before every agent is settled."""
         return False
 
     @property
     def extent(self) -> str:
-        """A sentence on how many looks and samples the study may take; empty if that is unknown before it starts."""
+        """A sentence on how many looks and samples the study may take; empty if neither is known before it starts."""
         looks, size = self.planned_looks, self.largest_size
         parts: list[str] = []
         if self.problem.max_rounds is not None:
@@ -231,11 +233,11 @@ class Policy(ABC):
         return joined("; ", parts) if parts else ""
 
     def start(self, batch: tuple[int, ...] = ()) -> State:
-        """The initial state: nothing drawn, every arm a candidate."""
+        """The initial state: nothing is drawn, and every open arm is a candidate of every agent."""
         return State(**self._blank(batch))
 
     def restore(self, document: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote, after checking that it fits this policy and problem."""
+        """Read a state that `to_json` wrote, and check that it fits this policy and problem."""
         state = type(self.start()).from_json(document)
         blank = self.start(state.phase.shape)
         for field in fields(blank):
@@ -246,11 +248,11 @@ class Policy(ABC):
 
     @final
     def plan(self, state: State, between: IntArray | None = None) -> IntArray:
-        """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
+        """Plan a phase: draws `(..., arm, agent)`, where every cell is 0 or at least the problem's minimum.
 
         `between (..., arm, agent)` are people who were assigned before the phase but count in it. All callers plan
-        through this method, the only place that enforces the minimum and the budget. Counts are fixed before the
-        phase's rewards are seen; the docstring of each `wanted` says why its guarantee holds for these counts.
+        through this method, which alone enforces the minimum and the budget. Counts are fixed before the phase's
+        rewards are seen; the docstring of each `wanted` says why its guarantee holds for these counts.
         """
         least = self.problem.minimum_cell
         quotas = raise_cells(self.wanted(state), least)
@@ -261,15 +263,16 @@ class Policy(ABC):
         if between is None:
             return quotas
         quotas = without_share(quotas, between, max(least, self.problem.noise.least_draws))
+        # The people of `between` count against the budget too, but the phase may have a quarter of what is left.
         return (
             quotas if left is None else cut_to(quotas, np.maximum(left - between.sum(axis=(-2, -1)), left // 4), least)
         )
 
     def most_ahead(self, state: State, quotas: IntArray, between: IntArray | None = None) -> IntArray:
-        """`(..., agent)`: how many people may be assigned to the next phase while this one waits for outcomes.
+        """`(..., agent)`: how many people may be assigned to the next phase while this phase waits for outcomes.
 
-        At most a share of this phase's `quotas` and, with a budget, half of what this phase leaves; nobody in a last
-        round.
+        At most a share of this phase's `quotas` and, with a budget, half of what this phase leaves of it. Nobody in the
+        last round.
         """
         problem = self.problem
         most = np.floor(problem.most_between * quotas.sum(axis=-2)).astype(np.int64)
@@ -284,18 +287,24 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents without an answer that can get none, because an idle agent has weight in their mix."""
+        """`(..., agent)`: whether the agent has no answer and can get none: an idle agent has weight in its mix."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
         return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents whose answer can change only if others' leaders do; final once all are settled."""
+        """`(..., agent)`: whether the agent's answer can change only if other agents' leaders change.
+
+        Answers are final once all agents are settled.
+        """
         return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
 
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
-        """Quotas without agents that do not draw; all 0 once every open question is blocked, which ends the study."""
+        """Remove the quotas of agents that do not draw, or all quotas once every open question is blocked.
+
+        A plan without draws ends the study, or stalls a live one.
+        """
         asked = quotas.copy()
         asked[..., self.undrawn] = 0
         if self.problem.horizon is None:
@@ -303,35 +312,35 @@ class Policy(ABC):
         return asked
 
     def _open(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents that ask, have no answer yet, and may still get one."""
+        """`(..., agent)`: whether the agent asks, has no answer yet, and may still get one."""
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
     @once
     def candidates(self) -> BoolArray:
-        """`(arm, 1)`: the open arms. To a policy, dormant and withdrawn arms are both closed."""
+        """`(arm, 1)`: whether the arm is open. To a policy, dormant and withdrawn arms are both closed."""
         return ~np.isin(self.problem.arms, self.problem.dormant)[:, None]
 
     @once
     def undrawn(self) -> list[int]:
-        """Indices of agents that do not draw: frozen ones, and questions."""
+        """Indices of agents that do not draw: frozen agents, and agents that only ask."""
         return sorted({*self.idle, *np.flatnonzero(~self.problem.draws).tolist()})
 
     @once
     def _asked(self) -> BoolArray:
-        """`(agent,)`: agents that ask a question and have not left."""
+        """`(agent,)`: whether the agent asks a question and has not left."""
         asked = self.problem.asks.copy()
         asked[list(self.unasked)] = False
         return asked
 
     def _left(self, state: State) -> IntArray:
-        """`(...)`: the samples left until `largest_size`."""
+        """`(...)`: how many samples may still be drawn until `largest_size`."""
         assert self.largest_size is not None
         return np.asarray(np.maximum(self.largest_size - state.counts.sum(axis=(-2, -1)), 0))
 
     def exhausted(self, state: State) -> BoolArray:
         """`(...)`: whether the budget of samples or rounds is spent."""
         over = np.zeros(state.phase.shape, dtype=np.bool_)
-        if self.within_phase:
+        if self.within_phase:  # only the whole phase can end a study, not one stratum of it
             return over
         if self.largest_size is not None:
             over |= self._left(state) < self.problem.minimum_cell
@@ -347,30 +356,31 @@ class Policy(ABC):
         left = np.broadcast_to(~self._asked, answered.shape)
         end = OutcomeStatus
         mute = np.broadcast_to(~self.problem.asks, answered.shape)
+        # The first case that applies gives the status: an answer stays an answer, even if the budget is spent too.
         words = [end.UNASKED, end.ACCEPTED, end.DECIDED, end.LEFT, end.EXHAUSTED, end.SETTLED]
         cases = [mute, answered & accepted, answered, left, over, self.settled(state)]
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)
 
     def ends(self, state: State, stopped: OutcomeStatus | None = None) -> list[OutcomeStatus]:
-        """The status of every agent of one study; agents without an answer get `stopped`, if given."""
+        """The status of every agent of one study; an agent whose status is not final gets `stopped`, if given."""
         final = (OutcomeStatus.UNASKED, OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
         statuses = map(OutcomeStatus, self.statuses(state).tolist())
         return [stopped if stopped is not None and status not in final else status for status in statuses]
 
     def rounds_of(self, state: State) -> IntArray:
-        """`(...)`: rounds of communication so far, that is, phases whose reports could still change something."""
+        """`(...)`: rounds of communication so far: phases whose reports could change any later draw or decision."""
         return state.phase
 
     @abstractmethod
     def wanted(self, state: State) -> IntArray:
-        """The draws that the algorithm wants this phase, before the minimum cell is enforced."""
+        """`(..., arm, agent)`: the draws that the algorithm wants in this phase, before the minimum is enforced."""
 
     @abstractmethod
     def explain(self, state: State) -> Explanation:
-        """The evidence against every arm so far."""
+        """The evidence against every arm in a state."""
 
     def certificate(self, state: State) -> dict[str, Any]:
-        """The evidence behind the answers of one study, per agent and arm, ready for JSON."""
+        """The evidence for the answers of one study, per agent and arm, ready for JSON."""
         case = self.explain(state)
         statuses = self.arm_statuses(state, case)
         return {
@@ -421,7 +431,7 @@ class Policy(ABC):
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
         """`(..., arm, agent)`: arms dropped without being proven worse, since the agent answered within its tolerance.
 
-        Such an answer drops all other arms in one phase. Those whose score was below the line then were set aside.
+        Such an answer drops all other arms in one phase. The arms whose score was below the line were set aside.
         """
         if state.accepted is None:
             return np.zeros(state.active.shape, dtype=np.bool_)
@@ -430,11 +440,11 @@ class Policy(ABC):
         return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
     def certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
-        """What the policy adds to the certificate about one arm and agent."""
+        """The keys that the policy adds to the certificate about one arm and agent; none by default."""
         return {}
 
     def update(self, state: State, totals: Totals) -> State:
-        """The state after a phase; finished replications stay as they are."""
+        """The state after a phase with these totals; finished replications do not change."""
         if totals.between is not None:
             return self._update_by_strata(state, *totals.strata)
         if totals.counts.shape != state.counts.shape:
@@ -459,10 +469,10 @@ class Policy(ABC):
         return replace(after, finished=state.finished | self.ended(after) | self.exhausted(after))
 
     def _with_halfway(self, state: State, live: BoolArray) -> State:
-        """Give a finer question the answer of its two neighbours if they agree.
+        """Give a finer question the answer of its two neighbours if these agree.
 
-        An answer that is right at both neighbours is right between them. So a finer question needs data of its own only
-        if its neighbours differ.
+        A finer question has weights halfway between its neighbours', and an answer that is right at both neighbours is
+        right between them. So a finer question needs data of its own only if its neighbours differ.
         """
         assert state.accepted is not None
         active, accepted, top = state.active.copy(), state.accepted.copy(), self.problem.top
@@ -477,7 +487,7 @@ class Policy(ABC):
         return replace(state, active=active, accepted=accepted, dropped_in=dropped_in)
 
     def _before_neighbours(self, state: State) -> BoolArray:
-        """`(..., agent)`: finer questions with an unanswered neighbour."""
+        """`(..., agent)`: whether the agent is a finer question with an unanswered neighbour."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         waits = np.zeros(undecided.shape, dtype=np.bool_)
         for places, one, other in (level.T for level in self._halfway):
@@ -489,12 +499,12 @@ class Policy(ABC):
         return halfway(self.problem)
 
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
-        """The state after a phase that includes people who came before it.
+        """The state after a phase that includes people who came before it, whose totals are `early`.
 
-        They are treated as a separate, earlier phase: their counts and the stakes on them were fixed before their
-        rewards. The stakes on the phase's own draws may depend on their rewards, because they came first. The reverse
-        order would not be valid, since the phase's means may depend on what came before. Only the phase itself can be
-        the last one, or end the study.
+        These people are treated as a separate, earlier phase: their counts and the stakes on them were fixed before
+        their rewards. The stakes on the phase's `own` draws may depend on the rewards of these people, who came first.
+        The reverse order would not be valid, since the phase's means may depend on what came before. Only the update
+        with the phase's own draws counts as a phase, and only it can end the study.
         """
         first = self._for_strata.update(state, early)
         return self.update(replace(first, phase=state.phase, finished=state.finished), own)
@@ -505,14 +515,17 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, before: State, after: State) -> State:
-        """The state after the decisions of a phase; `after` has its totals. Finished replications do not change."""
+        """Decide after a phase: `after` is the state with the phase's totals added, and `before` the state before it.
+
+        Returns `after` with the decisions. Finished replications must not change.
+        """
 
     @abstractmethod
     def ended(self, state: State) -> BoolArray:
-        """`(...)`: whether the policy wants no more draws."""
+        """`(...)`: whether the policy wants no more draws, apart from any budget."""
 
     def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
-        """The fields of `State` at the start."""
+        """The values of the fields of `State` at the start."""
         shape = (*batch, *self.problem.shape)
         return {
             "phase": np.zeros(batch, dtype=np.int64),
@@ -528,7 +541,7 @@ class Policy(ABC):
 
 
 def whole_counts(values: FloatArray) -> IntArray:
-    """Round up to whole draws. Numbers too large for any study raise an error instead of overflowing.
+    """Round up to whole draws. Numbers that are too large for any study raise an error instead of overflowing.
 
     >>> whole_counts(np.array([0.0, 1.2])).tolist()
     [0, 2]
@@ -545,7 +558,7 @@ def whole_counts(values: FloatArray) -> IntArray:
 
 
 def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
-    """Raise cells of 1 to `minimum` - 1 draws to `minimum`; a cell of 0 stays 0.
+    """Raise cells with fewer than `minimum` draws to `minimum`; a cell of 0 stays 0.
 
     >>> raise_cells(np.array([0, 1, 4, 9]), 5).tolist()
     [0, 5, 5, 9]
@@ -554,9 +567,9 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 
 
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
-    """Scale quotas `(..., arm, agent)` down to `left (...)` draws in total, keeping their proportions.
+    """Scale quotas `(..., arm, agent)` down to at most `left (...)` draws in total, keeping their proportions.
 
-    A cell below the minimum becomes 0. If no cell would remain, the largest one gets all draws that are left.
+    A cell below the minimum becomes 0. If no cell would remain, the largest cell gets as many draws as it may have.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]
@@ -583,7 +596,7 @@ def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
 
 
 def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
-    """`(..., 1, agent)`: the n-th largest value over the arms `among`; -inf if these are fewer.
+    """`(..., 1, agent)`: the n-th largest value over the arms `among`; -inf if fewer than n arms are among them.
 
     >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
     [[3.0]]
@@ -594,14 +607,14 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 
 def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the arms `among` with the N best estimates; ties go to the first, so never more than N."""
+    """`(..., arm, agent)`: the N arms `among` with the best estimates; of arms with equal estimates, the first ones."""
     order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
     return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
-    """Base of policies that rule arms out; subclasses define `keep`. An agent always keeps at least N arms.
+    """Base class of policies that rule arms out; subclasses define `keep`, which must keep at least N arms per agent.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -613,7 +626,7 @@ class Elimination(Policy):
 
     @abstractmethod
     def keep(self, before: State, after: State) -> BoolArray:
-        """Which active arms stay candidates, from the states before and after the phase."""
+        """`(..., arm, agent)`: which active arms stay candidates, from the states before and after the phase."""
 
     def decide(self, before: State, after: State) -> State:
         active = before.active & (self.keep(before, after) | before.finished[..., None, None])
@@ -625,5 +638,5 @@ class Elimination(Policy):
         )
 
     def ended(self, state: State) -> BoolArray:
-        """Whether every agent that asks has its top N."""
+        """`(...)`: whether every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))

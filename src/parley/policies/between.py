@@ -1,21 +1,22 @@
-"""People who arrive while a phase waits for outcomes: they are assigned to the next phase, by the current plan.
+"""People who arrive while a phase waits for outcomes: sites assign them to the next phase, by the current plan.
 
-docs/changes.md has the proof that they may be counted, and what they save.
+docs/changes.md has the proof that these people may be counted, and how many draws they save.
 """
 
 import numpy as np
 
 from parley.problem import FloatArray, IntArray, Problem
 
-MOST_SAVED = 0.75  # largest share of a plan that they may cover: the phase keeps some people of its own
+MOST_SAVED = 0.75  # largest share of a plan that these people may cover, so that the phase has some of its own
 
 
 def without_share(quotas: IntArray, between: IntArray, least: int) -> IntArray:
-    """The rest of a plan `(..., arm, agent)` after the people `between` have covered part of it.
+    """Reduce a plan `(..., arm, agent)` by the part that the people `between` already cover.
 
-    Let s be the smallest share that they cover of any cell; the plan is reduced by that share. Contrasts are taken
-    within strata: their stratum has at least the share s of the plan's information, and the phase itself has 1 - s. An
-    arm or site without such people makes s = 0. A cell that is drawn has at least `least` draws.
+    Let s be the smallest share of any cell that these people cover; the whole plan is reduced by the share s. Contrasts
+    are taken within strata: the stratum of these people has at least the share s of the plan's information, and the
+    phase's own draws have 1 - s. An arm or site without such people makes s = 0. A cell that is still drawn has at
+    least `least` draws.
 
     >>> without_share(np.array([[40, 20], [10, 0]]), np.array([[12, 6], [4, 9]]), 1).tolist()
     [[28, 14], [7, 0]]
@@ -29,17 +30,17 @@ def without_share(quotas: IntArray, between: IntArray, least: int) -> IntArray:
 
 
 def asked_with(quotas: IntArray, between: IntArray) -> IntArray:
-    """`(..., arm, agent)`: the people `between` at agents that draw in this phase.
+    """`(..., arm, agent)`: the people `between` at agents that draw in this phase, and 0 at other agents.
 
-    The other agents do not report, so these people are not reported either.
+    An agent that draws nothing does not report, so the people whom it assigned are not reported either.
     """
     return np.where(quotas.any(axis=-2, keepdims=True), between, 0)
 
 
 def people_ahead(problem: Problem, quotas: IntArray, most: IntArray) -> IntArray:
-    """`(..., arm, agent)`: people expected to be assigned to the next phase while this one waits for outcomes.
+    """`(..., arm, agent)`: people expected to be assigned to the next phase while this phase waits for outcomes.
 
-    These are `most (..., agent)` people, or fewer if fewer arrive in that time at the stated rates.
+    Per agent these are `most (..., agent)` people, or fewer if fewer arrive in that time at the stated rates.
 
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[2.0, 1.0], delay=[3.0, 30.0])
     >>> people_ahead(problem, np.array([[8, 8], [4, 8]]), np.array([9, 9])).tolist()

@@ -2,21 +2,22 @@
 
 Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: the harm of the arm minus that of the
 control minus the margin, or the harm of the arm minus the limit. Every pair of arm and agent has two wealths, which bet
-on each phase's fresh draws by the payoffs of the outcome's reward model: the *alarm* against "h <= 0", and the
-*clearing* against "h > 0". Under its null, each is a nonnegative supermartingale that starts at 1, and so ever reaches
-c with probability at most 1 / c (Ville).
+on each phase's draws by the payoffs of the outcome's reward model: the *alarm* bets against "h <= 0", and the
+*clearing* against "h > 0". Under its null, each wealth is a nonnegative supermartingale that starts at 1, so the
+probability that it ever reaches c is at most 1 / c (Ville).
 
 An alarm stops the arm for everybody, so its null is "h <= 0 in every mix". Then h <= 0 also holds for the mean of all
 mixes. One more wealth bets against that, with the draws of all sites, and a weighted mean of all these wealths is a
 supermartingale too. The alarm is raised when this mean reaches arms / delta. A pair is *named* in an alarm, or cleared,
 when its own wealth reaches pairs / delta.
 
-If an arm harms nobody, only an alarm can be false, with probability at most delta / arms. If it harms the agents in S,
-no alarm is false; a clearing in S or a name outside S may be, with probability at most delta / pairs each. So the
-probability that a guardrail says anything false in the whole study is at most its delta (docs/outcomes.md).
+If an arm harms nobody, only an alarm can be false, with probability at most delta / arms. If an arm harms the agents in
+S, no alarm is false; clearing an agent in S may be false, and so may naming an agent outside S, with probability at
+most delta / pairs each. So the probability that a guardrail says anything false in the whole study is at most its delta
+(docs/outcomes.md).
 
-Stakes depend on the past and on the counts of the phase. The first draws of an arm bet too: without an estimate, they
-bet on the harm that they can just prove. Simulator, coordinator and replay all call `update`. Arrays are
+Stakes depend on the past and on the counts of the phase. The first draws of an arm are bet on too: without an estimate,
+the bet is on the smallest harm that they can prove. Simulator, coordinator and replay all call `update`. Arrays are
 `(..., arm, agent)`, or `(..., arm, mix)` where the mean of all mixes comes after the agents' mixes.
 """
 
@@ -36,9 +37,13 @@ from parley.system.once import once
 from parley.totals import Totals
 
 TOGETHER = 0.75  # weight of the mean of all mixes in the evidence for an alarm, if there are several mixes
-DOUBT = 0.3  # standard error of the harm that first draws bet on, relative to it, so that half that harm wins too
+# Relative standard error of the harm that is bet on without an estimate, so that a bet also wins if the true harm is
+# half of that.
+DOUBT = 0.3
 ROUNDING = 1e-9  # bets aim this far beyond a line, so that a mix that suffices alone does so despite rounding
-IMAGINED, EDGE = 500, 0.01  # draws imagined for an arm without any, for stakes; their mean's distance from an end
+# How many draws are imagined, for stakes, for an arm that has none, and how far their mean is from the ends of its
+# range, relative to the range.
+IMAGINED, EDGE = 500, 0.01
 # In standard deviations: the excess harm that a first phase should find, and by how much the expected score should
 # exceed its line.
 LARGE_HARM, FOUND = 0.5, 1.55
@@ -47,12 +52,12 @@ HOPELESS = 2.0  # no bet is placed if the estimate is this many standard errors 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuardState:
-    """The state of a guardrail between phases, `(..., arm, agent)` each."""
+    """The state of a guardrail between phases; each array is `(..., arm, agent)` unless stated."""
 
-    log_alarm: FloatArray  # (..., arm, mix): evidence that the harm exceeds what is allowed
-    log_clear: FloatArray  # evidence that it is not
+    log_alarm: FloatArray  # (..., arm, mix): log evidence that the harm exceeds what is allowed
+    log_clear: FloatArray  # log evidence that the harm does not exceed what is allowed
     raised_in: IntArray  # (..., arm): the phase that raised the alarm; 0 if none
-    alarmed_in: IntArray  # the phase that proved harm in this mix alone; 0 if none
+    alarmed_in: IntArray  # the phase that proved harm in this agent's mix alone; 0 if none
     cleared_in: IntArray  # the phase that cleared the arm; 0 if none
     past: Totals  # totals of the outcome over all phases
     phase: int = 0  # number of phases so far
@@ -68,14 +73,14 @@ class GuardState:
         return np.asarray((self.cleared_in > 0).all(axis=-1))
 
     def take(self, some: Any) -> Self:
-        """A subset of the replications in a batch."""
+        """Select some of the replications in a batch."""
         kept = {field.name: getattr(self, field.name)[some] for field in fields(self) if field.name != "phase"}
         return replace(self, **kept)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guardrail:
-    """One guardrail of a study.
+    """A guardrail of a study: an outcome, and the tests of whether arms harm it.
 
     >>> from parley.rewards import Binary
     >>> harm = Outcome(name="harm", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
@@ -86,29 +91,29 @@ class Guardrail:
     [False, True]
     """
 
-    problem: Problem  # with the outcome's reward model, and its delta
+    problem: Problem  # the study's problem with the outcome's reward model and delta
     outcome: Outcome
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
-        """The guardrail for an outcome; `share` is the part of its delta that is left after weights were changed."""
+        """Make the guardrail of an outcome. It may spend `share` of its delta; changes of weights make that smaller."""
         assert outcome.delta is not None
         expected = replace(outcome, noise=outcome.expected_noise)
         return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
 
     @property
     def _arms(self) -> int:
-        """The number of arms tested."""
+        """The number of arms that are tested: all, or all but the control."""
         return self.problem.arm_count - (self.outcome.limit is None)
 
     @once
     def line(self) -> float:
-        """The line for naming or clearing a pair: log(pairs / delta)."""
+        """The log evidence needed to name or clear a pair: log(pairs / delta)."""
         return self.alarm_line + math.log(self.problem.question_count)
 
     @once
     def alarm_line(self) -> float:
-        """The line for an alarm, on the evidence of all mixes together: log(arms / delta)."""
+        """The log evidence of all mixes together needed for an alarm: log(arms / delta)."""
         return math.log(self._arms) - math.log(self.problem.delta)
 
     @once
@@ -121,17 +126,17 @@ class Guardrail:
 
     @once
     def _log_shares(self) -> FloatArray:
-        """`(mix,)`: log share of every mix in the evidence for an alarm."""
+        """`(mix,)`: the log of every mix's share in the evidence for an alarm."""
         agents, count = self.problem.agent_count, self.problem.question_count
         if count == 1:
             return np.zeros(agents)
         return np.asarray(np.log(np.append(np.full(agents, (1 - TOGETHER) / count), TOGETHER)))
 
     def evidence(self, state: GuardState, waiting: BoolArray | None = None) -> FloatArray:
-        """`(..., arm)`: the log evidence that an arm harms somebody; repeated questions add nothing.
+        """`(..., arm)`: the log evidence that an arm harms somebody. A question that is asked repeatedly counts once.
 
-        Before the end of a phase, mixes with an agent that has not reported yet, `waiting (agent,)`, do not count.
-        Which agents report first may depend on their outcomes, and within a phase the evidence must only grow.
+        Before the end of a phase, mixes with an agent that has not reported yet (`waiting (agent,)`) do not count. The
+        order of reports may depend on their outcomes, so within a phase the evidence must only grow.
         """
         counts = np.append(self.problem.questions, True)[: self.mixes.shape[1]]
         if waiting is not None:
@@ -146,17 +151,17 @@ class Guardrail:
 
     @property
     def settles_alone(self) -> bool:
-        """Whether an agent's bets depend only on the agents in its mix, so that their reports alone can settle them.
+        """Whether an agent's bets depend only on the agents in its mix, so that the reports of these can settle them.
 
-        Not if all agents share an unknown scale, which other reports change, nor if reports are private, because rates
-        are then estimated together.
+        False if all agents share an unknown scale, which other reports change, or if reports are private, because then
+        rates are estimated from all agents together.
         """
         return -1 not in self.problem.noise.shared_axes and self.problem.rho is None
 
     def first_look(self, draws: IntArray) -> float:
-        """The factor on the first `draws (arm, agent)` with which they find a large harm, in the mean of all mixes.
+        """The factor by which to multiply the first `draws (arm, agent)` to find a large harm in the mean of all mixes.
 
-        It is chosen so that 15 studies in 16 find it by normal scores, and nine in ten still do with exact evidence.
+        With it, 15 studies in 16 find such a harm by normal scores, and nine in ten still do with exact evidence.
         """
         problem, model, sign = self.problem, self.problem.noise, self.outcome.sign
         usual = np.full(problem.shape, model.usual_mean)
@@ -173,7 +178,7 @@ class Guardrail:
         return float(variance[tested[:, 0]].max() * (found / (LARGE_HARM * deviation)) ** 2)
 
     def start(self, batch: tuple[int, ...] = ()) -> GuardState:
-        """The initial state: no evidence."""
+        """The initial state, without any evidence."""
         shape = (*batch, *self.problem.shape)
         return GuardState(
             log_alarm=np.zeros((*shape[:-1], self.mixes.shape[1])),
@@ -187,20 +192,22 @@ class Guardrail:
     def update(
         self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
     ) -> GuardState:
-        """The state after another phase, given this outcome's totals. A pair with undrawn cells keeps its wealth.
+        """The state after another phase with these totals of the outcome. A pair with undrawn cells keeps its wealth.
 
         In mid-phase, the agents `waiting (agent,)` have not reported yet. `alarms_only` skips clearings, which take
-        longer, to count false alarms over many studies.
+        longer, for simulations that only count false alarms.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
-        # Bets on people who came before the phase are settled first, and the phase's own draws must win the rest.
-        # Stakes for both use the estimates from before either. A site reports both at once, and a pair bets once all
-        # its sites have reported, so what is settled in mid-phase does not change when others report.
+        # Bets on people who came before the phase are settled first; bets on the phase's own draws aim at the evidence
+        # that is still missing then. The stakes of both use the estimates from before the phase. A site reports both at
+        # once, and a pair bets once all of its sites have reported, so bets that are settled in mid-phase do not change
+        # when other sites report.
         for pairs in (pairs for stratum in fresh.strata for pairs in self._pairs(stratum)):
             self._settle(alarm, 1.0, state, pairs)
             if not alarms_only:
                 self._settle(clear, -1.0, state, pairs)
         moved = replace(state, log_alarm=alarm, log_clear=clear, past=state.past + fresh, phase=phase)
+        # An alarm is final: the evidence may shrink again, but the phase that raised the alarm is kept.
         raised = np.where(state.alarmed | (self.evidence(moved, waiting) < self.alarm_line), state.raised_in, phase)
         named = (alarm[..., : self.problem.agent_count] >= self.line) & (raised > 0)[..., None]
         return replace(
@@ -211,17 +218,17 @@ class Guardrail:
         )
 
     def fold(self, phases: Iterable[Totals]) -> GuardState:
-        """The state after all these phases of one study."""
+        """The state after these phases of one study, from the first on."""
         state = self.start()
         for fresh in phases:
             state = self.update(state, fresh)
         return state
 
     def _pairs(self, fresh: Totals) -> Iterator[_Pairs]:
-        """The tested arms, each against the control or against the limit.
+        """Yield the arms that are tested together, each against the control or against the limit.
 
         A bet has two sides. Against a limit, the other side is an arm whose draws are left out, so that it does not
-        affect the contrast. So the arms are tested in two halves, each against an arm of the other half.
+        affect the contrast. So the arms are tested in two halves, each half against an arm of the other half.
         """
         arms = np.arange(self.problem.arm_count)
         if self.outcome.limit is None:
@@ -233,7 +240,10 @@ class Guardrail:
             yield _Pairs(arms=mine, other=1 - odd, fresh=fresh.without(~mine), control=False)
 
     def _settle(self, wealth: FloatArray, side: float, state: GuardState, pairs: _Pairs) -> None:
-        """Pay the bets on "more harm than allowed" (side 1) or "no more than allowed" (side -1) into `wealth`."""
+        """Settle the bets on "more harm than allowed" (side 1) or "no more than allowed" (side -1), in place.
+
+        `wealth` is the log wealth of every pair, to which the log payoffs are added.
+        """
         problem, model, fresh = self.problem, self.problem.noise, pairs.fresh
         # If one mix alone proves harm, its share of the evidence must be enough for an alarm.
         enough = self.alarm_line - self._log_shares + ROUNDING
@@ -279,11 +289,11 @@ class Guardrail:
         wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
     def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray | float) -> Totals:
-        """The past with a few imagined draws for arms that have none, at the `harm` that a first phase can just prove.
+        """The past, with imagined draws for arms that have none, at the `harm` that a first phase can just prove.
 
-        Without them, models that use past means as references would expect no harm, and use their widest payoff. The
-        harm does not depend on the counts of the phase: in mid-phase some counts are unknown, and what is settled by
-        then must not change when they arrive.
+        Without these draws, models that use past means as references would expect no harm, and use their widest payoff.
+        The harm does not depend on the counts of the phase: in mid-phase some counts are unknown, and bets that are
+        settled by then must not change when these counts arrive.
         """
         new = past.counts == 0
         if not new.any() or not (self.problem.noise.in_range or self.problem.noise.whole):
@@ -304,22 +314,22 @@ class Guardrail:
         return Totals(counts=counts, sums=sums, squares=squares)
 
     def _harm(self, pairs: _Pairs, mixed: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the harm in mixed means, relative to the control's if there is one."""
+        """`(..., arm, agent)`: the harm in mixed means, minus that of the control if arms are compared with it."""
         against = mixed[..., pairs.other, None, :] if pairs.control else 0.0
         return np.asarray(self.outcome.sign * (mixed - against))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pairs:
-    """Arms that are tested together, and the other side of their bets."""
+    """Arms that are tested together, and the arm on the other side of their bets."""
 
-    arms: BoolArray  # (arm,)
-    other: int
-    fresh: Totals
-    control: bool  # the other side is the control; otherwise it has no draws
+    arms: BoolArray  # (arm,): whether the arm is tested here
+    other: int  # index of the arm on the other side
+    fresh: Totals  # the totals to bet on
+    control: bool  # whether the other side is the control; otherwise its draws are left out
 
     def both(self, variances: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: variances of contrasts, from those of mixed means."""
+        """`(..., arm, agent)`: variances of contrasts, from the variances of mixed means."""
         return variances + variances[..., self.other, None, :] if self.control else variances
 
     def all(self, drawn: BoolArray) -> BoolArray:
@@ -328,5 +338,5 @@ class _Pairs:
 
 
 def guardrails(problem: Problem, share: float = 1.0) -> tuple[Guardrail, ...]:
-    """The guardrails of a study, in the order of its outcomes."""
+    """The guardrails of a study, in the order of its outcomes; each may spend `share` of its delta."""
     return tuple(Guardrail.of(problem, outcome, share) for outcome in problem.outcomes if outcome.guards)

@@ -1,9 +1,9 @@
-"""The oracle knows the true gaps, draws once in the lower bound's proportions, and answers with the best estimates.
+"""The oracle policy, which knows the true gaps and draws once, in the proportions of the lower bound.
 
 If prices or rates are stated, the proportions minimise the cost of time and money together.
 
-No policy that has to learn the gaps can be expected to do better; what other policies spend beyond it is the price of
-not knowing them.
+No policy that has to learn the gaps can be expected to do better; what other policies spend beyond the oracle is the
+price of not knowing the gaps.
 """
 
 import math
@@ -37,7 +37,7 @@ SIZES = {
 
 
 def require_truth(problem: Problem, instance: Instance) -> None:
-    """Raise unless the instance can serve as an oracle's truth for this problem."""
+    """Raise unless an oracle can use this instance as the truth: it has the problem's shape, and no ties at the top."""
     if instance.problem.shape != problem.shape:
         raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
     instance.require_distinct()
@@ -80,11 +80,12 @@ class Oracle(Elimination):
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
-        """How many times to draw T*'s allocation, under which every contrast has variance at most gap^2 / 2."""
+        """The factor on the allocation of T*, under which every contrast has variance at most gap^2 / 2."""
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)
-        # An error needs one of these contrasts to have the wrong sign, that is, to be gap / sd standard deviations off.
+        # An answer is wrong only if one of these contrasts has the wrong sign, that is, errs by gap / sd standard
+        # deviations. So each may have an equal share of delta.
         comparisons = problem.agent_count * problem.top * (problem.arm_count - problem.top)
         share = problem.delta / comparisons
         if problem.noise.boosted:
@@ -92,7 +93,7 @@ class Oracle(Elimination):
         return math.log(1 / share)
 
     def wanted(self, state: State) -> IntArray:
-        """The rest of a size fixed in advance; a minimum cell only makes it larger, with smaller variances."""
+        """The draws still missing from a size fixed in advance; a minimum cell only adds draws, so variances shrink."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

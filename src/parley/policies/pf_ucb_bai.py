@@ -17,7 +17,7 @@ from parley.system.once import once
 
 
 def personalization(problem: Problem, policy: str) -> float:
-    """The alpha of `alpha * identity + (1 - alpha) / M`, or an error for other weights.
+    """The alpha of weights `alpha * identity + (1 - alpha) / M`; raises for other weights, naming the policy.
 
     >>> personalization(Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]]), "pf-ucb")
     0.5
@@ -36,7 +36,10 @@ def personalization(problem: Problem, policy: str) -> float:
 
 
 def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArray) -> FloatArray:
-    """`(..., arm, agent)`: draws of a phase with this `effort (..., 1, 1)`; with an answer, only for others."""
+    """`(..., arm, agent)`: draws of a phase with this `effort (..., 1, 1)`.
+
+    An agent that has its answer draws only for the mixes of other agents.
+    """
     contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
     everyone = np.ceil((1 - alpha) * effort) * contested.any(axis=-1, keepdims=True)
     return np.asarray(everyone + np.ceil(alpha * problem.agent_count * effort) * contested)
@@ -44,7 +47,7 @@ def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArr
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
-    """PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
+    """The policy PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
 
     name: ClassVar[str] = "pf-ucb-bai"
     proven: ClassVar[bool] = True
@@ -66,7 +69,7 @@ class PfUcbBai(Elimination):
         return math.log(1 / self.problem.delta)
 
     def wanted(self, state: State) -> IntArray:
-        """The fixed length of the phase. The radius stays valid if a rule fixed in advance adds draws."""
+        """The draws of a phase of fixed length. The radius stays valid if a rule fixed in advance adds draws."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
         return whole_counts(phase_lengths(self.problem, state, self.alpha, effort))
 
@@ -91,11 +94,12 @@ class PfUcbBai(Elimination):
         return mixed, half, nth_largest(mixed - half, 1, among & self._drawn(state))
 
     def _effort(self, phase: IntArray) -> FloatArray:
-        """F(phase) = f(1) + ... + f(phase)."""
+        """The effort of all phases so far: F(phase) = f(1) + ... + f(phase)."""
         return np.asarray((np.exp2(phase + 1.0) - 2) * self._log_delta)
 
     def _drawn(self, state: State) -> BoolArray:
-        """Which cells have at least the draws that the radius assumes: it depends on the phase, not on the counts."""
+        """Which cells have at least the draws that the radius assumes, since it depends on the phase, not on counts."""
+        # The factor allows for rounding, where the counts are exactly those that the radius assumes.
         effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
         own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort

@@ -1,8 +1,8 @@
 """Base class of policies that play: every agent draws until the horizon, and plays when it does not explore.
 
-A phase lasts as long as any agent explores. Meanwhile the others play their *leader*, the candidate with the best
-estimate; those draws are data like any others. The study ends after exactly T draws per agent. If an agent has several
-candidates left then, its leader is the best guess.
+A phase lasts as long as any agent explores. Meanwhile the other agents play their *leader*, the candidate with the best
+estimate; these draws are data like any others. The study ends after exactly T draws per agent. If an agent still has
+several candidates then, its leader is the best guess.
 """
 
 from abc import abstractmethod
@@ -15,22 +15,22 @@ from parley.errors import InvalidInput
 from parley.policies.base import Elimination, State, raise_cells
 from parley.problem import BoolArray, FloatArray, IntArray
 
-FIRST_OPEN, OPEN_GROWTH = 200, 10  # draws per arm in the first open horizon, and the factor by which it then grows
+FIRST_OPEN, OPEN_GROWTH = 200, 10  # draws per arm in the first open horizon, and the factor from each to the next
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Standing:
-    """The state of a game, for people to read; no decision depends on it."""
+    """The regret so far and the arms that are played, for people to read; no decision depends on them."""
 
     regret: FloatArray  # (..., agent): estimated regret of all draws so far
-    error: FloatArray  # (...): standard error of its sum over the agents
+    error: FloatArray  # (...): standard error of the regret of all agents together
     leading: BoolArray  # (..., arm, agent): the arm that each agent plays
-    left: IntArray  # (..., agent): draws until the horizon
+    left: IntArray  # (..., agent): draws that remain until the horizon
 
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """A policy that plays until the horizon. Subclasses define what is `explored` and which arms to `keep`."""
+    """Base class of policies that play until the horizon. Subclasses define what is `explored` and what to `keep`."""
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
     plays_open: ClassVar[bool] = False  # whether it works without a known horizon
@@ -45,7 +45,7 @@ class Playing(Elimination):
 
     @property
     def bounds_errors(self) -> bool:
-        return False  # the guarantee of play is about regret
+        return False  # its guarantee is about regret, not about errors
 
     def horizon(self, counts: IntArray) -> IntArray:
         """`(...)`: the horizon to play for, given the draws so far; an open horizon grows when it is reached.
@@ -64,7 +64,7 @@ class Playing(Elimination):
         return np.asarray(first * OPEN_GROWTH ** np.maximum(passed, 0)).astype(np.int64)
 
     def remaining(self, counts: IntArray) -> IntArray:
-        """`(..., agent)`: draws that every agent has left."""
+        """`(..., agent)`: draws that every agent has left until the horizon."""
         return np.asarray(np.maximum(self.horizon(counts)[..., None] - counts.sum(axis=-2), 0))
 
     def leaders(self, state: State) -> BoolArray:
@@ -73,7 +73,7 @@ class Playing(Elimination):
         return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
 
     def wanted(self, state: State) -> IntArray:
-        """The draws to explore and, for the rest of the phase, to play; all are fixed before the phase.
+        """The draws to explore and, until the end of the phase, to play; all are fixed before the phase.
 
         With a minimum cell the last phase may exceed the horizon, by less than a cell per agent.
         """
@@ -82,13 +82,17 @@ class Playing(Elimination):
         asked = explored.sum(axis=-2)
         length = np.maximum(length, np.maximum(asked.max(axis=-1), 1))[..., None]
         time = np.minimum(length, self.remaining(state.counts)) * ~state.finished[..., None]
+        # An agent with too little time left explores all of its arms proportionally less.
         fits = np.where(asked > time, time / np.maximum(asked, 1), 1.0)
         explored = np.floor(explored * fits[..., None, :] + 1e-9).astype(np.int64)
         explored = np.where(explored < self.problem.minimum_cell, 0, explored)
         return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
 
     def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
-        """The `idle (..., 1, agent)` draws, spent on the leader, or in the first phase equally on all arms."""
+        """Spend the `idle (..., 1, agent)` draws on the leader, or in the first phase equally on all arms.
+
+        `time (..., 1, agent)` are all draws of the phase.
+        """
         arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # arms that can have a cell each
         place = np.arange(self.problem.arm_count)[:, None]
         even = np.where(place < arms, idle // arms + (place < idle % arms), 0)
@@ -96,26 +100,26 @@ class Playing(Elimination):
 
     @abstractmethod
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)` draws to explore, and `(...)` the length of the phase, the same for every agent."""
+        """The draws to explore, `(..., arm, agent)`, and the length of the phase, `(...)`, the same for every agent."""
 
     def ended(self, state: State) -> BoolArray:
-        """Whether everybody has reached the horizon; an open study goes on until an administrator ends it."""
+        """Whether every agent has reached the horizon; with an open horizon, an administrator ends the study."""
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 
     def rounds_of(self, state: State) -> IntArray:
-        """Rounds so far, without the last phase: its report comes after all draws and changes nothing."""
+        """Rounds of communication so far, without the last phase, whose reports come too late to change any draw."""
         return np.asarray(np.maximum(state.phase - state.finished, 0))
 
     def _decided(self, state: State) -> BoolArray:
-        """`(...)`: whether everyone has one candidate left, so that nothing more will be explored."""
+        """`(...)`: whether every agent has one candidate left, so that nothing more will be explored."""
         return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))
 
     def standing(self, state: State) -> Standing:
-        """The regret so far by current estimates, with the error of these estimates for the given draws."""
+        """The regret so far by current estimates, with its standard error, and the arm that each agent plays."""
         problem, mixed, leading = self.problem, self.problem.mixed(state.means), self.leaders(state)
         best = np.where(leading, mixed, -np.inf).max(axis=-2, keepdims=True)
         others = np.where(leading, 0, state.counts)
-        # The regret is linear in the local means: each draw of another arm is a draw less of the leader.
+        # The regret is linear in the local means: every draw of another arm could have been a draw of the leader.
         shares = np.where(leading, others.sum(axis=-2, keepdims=True), -others) @ problem.weights.T
         variances = problem.noise.cell_variances(state.totals) / np.maximum(state.counts, 1)
         return Standing(

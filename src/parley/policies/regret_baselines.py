@@ -1,9 +1,9 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still anybody's candidate (1 - alpha) f(p)
-times, and its own candidates M alpha f(p) times more; agents that are done sooner play. An arm is ruled out when its
-estimate is two radii below the best. Draws made while playing count as data here: the radius needs at least the draws
-of the effort, and more do no harm.
+Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a candidate of any agent
+(1 - alpha) f(p) times, and its own candidates M alpha f(p) times more; agents that are done sooner play. An arm is
+ruled out when its estimate is two radii below the best. Draws made while playing count as data here: the radius needs
+at least the draws of the effort, and stays valid with more.
 """
 
 import math
@@ -61,7 +61,7 @@ class PfUcb(Playing):
         return math.log(max(self.problem.horizon, 2))
 
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """The fixed length of the phase; a minimum cell only adds to the draws that the radius needs."""
+        """The draws of a phase of fixed length; a minimum cell only adds to the draws that the radius needs."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
         wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
         remaining = self.remaining(state.counts)
@@ -70,11 +70,11 @@ class PfUcb(Playing):
         return explored, np.where(self._decided(state), remaining.max(axis=-1), length)
 
     def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:  # noqa: ARG002
-        """The wanted draws unchanged; the enhanced form overrides this."""
+        """Return the wanted draws unchanged; the enhanced form overrides this method."""
         return wanted
 
     def _radius(self, phase: IntArray) -> FloatArray:
-        """`(..., 1, 1)`: the radius: an arm is ruled out when its estimate is two radii below the best."""
+        """`(..., 1, 1)`: the radius; an arm is ruled out when its estimate is two radii below the best."""
         effort = np.exp2(np.minimum(phase, LAST_EFFORT) + 1.0) - 2  # F(p) / log T
         square = RADII[self.radius][0] / (self.problem.agent_count * effort)
         return np.asarray(self.problem.noise.largest_scale * np.sqrt(square))[..., None, None]
@@ -128,7 +128,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """log(M T): the line of `evidence` at delta = 1 / T."""
+        """The line of `evidence` at delta = 1 / T, which is log(M T)."""
         assert isinstance(self.problem.horizon, int)
         return math.log(self.problem.agent_count * max(self.problem.horizon, 2))
 
@@ -142,11 +142,11 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class OracleRegret(Playing):
-    """`accuracy`: how close to the cheapest allocation it must provably be."""
+    """`accuracy`: how close the allocation of the draws must provably be to the cheapest one."""
 
     name: ClassVar[str] = "oracle-regret"
     proven: ClassVar[bool] = True
-    allows_drift: ClassVar[bool] = True  # it uses no rewards
+    allows_drift: ClassVar[bool] = True  # its decisions use no rewards
     instance: Instance
     accuracy: float = 1e-6
 
@@ -174,7 +174,7 @@ class OracleRegret(Playing):
         return explored, self.remaining(state.counts).max(axis=-1)
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Keep all arms until the horizon, and then the played ones: the oracle has nothing to find out."""
+        """Keep all arms until the horizon, and then only the played arms, since the oracle has nothing to learn."""
         return np.asarray(self.leaders(after) | ~self.ended(after)[..., None, None])
 
     def explain(self, state: State) -> Explanation:

@@ -3,8 +3,8 @@
 Every phase halves the *proxy gap* of the remaining arms, asks the oracle for the cheapest allocation that makes every
 confidence interval as narrow as its proxy gap, and draws the smallest counts that reach this allocation.
 
-The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. The
-appendix proof of the paper's confidence lemma shows a second factor 2 under the root, which `beta` already holds.
+The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. In the appendix,
+the proof of the paper's confidence lemma has another factor 2 under the root, which `beta` already includes.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ THRESHOLDS = {
     "paper": "time-uniform, delta-correct (Lemma 2 of the paper)",
     "heuristic": phrase("the authors' experimental threshold: NO GUARANTEE on the error", of=NO_GUARANTEE),
 }
-ABOUT = 1.5  # a half-width of up to this many proxy gaps counts as having reached its gap
+ABOUT = 1.5  # an interval with a half-width of up to this many proxy gaps counts as narrow enough
 ENDLESS = 2**53  # a count so large that a mean counts as known
-OTHERS = 0.1  # the other sites draw until their variance is this share of that of the lost sites
+OTHERS = 0.1  # the other sites are assumed to draw until their variance is this share of the lost sites' variance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Halvings(State):
-    """A state that remembers how often each proxy gap was halved."""
+    """The state of W-CPE, which also counts how often each proxy gap was halved."""
 
     halvings: IntArray  # (..., arm, agent): the proxy gap is largest_gap / 2**halvings
 
@@ -58,7 +58,7 @@ class Wcpe(Elimination):
 
     name: ClassVar[str] = "wcpe"
     proven: ClassVar[bool] = True
-    # Its intervals hold for all counts at once.
+    # Its intervals hold for all counts at once, so sites may report other counts than planned.
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}
     needs_scale: ClassVar[bool] = True
     draws_everything: ClassVar[bool] = True
@@ -87,20 +87,20 @@ class Wcpe(Elimination):
         return Halvings(**self._blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
 
     def wanted(self, state: State) -> IntArray:
-        """The smallest counts that reach the allocation.
+        """The fewest further draws with which the counts reach the oracle's allocation.
 
         Intervals hold for all counts at once, so a minimum cell does not change the error probability. The counts meet
         the constraint *with* the minimum cell, so intervals are as narrow as the bound on rounds assumes.
         """
         assert isinstance(state, Halvings)
         # If the intervals are already narrower than the proxy gaps (little noise or large cells), no draws are wanted
-        # and the phase would decide nothing. So halve the gaps until some are.
+        # and the phase would decide nothing. So halve the gaps until some draws are wanted.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
         undecided &= self._open(state)[..., None, :]
         while True:
-            # The paper draws every arm once before the first phase. Nothing is decided in between, so here those draws
-            # are part of the first phase.
+            # The paper draws every arm once before the first phase. No decision depends on these draws alone, so here
+            # they are part of the first phase.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
             wanted = np.where(contested, counts - state.counts, 0)
             wanted[..., self.undrawn] = 0
@@ -110,10 +110,10 @@ class Wcpe(Elimination):
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents that could rule out no candidate even after many more draws by the other sites.
+        """`(..., agent)`: whether the agent could rule out no candidate even after many draws by the other sites.
 
-        "Many" means until the others' part of the variance is a tenth of the lost sites' part. To go on for an arm that
-        could only just be ruled out would cost the others an almost unlimited number of draws.
+        "Many" means until the other sites' part of the variance is a tenth of the lost sites' part. To rule out an arm
+        that needs even more draws would cost the other sites an almost unlimited number.
         """
         waiting = super().blocked(state)
         if not waiting.any():
@@ -150,10 +150,11 @@ class Wcpe(Elimination):
         return replace(after, halvings=after.halvings + halved)
 
     def _reached(self, state: Halvings) -> BoolArray:
-        """Whether a phase made the intervals about as narrow as its proxy gaps, as if idle agents had no variance.
+        """`(..., arm, agent)`: whether the phase made the interval about as narrow as its proxy gap.
 
-        Normally it does. If not (it was cut short, or planned for another question, as after weights were changed), the
-        next phase asks for the rest instead of halving the gaps.
+        The variance of idle agents, which nobody can reduce, is left out. Normally a phase reaches the gaps. If it did
+        not, because it was cut short or was planned for other weights, the next phase asks for the missing draws
+        instead of halving the gaps.
         """
         counts = state.counts.copy()
         counts[..., list(self.idle)] = ENDLESS
@@ -161,7 +162,10 @@ class Wcpe(Elimination):
         return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
     def decide(self, before: State, after: State) -> State:
-        """Also accept the leaders once no interval extends above their lowest lower end by more than the tolerance."""
+        """Rule arms out, and accept an agent's leaders once they are within the tolerance of all other candidates.
+
+        That is so when no interval extends above the leaders' lowest lower end by more than the tolerance.
+        """
         decided = super().decide(before, after)
         if not self.problem.tolerance:
             return decided
@@ -169,7 +173,7 @@ class Wcpe(Elimination):
         return _accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
-        """The leaders, and the arms whose intervals reach at most the tolerance above the leaders' lowest end."""
+        """The leaders, and the arms whose intervals end at most the tolerance above the leaders' lowest lower end."""
         leaders = best_estimates(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
@@ -179,15 +183,15 @@ class Wcpe(Elimination):
         return np.asarray(mixed + half >= bar)
 
     def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mixed means, half-widths of their intervals, and the N-th best lower end among some arms."""
+        """Mixed means, the half-widths of their intervals, and the N-th best lower end of the arms `among`."""
         mixed = self.problem.mixed(state.means)
         half = radius(self.problem, state.counts, self._beta)
         return mixed, half, nth_largest(mixed - half, self.problem.top, among)
 
     def _allocation(self, state: Halvings) -> FloatArray:
-        """t(r) of Algorithm 1: the oracle at sqrt(2) times the proxy gaps.
+        """The allocation t(r) of Algorithm 1: the oracle at sqrt(2) times the proxy gaps.
 
-        Proxy gaps differ by powers of two, so a large batch has few distinct programs; each is solved once.
+        Proxy gaps differ only by powers of two, so even a large batch has few distinct programs; each is solved once.
         """
         if self._by_arm:
             return self._solve(self.problem.largest_gap * np.exp2(-state.halvings.astype(np.float64)))
@@ -198,7 +202,7 @@ class Wcpe(Elimination):
 
     @property
     def _by_arm(self) -> bool:
-        """Whether arms differ in variance, so that no two of them share a program."""
+        """Whether arms differ in variance, so that no two arms share a program."""
         return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
@@ -207,9 +211,10 @@ class Wcpe(Elimination):
 
 
 def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
-    """The state after a phase's eliminations; an agent accepts its leaders once all other remaining arms are `settled`.
+    """Let every agent accept its leaders if all of its other remaining arms are `settled`, and drop those arms.
 
-    `leaders` and `settled` are `(..., arm, agent)`. An arm that was ruled out need not be settled, and cannot lead.
+    `after` is the state after the phase's eliminations. `leaders` and `settled` are `(..., arm, agent)`. An arm that
+    was ruled out need not be settled, and cannot lead.
     """
     assert before.accepted is not None
     outside = after.active & ~leaders
@@ -226,9 +231,9 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Wcpe):
-    """W-CPE without its oracle: all agents draw an arm equally often. Shows what the oracle saves.
+    """W-CPE without its oracle: all agents draw an arm equally often. A comparison shows what the oracle saves.
 
-    Options as for `wcpe`; `accuracy` is not used: equal counts have a closed form.
+    Options as for `wcpe`; `accuracy` is not used, since equal counts have a closed form.
     """
 
     name: ClassVar[str] = "uniform"
@@ -250,11 +255,11 @@ class Uniform(Wcpe):
 def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Threshold, minimum_cell: int = 1) -> IntArray:
     """The smallest integers `n >= max(counts, 1)` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
 
-    W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
-    decrease in any count, so the points that meet the constraint form a lattice. Its least element is the limit of
-    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and minimises every count at once. The points where
-    each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards would be wrong:
-    more draws by one agent raise the threshold, and with it what the others need.
+    W-CPE asks for the fewest further draws that meet this constraint (Algorithm 1). `threshold` is `(..., arm, 1)` and
+    does not decrease in any count, so the points that meet the constraint form a lattice. Its least element is the
+    limit of `n <- max(counts, ceil(allocation * threshold(n)))` from below, and minimises every count at once. The
+    points where each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards
+    would be wrong: more draws by one agent raise the threshold, and with it the draws that the others need.
 
     >>> n = np.array([[1, 1]])
     >>> beta = lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))
@@ -276,7 +281,7 @@ def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Thresho
 
 
 def make_threshold(name: str, problem: Problem) -> Threshold:
-    """The threshold beta with this name, as a function of each arm's counts.
+    """Make the threshold beta of this name, as a function of each arm's counts.
 
     >>> beta = make_threshold("paper", Problem(arms=6, weights=np.eye(3), delta=0.1))
     >>> beta(np.ones((6, 3), dtype=np.int64)).shape
@@ -296,5 +301,5 @@ def make_threshold(name: str, problem: Problem) -> Threshold:
 
 
 def radius(problem: Problem, counts: IntArray, threshold: Threshold) -> FloatArray:
-    """Omega of Definition 2, `(..., arm, agent)`: half the width of the interval of a mixed mean; huge without data."""
+    """Omega of Definition 2, `(..., arm, agent)`: half the width of a mixed mean's interval; huge without data."""
     return np.asarray(np.sqrt(threshold(np.maximum(counts, 1)) * problem.mixed_variances(counts)))

@@ -1,4 +1,4 @@
-"""A live study without I/O: messages, events, the table of transitions, the hash chain of the log, its verification."""
+"""Live studies without I/O: messages, events, the table of transitions, the log's hash chain, and its verification."""
 
 from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import EVENTS, GENESIS, Event, Record, kind_of, read_event, require_readable

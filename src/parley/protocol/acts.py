@@ -1,15 +1,16 @@
-"""What people can do to a study: one row of `ACTS` per act, and nothing about it anywhere else.
+"""The acts that people can perform on a study: `ACTS` has a row per act, and everything about an act is in its row.
 
-A row names the act, who may do it, where it is found, what is sent (`body`), what it would do (`preview`, a pure
-function of the trial), the event that it becomes, and its sentences before and after. Drivers make the rest of it, one
-each: `coordinator.http.routes.administration` the operation, `cli.admin_changes` the command, and
+A row names the act, who may perform it, its path, its request body (`body`), its preview (`preview`, a pure function of
+the trial), the event that it becomes, and the sentences shown before and after it. Each driver derives its own part:
+`coordinator.http.routes.administration` the operation, `cli.admin_changes` the command, and
 `dashboard.pages.administration` form and confirmation. OpenAPI and the tables of docs/api.md follow from the operation.
 
-An act with a preview happens only if the preview was shown to the same principal before, and is still what would
-happen: the digest in the body confirms it, and the log keeps that.
+An act that has a preview is carried out only if the same principal saw that preview before and the preview is still
+accurate. The body confirms it by its digest, which the log keeps.
 
-Functions of a row take what was given as one value, `given.agent`, `given.reason`: the parts of the address, and every
-field of the body. An act about a trial returns an event, or another question (`Anew`), whose states are kept with it.
+The functions of a row receive the parts of the path and all fields of the body in one namespace: `given.agent`,
+`given.reason`. An act about a trial returns an event, or a trial with a changed question (`Anew`), whose states are
+stored with the event.
 """
 
 import re
@@ -52,61 +53,61 @@ PART = re.compile(r"\{(\w+)\}")
 
 
 class ReasonBody(Model):
-    """The reason, which is kept in the log."""
+    """The reason for the act, which the log keeps."""
 
     reason: Words
 
 
 class ConfirmBody(ReasonBody):
-    """`preview` is the digest of the preview that was shown, so that what was seen is what is confirmed."""
+    """The reason, and in `preview` the digest of the preview: if the preview changed since, the act is refused."""
 
     preview: Digest
 
 
 class FreezeBody(ConfirmBody):
-    """`reweigh`: also re-weigh the other agents without this one, as the preview showed."""
+    """The reason and the preview's digest. `reweigh` also re-weighs the other agents without this one, as previewed."""
 
     reweigh: Annotated[bool, described("Also re-weigh the other agents' questions without it.")] = False
 
 
 class ColumnsBody(Model):
-    """Given weights: agent -> the weight of every agent's reward in its mix. The other columns are normalized again."""
+    """The weights to use, by agent: one weight for every agent's reward in its mix. Other columns are normalized."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 
 
 class ReweighBody(ConfirmBody):
-    """The columns that the preview was made with, and its digest."""
+    """The reason, the columns that the preview was requested with, and the digest of that preview."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 
 
 class AmendBody(ReasonBody):
-    """The report that shall replace the accepted one."""
+    """The reason, and the report that replaces the accepted or held one."""
 
     report: Report
 
 
 class CorrectionBody(Model):
-    """The report as it should have been."""
+    """The corrected report."""
 
     report: Report
 
 
 class CorrectBody(ConfirmBody):
-    """The report that the preview was made with, and its digest."""
+    """The reason, the report that the preview was requested with, and the digest of that preview."""
 
     report: Report
 
 
 class RefuseBody(ReasonBody):
-    """`report` is the digest of the report that waits, so that what was seen is what is refused."""
+    """The reason, and in `report` the digest of the waiting report, so that no later report is refused by mistake."""
 
     report: Digest
 
 
 class SignBody(Model):
-    """A signature: the name as typed, its meaning, and the signer's token, entered again."""
+    """A signature: the signer's name as typed, what the signature means, and the signer's token, entered again."""
 
     name: Annotated[Name, Meta(pattern=INK, description="Your name, as it is to be printed.")]
     meaning: Annotated[Words, Meta(pattern=INK, description="What the signature says, as in 'approved the protocol'.")]
@@ -119,7 +120,7 @@ class SignBody(Model):
 
 
 class ConfirmedSignBody(SignBody):
-    """A signature by a person whom the sign-in provider confirmed again. Only pages create it, never a request."""
+    """A signature by a person who signed in again with the provider. Pages create it; no request can send it."""
 
     kid: str
 
@@ -131,36 +132,36 @@ def is_flag(one: msgspec.structs.FieldInfo) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What is shown before an act: how it is computed, and which of its fields become sentences, under which labels."""
+    """The preview of an act: how it is computed, and which of its fields become sentences, under which labels."""
 
-    name: str  # of the operation
+    name: str  # name of the operation
     kind: type[Message]
-    words: str  # a description of the operation
+    words: str  # description of the operation
     look: Callable[[Trial, Given], Message]
     tells: tuple[tuple[str, str | Callable[[Any], str]], ...]  # label -> a field, or a function that makes the sentence
-    body: type[Model] | None = None  # the body it is requested with; then it is a POST
-    results: bool = True  # computed from rewards
-    past: bool = True  # computed from the recorded phases
+    body: type[Model] | None = None  # the request body; a preview that has one is requested by POST
+    results: bool = True  # whether it is computed from rewards
+    past: bool = True  # whether it is computed from the recorded phases
 
     def statements(self, shown: Message) -> list[tuple[str, str | tuple[str, ...]]]:
-        """The statements of a preview, each under its label: a sentence, or names. Empty ones are left out."""
+        """The statements of a preview with their labels; each is a sentence or some names. Empty ones are left out."""
         found = [(label, field(shown) if callable(field) else getattr(shown, field)) for label, field in self.tells]
         return [(label, value) for label, value in found if value]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """A row of the table: one act."""
+    """An act that people can perform on a study: one row of `ACTS`."""
 
-    name: str  # of the operation
+    name: str  # name of the operation
     command: str  # name of the command in `parley admin`, and of the form on the page
-    path: str  # below the study's address
-    kind: str  # kind of its event
-    words: str  # a description of the operation
-    event: Callable[[Any, Given], Any]  # makes the event, or `Anew`, from the trial, which is read for a preview only
-    button: str  # its label; may contain values of the address
-    done: str  # the message once it has happened
-    heading: str = ""  # of its preview
+    path: str  # below the study's URL
+    kind: str  # kind of the event that it becomes
+    words: str  # description of the operation
+    event: Callable[[Any, Given], Any]  # makes the event or an `Anew`; the trial is loaded only if there is a preview
+    button: str  # label of the button; may contain values of the path
+    done: str  # the message after the act
+    heading: str = ""  # heading of the preview
     body: type[Model] = ReasonBody
     preview: Preview | None = None
     who: Literal["administrators", "readers"] = "administrators"
@@ -168,32 +169,32 @@ class Act:
     grave: bool = True  # the button is styled as dangerous
     # Fields that few rows override.
     replaces: bool = False  # the event names the report that it replaces: `given.replaces`
-    ends: bool = False  # it ends the study: the certificate is made outside of the lock
-    then: str = ""  # an act that may follow at once, by a field of that name in body and preview
+    ends: bool = False  # it ends the study; the certificate is then made outside of the lock
+    then: str = ""  # an act that may follow at once; body and preview have a field of that name
     secret: str = ""  # a field that proves who acts: entered again, and never stored
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names in its address, besides the study."""
+        """The names of the placeholders in its path, such as `agent`."""
         return tuple(PART.findall(self.path))
 
     @property
     def subject(self) -> str:
-        """What it is about: "agent", "arm", or nothing."""
+        """What the act is about: "agent", "arm", or "" for the study as a whole."""
         return next((part for part in ("agent", "arm") if part in self.parts), "")
 
     @property
     def fields(self) -> dict[str, msgspec.structs.FieldInfo]:
-        """The fields of the body besides reason and confirmation."""
+        """The fields of the body except `reason` and `preview`."""
         return {one.name: one for one in msgspec.structs.fields(self.body) if one.name not in ("reason", "preview")}
 
     @property
     def of_report(self) -> bool:
-        """Whether a whole report is sent."""
+        """Whether the body contains a whole report."""
         return "report" in self.fields and self.fields["report"].type is Report
 
     def address(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The parts of its path, filled in.
+        """The segments of its path, with the given values filled in.
 
         >>> ACTS["thaw"].address({"agent": "Lyon/2"})
         ('agents', 'Lyon/2', 'thaw')
@@ -229,7 +230,7 @@ def _closed_early(trial: Trial, given: Given) -> events.PhaseClosedEarly:
 
 
 def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
-    """The preview of an early close; raises where the act would be refused: for another phase, or without reports."""
+    """Preview an early close. Raises if the act itself would be refused: for another phase, or without any report."""
     blank = Given(phase=given.phase, reason="", preview="")
     admit(trial.situation(), _closed_early(trial, blank))
     return early_close_preview(trial)

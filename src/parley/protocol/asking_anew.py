@@ -1,4 +1,4 @@
-"""Change a trial's question and replay its recorded phases: other weights or arms, a site that returns."""
+"""Change a trial's question (its weights or arms) and replay the recorded phases; bring a frozen agent back."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from parley.protocol.trial import Finding, Trial, as_rows, next_plan
 
 @dataclass(frozen=True, kw_only=True)
 class Anew:
-    """A trial that asks another question; `admit` decides at which stage that is allowed."""
+    """A trial whose question was changed; `admit` decides at which stages that is allowed."""
 
     trial: Trial
-    states: list[State]  # after every recorded phase, without the initial one
-    plan: Plan | None  # of the next phase, if the study had stalled
+    states: list[State]  # the policy's state after every recorded phase, without the initial state
+    plan: Plan | None  # plan of the next phase if the study had stalled, else None
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed
     arm: str = ""  # the arm that was opened or withdrawn
-    finding: Finding | None = None  # the guardrail's finding that stopped it
+    finding: Finding | None = None  # the guardrail's finding that stopped the arm
 
     def event(self, reason: str, consequences: str) -> Reweighed | ArmOpened | ArmWithdrawn:
-        """The event that the log keeps."""
+        """Make the event that records this change in the log."""
         trial, alarm = self.trial, self.finding
         more = {} if alarm is None else {"guardrail": alarm.guardrail, "agents": alarm.agents}
         return self.kind(
@@ -56,10 +56,11 @@ def _anew(
     kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed,
     arm: str = "",
 ) -> Anew:
-    """Replay all recorded phases under another question, which may spend `delta`; `trial` has its agents and arms.
+    """Replay all recorded phases under another question, which may spend `delta`.
 
-    A phase in progress goes on as planned: its counts were fixed before its rewards, which is all that a fair bet
-    needs. If the study had stalled, the next phase is planned at once.
+    `trial` already says which agents left and which arms are open. A phase in progress goes on as planned: its counts
+    were fixed before its rewards, which is all that a fair bet needs. If the study had stalled, the next phase is
+    planned at once.
     """
     assert trial.past is not None, "the question of a trial cannot change before its recorded phases are loaded"
     origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
@@ -71,7 +72,7 @@ def _anew(
 
 
 def reweigh(trial: Trial, weights: Weights) -> Anew:
-    """The trial re-weighed with these weights."""
+    """Change the weights of a trial, and replay its recorded phases."""
     left = left_by(trial.study, weights, trial.frozen)
     if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
         raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
@@ -81,9 +82,9 @@ def reweigh(trial: Trial, weights: Weights) -> Anew:
 
 
 def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
-    """The delta that the current weights may spend without some arms.
+    """The delta that the question with the current weights may spend once some arms are withdrawn.
 
-    Their share is the one that they were set with: freezing or thawing since then changes no weight.
+    The weights keep the share of delta that they got when they were set: freezing or thawing since then changed none.
     """
     origin, count = trial.claim.problem, len(trial.study.arms)
     if trial.study.weights == trial.claim.weights:
@@ -93,9 +94,10 @@ def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
 
 
 def open_arm(trial: Trial, arm: str) -> Anew:
-    """The trial with a dormant or withdrawn arm as everybody's candidate.
+    """Make a dormant or withdrawn arm a candidate of every agent.
 
-    No bet was made on it while it was not drawn, so its wealth is 1; after a withdrawal all of its draws count again.
+    No bet was made on a dormant arm, since it was not drawn, so its wealth is 1. All draws of an arm that had been
+    withdrawn count again.
     """
     closed = trial.study.problem.dormant
     if arm not in closed:
@@ -112,7 +114,7 @@ def open_arm(trial: Trial, arm: str) -> Anew:
 
 
 def withdraw_arm(trial: Trial, arm: str) -> Anew:
-    """The trial without an arm: nobody draws it any more, and its draws do not count as evidence against others."""
+    """Withdraw an arm: no agent draws it from then on, and its draws do not count as evidence against other arms."""
     candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
     if arm not in candidates:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))
@@ -122,13 +124,13 @@ def withdraw_arm(trial: Trial, arm: str) -> Anew:
 
 
 def stop_arm(trial: Trial, found: Finding) -> Anew:
-    """The trial without an arm for which a guardrail raised an alarm."""
+    """Withdraw an arm on which a guardrail raised an alarm."""
     anew = withdraw_arm(replace(trial, verdicts=trial.verdicts | {found}), found.arm)
     return replace(anew, kind=ArmStopped, finding=found)
 
 
 def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
-    """The event of a guardrail's finding: another question, or a note."""
+    """Act on a guardrail's finding: return the trial without a stopped arm, or for any other verdict a note to log."""
     if found.verdict == "stopped":
         return stop_arm(trial, found)
     return GuardrailNoted(
@@ -137,7 +139,7 @@ def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
 
 
 def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:
-    """The recorded phases replayed under the question that an event asks."""
+    """Repeat the change of question that an event records, from the trial before the event."""
     match event:
         case ArmOpened(arm=arm):
             return open_arm(trial, arm)
@@ -156,14 +158,14 @@ def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> An
 
 @dataclass(frozen=True, kw_only=True)
 class Thawing:
-    """A trial in which a frozen agent takes part again; `admit` decides at which stage that is allowed."""
+    """A trial in which a frozen agent takes part again; `admit` decides at which stages that is allowed."""
 
     trial: Trial
     agent: str
-    plan: Plan | None  # of the next phase, if the study had stalled
+    plan: Plan | None  # plan of the next phase if the study had stalled, else None
 
     def event(self, reason: str, consequences: str) -> AgentThawed:
-        """The event that the log keeps."""
+        """Make the event that records the return in the log."""
         return AgentThawed(agent=self.agent, reason=reason, plan=self.plan, consequences=consequences)
 
 
@@ -175,7 +177,7 @@ def thaw(trial: Trial, agent: str) -> Thawing:
 
 
 def _going_on(trial: Trial) -> Plan | None:
-    """The next plan if the trial had stalled, else None."""
+    """Plan the next phase if the trial had stalled. Returns None if it had not, or if still no agent can draw."""
     if trial.stage is not Stage.STALLED:
         return None
     return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen, trial.ahead)

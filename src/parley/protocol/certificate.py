@@ -1,4 +1,4 @@
-"""The certificate at the end of a study, made by the coordinator, and again whenever the log is verified."""
+"""The certificate of a study: the coordinator issues it at the end, and verifying the log computes it again."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from parley.totals import Totals
 from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
-MOST_ARMS = 6  # named in a sentence
+MOST_ARMS = 6  # most arms that a sentence names
 REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (for them: {2})"
 WHY = {
     OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
@@ -67,11 +67,11 @@ def issue_certificate(
     corrected_in: Sequence[int] = (),
     released: int = 1,
 ) -> Certificate:
-    """The certificate of a finished or cancelled trial; `data` are the digests of the phases' reports.
+    """Issue the certificate of a trial that is over; `data` has a digest of each phase's reports.
 
-    The `decisions` say who is missing and what was left out. The `phases` are the trial's own unless given;
-    `corrected_in` are the records of its corrections. In a private study, `released` is the most releases in a
-    quarantined report.
+    `decisions` say how many people are missing and which draws were left out. `phases` are the totals of decided
+    phases, by default the trial's own. `corrected_in` are the numbers of the records that hold its corrections. In a
+    private study, `released` is the most releases of any quarantined report.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
@@ -110,6 +110,7 @@ def issue_certificate(
     # The estimates, by far the largest part, already have None where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
+    # All sentences of the certificate that readers may want in their own language.
     said = [guarantee, policy.drift, evidence["score"], *warnings, *([reread["meaning"]] if reread else [])]
     return Certificate(
         study=trial.id,
@@ -161,7 +162,7 @@ def issue_certificate(
 
 
 def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correction, ...]:
-    """The corrections of a trial, with the records that hold them."""
+    """The corrections of a trial, with the numbers of the records that hold them."""
     return tuple(
         Correction(
             sequence=sequence,
@@ -176,11 +177,11 @@ def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correctio
 
 
 def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, Any]:
-    """The certificate's section `with_corrections`; also shown for a trial in progress."""
+    """The section `with_corrections` of a certificate; trials in progress show it too."""
     found = read_anew(trial, phases)
     anew = replace(trial, state=found.after)
     evidence = _finite(trial.policy.certificate(found.after)) | _estimated(anew, found.phases)
-    del evidence["guarantee"]  # `meaning` says what may be claimed
+    del evidence["guarantee"]  # `meaning` says what holds instead
     return {
         "meaning": found.meaning,
         "would_change": found.would_change,
@@ -192,7 +193,7 @@ def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, A
 
 
 def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, Any] | None:
-    """How the reports of decided phases were adjusted; None without a covariate."""
+    """How the reports of decided phases were adjusted for the covariate; None if the study has none."""
     if study.problem.covariate is None:
         return None
     each = {
@@ -203,9 +204,9 @@ def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, 
 
 
 def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
-    """Number of people who were assigned for a phase in which their agent did not report, being lost or not asked.
+    """Count the people assigned for a phase in which their agent did not report, because it was lost or not asked.
 
-    Includes those assigned for the phase after the last one, whether that one was decided or not.
+    People assigned for the phase after the last one are included, whether or not that last phase was decided.
     """
     found = 0
     for one, following in pairwise(decisions):
@@ -218,7 +219,7 @@ def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
-    """The number of people unmasked at each agent."""
+    """Agent -> the number of people whose arm was unmasked there; agents without any are left out."""
     found = Counter[str]()
     for one in decisions:
         found.update(one.unmasked or {})
@@ -226,9 +227,10 @@ def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
 
 
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:
-    """What the reports reveal about one person: k releases of a person's cell add up to k rho.
+    """Bound what the reports reveal about one person: k releases of a person's cell add up to k rho.
 
-    Reports of an undecided phase are in the log too, and so are corrected and quarantined ones.
+    All reports in the log count, including those of an undecided phase, corrections and quarantined reports. Returns
+    None for a study without privacy.
 
     >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
     (1.31, None)
@@ -241,14 +243,14 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report], released:
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
-    """The number of draws in decided phases. A re-weighed study's state may lack the last of these phases."""
+    """The number of draws in decided phases; summed over phases, as a re-weighed study's state may lack the last."""
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
     return int(sum(totals.everybody.counts.sum() for totals in phases))
 
 
 def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
-    """The certificate's estimates, with differences to the best estimate among the answers; empty without a phase."""
+    """The certificate's estimates, with differences to the best estimate among the answers; empty without phases."""
     if not phases:
         return {}
     problem, state = trial.study.problem, trial.state
@@ -257,7 +259,7 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
 
 
 def _left_out(decision: Decision) -> Rows:
-    """Per arm and agent: draws that were planned for agents who reported, but that they did not make."""
+    """Per arm and agent: planned draws that agents who reported did not make; empty if there are none."""
     if not decision.asked:
         return ()
     short = np.maximum(np.array(decision.asked) - np.array(decision.counts), 0)
@@ -265,7 +267,7 @@ def _left_out(decision: Decision) -> Rows:
 
 
 def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]:
-    """In how many phases an agent reported none of its planned draws, for agents with any such phase."""
+    """Agent -> in how many phases it reported none of its planned draws; agents without such a phase are left out."""
     found = np.zeros(len(trial.study.agents), dtype=np.int64)
     for decision in decisions:
         if decision.asked:
@@ -277,9 +279,9 @@ def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]
 def _as_far_as_complete(
     guarantee: str, trial: Trial, decisions: Sequence[Decision], missing: Rows, left_out: Rows
 ) -> str:
-    """The guarantee, with a condition if draws are missing; withdrawn if more are missing than the study allows.
+    """Add a condition to the guarantee if draws are missing; withdraw it if more are missing than the study allows.
 
-    Nobody can check that missingness does not depend on the outcomes. What can be said is how much is missing.
+    Nobody can check that missingness does not depend on the outcomes, but the certificate can say how much is missing.
     """
     if not (missing or left_out):
         return guarantee
@@ -290,7 +292,7 @@ def _as_far_as_complete(
     worst = sorted(
         ((share, arm) for share, arm in pairs if share and arm not in trial.study.problem.dormant), reverse=True
     )
-    if not worst:  # only draws of withdrawn arms, about which nothing is claimed
+    if not worst:  # only draws of withdrawn arms are missing, and the guarantee does not cover these
         return guarantee
     shown = ", ".join(SHARE.format(f"{100 * share:.3g}", arm) for share, arm in worst[:MOST_ARMS])
     shown += Translatable(" and some of {0} more arms", len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
@@ -301,7 +303,7 @@ def _as_far_as_complete(
 
 
 def _added(missing: Sequence[Rows]) -> Rows:
-    """The sum over all phases; empty if nothing is missing."""
+    """The sum of the rows of all phases, per arm and agent; empty if no phase has any."""
     phases = [np.array(rows, dtype=np.int64) for rows in missing if rows]
     return tuple(map(tuple, np.sum(phases, axis=0).tolist())) if phases else ()
 
@@ -309,7 +311,7 @@ def _added(missing: Sequence[Rows]) -> Rows:
 def _finite(value: Any) -> Any:
     """Replace numbers that JSON cannot represent by None: an interval without data is infinite.
 
-    Works in place on lists and dictionaries that nobody else has: a copy may take tens of megabytes.
+    Changes lists and dictionaries in place, because a copy may take tens of megabytes; callers pass their own.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -319,7 +321,7 @@ def _finite(value: Any) -> Any:
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
-    """The names of the fields in which two certificates differ by more than another machine's rounding."""
+    """The names of the fields in which two certificates differ by more than the rounding of another machine."""
     return sorted(
         name
         for name in set(Certificate.known_keys()) - {"version"}

@@ -1,6 +1,6 @@
 """One codec for everything that is sent, stored or hashed: from a struct to JSON and back.
 
-Derive from `Model` for a request body or an answer, and from `Message` for what is hashed or kept:
+Derive from `Model` for a request body or an answer, and from `Message` for a document that is hashed or stored:
 
     class Pause(Model):                                  # every key is written
         reason: Words
@@ -9,15 +9,15 @@ Derive from `Model` for a request body or an answer, and from `Message` for what
         study: Name
         quotas: Annotated[Rows, described("Draws of arm k by agent m.")]
 
-Both are `msgspec` structs: frozen, by keyword only, and closed to unknown keys. The types of the fields are checked
-when a document is *read* (`from_json`, or `read` for the bytes of a body or a file: both refuse what a database cannot
-hold); what a program builds itself is trusted until it is written (`to_json`, `text`, `digest`). Describe a field with
-`described(...)` or one of the types below: `msgspec.json.schema_components` puts that into the OpenAPI document.
+Both are `msgspec` structs: frozen, keyword-only, and without unknown keys. The types of the fields are checked when a
+document is *read* (`from_json`, or `read` for the bytes of a body or a file: both refuse what a database cannot store);
+an object that a program builds itself is trusted until it is written (`to_json`, `text`, `digest`). Describe a field
+with `described(...)` or one of the types below: `msgspec.json.schema_components` puts that into the OpenAPI document.
 
 The text of a message is its RFC 8785 form (JSON Canonicalization Scheme): keys by UTF-16 code units, no spaces, numbers
-as ECMAScript writes them, so 1.0 is `1`. Every language that has such a library computes the same digest. All numbers
-are doubles there: the type of a field says whether `1` is read as an integer or as a float, and either is written as it
-was read.
+as ECMAScript writes them, so 1.0 is `1`. Every language that has such a library computes the same digest. RFC 8785
+treats all numbers as doubles: the type of a field says whether `1` is read as an integer or as a float, and both are
+written back as `1`.
 
 Released schemas stay readable: a change of meaning gets a new number. A new field has an empty default (None, False,
 "", an empty tuple or mapping). A `Message` leaves it out where it is empty, so older documents keep their digest.
@@ -40,7 +40,7 @@ from parley.system.once import once
 from parley.text.translation import Translatable
 from parley.validation.checks import IN_WORDS, LARGEST_COUNT
 
-LARGE = 200_000  # characters of JSON from which on it is read and written in a thread, not in the event loop
+LARGE = 200_000  # JSON of more characters is read and written in a thread, so that it does not block the event loop
 PART = 2**20  # characters of a large text that are processed at a time
 LARGEST_INTEGER = LARGEST_COUNT
 LARGEST_PHASE = 1_000_000
@@ -48,7 +48,7 @@ SHA256 = "^[0-9a-f]{64}$"
 
 
 def described(words: str) -> msgspec.Meta:
-    """The description of a field, for `Annotated`."""
+    """Describe a field, as metadata for `Annotated`."""
     return msgspec.Meta(description=words)
 
 
@@ -59,12 +59,12 @@ Digest = Annotated[
     msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),
 ]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-INK = r"\S"  # matches anything but blanks
+INK = r"\S"  # matches text with at least one character that is not blank
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
 class _Schema:
-    """`Plan.schema` and `plan.schema`: the tag of a class of messages."""
+    """Descriptor behind `Plan.schema` and `plan.schema`: the tag of a class of messages."""
 
     def __get__(self, _message: object, kind: type[msgspec.Struct]) -> str:
         return str(kind.__struct_config__.tag or "")
@@ -72,14 +72,18 @@ class _Schema:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class _Frozen(msgspec.StructMeta):
-    """Makes all structs frozen and keyword-only: `msgspec` does not inherit `kw_only`; type checkers see neither."""
+    """Metaclass of structs that are frozen and keyword-only.
+
+    It sets `kw_only` on every subclass, since `msgspec` does not inherit that option. The decorator is for type
+    checkers, which do not see the options of `msgspec`.
+    """
 
     def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **options: Any) -> Any:
         return super().__new__(cls, name, bases, names, **{"kw_only": True, **options})
 
 
 class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Base class of request bodies, answers and messages. `dict` allows cached values, such as a digest.
+    """Base class of request bodies, answers and messages. The option `dict` allows cached values, such as a digest.
 
     >>> class Pause(Model):
     ...     reason: Words
@@ -91,13 +95,14 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     schema = _Schema()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists, dictionaries and numbers."""
+        """Convert to plain dictionaries, lists, text and numbers."""
         document: dict[str, Any] = _lists(msgspec.to_builtins(self, builtin_types=(Translatable,)))
         return document
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """The object that `to_json` wrote; anything else is an `InvalidInput` that names the place."""
+        """Read a document that `to_json` wrote; any other raises an `InvalidInput` that names the path."""
+        # Checked first: `msgspec` accepts text and numbers that a database or the canonical text cannot hold.
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
         try:
@@ -112,7 +117,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def read(cls, text: str | bytes | bytearray) -> Self:
-        """Parse JSON text."""
+        """Parse JSON text and check it."""
         return cls.from_json(read_json(text, cls._label()))
 
     @classmethod
@@ -122,7 +127,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @once
     def text(self) -> str:
-        """The canonical text."""
+        """The canonical JSON text (RFC 8785)."""
         return canonical(msgspec.to_builtins(self, enc_hook=_english))
 
     @once
@@ -136,7 +141,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
-    """Base class of messages that are hashed or stored: each states its schema (`tag`); readers refuse any other."""
+    """Base class of messages that are hashed or stored. Each states its schema (`tag`); readers refuse any other."""
 
 
 _BUILT: set[type[msgspec.Struct]] = set()
@@ -144,7 +149,7 @@ _BUILDING = threading.Lock()
 
 
 def unbuilt_structs() -> list[type[msgspec.Struct]]:
-    """Struct types, of this package or derived from ours, that `build_structs` has not processed yet."""
+    """The struct types, of this package or derived from its types, that `build_structs` has not processed yet."""
     found, waiting = [], [msgspec.Struct]
     while waiting:
         for kind in waiting.pop().__subclasses__():
@@ -157,9 +162,9 @@ def unbuilt_structs() -> list[type[msgspec.Struct]]:
 def build_structs() -> None:
     """Make `msgspec` inspect the fields of every struct type now, on one thread.
 
-    It does so when a type is first read. Version 0.22.0, the newest, crashes with SIGSEGV if two threads read the same
-    type for the first time together. So services and readers call this before they start a second thread. Writing
-    needs no inspection.
+    By itself `msgspec` inspects a type when it is first read. Version 0.22.0, the newest, crashes with SIGSEGV if two
+    threads read the same type for the first time together. So services and readers call this function before they
+    start a second thread. Writing needs no inspection.
     """
     with _BUILDING:
         for kind in unbuilt_structs():
@@ -168,7 +173,7 @@ def build_structs() -> None:
 
 
 def _lists(value: Any) -> Any:
-    """The value with lists instead of tuples, as JSON readers have them; changes its (new) dictionaries in place."""
+    """Replace tuples by lists, as a JSON parser returns them. Changes dictionaries in place: callers just made them."""
     if isinstance(value, list | tuple):
         # Rows of numbers are most of what is sent: checking the first entry is enough.
         return list(value) if value and isinstance(value[0], int | float) else list(map(_lists, value))
@@ -209,7 +214,7 @@ def sha256(text: str) -> str:
 
 
 def sha256_of(texts: Iterable[str]) -> str:
-    """SHA-256 of the concatenated texts, without ever holding a long one in UTF-8 as a whole.
+    """SHA-256 of the concatenated texts. Encodes them part by part, so that no whole text is copied.
 
     >>> sha256_of(["{", "}"]) == sha256("{}")
     True
@@ -222,7 +227,7 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 
 def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | None:
-    """The digest of a document if `text[start:stop]` is its canonical text, without building that text.
+    """The digest of a document if `text[start:stop]` is its canonical text, else None; builds no second text.
 
     >>> digest_if_written({"a": 1}, '[{"a":1}]', 1, 8) == digest({"a": 1})
     True
@@ -241,7 +246,7 @@ class _Written(Protocol):
 
 
 class _Beside:
-    """A sink that compares what is written with an existing text, and forgets it."""
+    """A sink that compares the written pieces with an existing text and then discards them."""
 
     def __init__(self, text: str, place: int) -> None:
         self._text, self._new = text, bytearray()
@@ -254,7 +259,7 @@ class _Beside:
         return self
 
     def compare(self) -> None:
-        """Compare the new pieces. They are whole tokens, so that no character is cut in two."""
+        """Compare the pieces that are new. Each is a whole token, so no character is split between two comparisons."""
         self.hash.update(self._new)
         new = self._new.decode()
         self.same = self.same and self._text.startswith(new, self.place)
@@ -263,9 +268,10 @@ class _Beside:
 
 
 def encoded(document: Any) -> bytes:
-    """The canonical text as UTF-8. The reference is the package `rfc8785`, which takes 5 s for a million numbers.
+    """Encode a document as its canonical text, in UTF-8.
 
-    Rows of numbers are written by `msgspec` in one call each, and between two calls other threads run.
+    The package `rfc8785` is the reference, but takes 5 s for a million numbers. Here `msgspec` writes each row of
+    numbers in one call, and other threads can run between two calls.
     """
     return bytes(_encoded(document))
 
@@ -282,7 +288,7 @@ def _encoded(document: Any) -> bytearray:
 
 
 def plain_around(message: Model, large: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as a plain document; the `large` fields, plain already, are not copied."""
+    """Convert a message to a plain document, without copying its `large` fields, whose values are plain already."""
     small = copy(message)  # does not check its fields again, unlike `replace`
     for name in large:
         msgspec.structs.force_setattr(small, name, None)
@@ -291,13 +297,13 @@ def plain_around(message: Model, large: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _english(value: Any) -> str:
-    """A translatable text as plain English; anything else that JSON does not support is refused."""
+    """Convert a translatable text to plain English; raise for any other type that JSON does not support."""
     if isinstance(value, Translatable):
         return str(value)
     raise NotImplementedError(f"JSON has no {type(value).__name__}")
 
 
-json_bytes = msgspec.json.Encoder(enc_hook=_english).encode  # encodes any document or answer as it is
+json_bytes = msgspec.json.Encoder(enc_hook=_english).encode  # encodes any document or answer, not in canonical form
 _encode, _encode_sorted = json_bytes, msgspec.json.Encoder(order="sorted").encode
 PLAIN = frozenset({str, bool, type(None)})
 SCALARS = PLAIN | {int, float}
@@ -308,6 +314,7 @@ def _write(value: Any, text: _Written) -> None:
         text += _encode(value)
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
+        # One call per row of plain values: a call per number would take most of the time.
         if kinds == {float}:
             text += _floats(value)
         elif kinds == {int}:
@@ -340,8 +347,8 @@ def _write(value: Any, text: _Written) -> None:
 def _floats(values: list[float] | tuple[float, ...]) -> bytes:
     """Write a row of floats at once: `msgspec` formats most numbers as ECMAScript does.
 
-    It writes 2.0 where ECMAScript has 2, so that ending is cut off; a row with an exponent, a negative zero or null is
-    written one by one.
+    But it writes 2.0 where ECMAScript writes 2, so the ending `.0` is removed. If a row has an exponent, a negative
+    zero or a null, its numbers are written one by one.
     """
     row = _encode(values)
     if b"e" in row or b"n" in row or b"-0.0," in row or row.endswith(b"-0.0]"):
@@ -354,7 +361,7 @@ def _countable(values: list[int] | tuple[int, ...]) -> bool:
 
 
 def _sorted(keys: Iterable[str]) -> list[str]:
-    """Keys sorted by UTF-16 code units, which is Python's order unless one is beyond the first 65,536 characters."""
+    """Sort keys by UTF-16 code units. That is Python's order, except for characters beyond the first 65,536."""
     found = sorted(keys)
     return found if "".join(found).isascii() else sorted(found, key=lambda key: key.encode("utf-16-be"))
 
@@ -365,7 +372,7 @@ def _key(key: str) -> bytes:
 
 
 def _number(value: float) -> int | float | msgspec.Raw:
-    """A number that `msgspec` writes as ECMAScript does, or its text."""
+    """Convert a number so that `msgspec` writes it as ECMAScript does: to an integer, a float, or ready-made text."""
     if isinstance(value, int):
         if abs(value) <= LARGEST_INTEGER:
             return int(value)
@@ -380,7 +387,7 @@ def _number(value: float) -> int | float | msgspec.Raw:
 
 
 def ecmascript(value: float) -> str:
-    """Number::toString of ECMAScript, for a finite number.
+    """The text of a finite number as ECMAScript writes it (Number::toString).
 
     >>> [ecmascript(value) for value in (-0.0, 5e-324, 1e-6, 0.1, 123456789012345680000.0, 1e21)]
     ['0', '5e-324', '0.000001', '0.1', '123456789012345680000', '1e+21']
@@ -418,7 +425,7 @@ def read_json(text: str | bytes | bytearray, key: str = "document") -> Any:
 
 
 def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
-    """Values that JSON, UTF-8 or a database cannot store: where, what was found, what is allowed."""
+    """Find values that JSON, UTF-8 or a database cannot store. Yields the path, what was found, and what is allowed."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
             yield where, "a lone surrogate", "text that UTF-8 can hold"
@@ -443,13 +450,13 @@ def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _is_double(value: int) -> bool:
-    """Whether an integer is a float in RFC 8785's notation, which writes 1e20 with all its zeros."""
+    """Whether an integer is exactly a float that RFC 8785 writes without an exponent, as it does below 1e21."""
     return abs(value) < 10**21 and ecmascript(float(value)) == str(value)
 
 
 @cache
 def _messages_in(kind: type[msgspec.Struct]) -> dict[str, type[Model]]:
-    """The fields that hold messages, alone or in a tuple, with their classes."""
+    """The names of the fields that hold messages, alone or in a tuple, with the classes of these messages."""
     found: dict[str, type[Model]] = {}
     for field in msgspec.structs.fields(kind):
         for part in _parts(field.type):
@@ -465,7 +472,10 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tuple[str, type[Model]]]:
-    """Messages in a document that do not state their schema, although they fit: `msgspec` would accept them."""
+    """Find messages in a document that lack a schema but are otherwise valid, so that `msgspec` would accept them.
+
+    Yields the path and the class of each.
+    """
     if isinstance(document, list | tuple):
         for place, item in enumerate(document):
             yield from _unnamed(kind, item, f"{where.rstrip('.')}[{place}].")
@@ -479,12 +489,12 @@ def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tupl
 # --- refusals
 
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-# `msgspec`'s names of types, in the words of all other checks.
+# The names that `msgspec` has for types -> the words that all other checks use.
 KINDS = {kind.__name__: words for kind, words in IN_WORDS.items()} | {"array": IN_WORDS[list], "object": "an object"}
 
 
 def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.ValidationError, label: str) -> InvalidInput:
-    """An error of `msgspec` about a document for a `kind`, in our words: the place, what was found, what is allowed.
+    """Convert an error of `msgspec` about a document to an `InvalidInput`: the path, what was found, what is allowed.
 
     >>> class Page(msgspec.Struct):
     ...     limit: Annotated[int, msgspec.Meta(le=500)] = 100
@@ -523,7 +533,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _kind_at(kind: type[msgspec.Struct], path: str) -> type[msgspec.Struct]:
-    """The struct class at a path."""
+    """The class of the struct at a path of `msgspec`."""
     for name, _ in STEP.findall(path.rstrip("`")):
         kind = _messages_in(kind).get(name, kind)
     return kind
@@ -537,7 +547,7 @@ def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
 
 
 def _in_words(expected: str) -> str:
-    """The type that `msgspec` expects, in words.
+    """The type that `msgspec` expects, in the words of all other checks.
 
     >>> _in_words("`int | null`"), _in_words("`int` <= 9007199254740992")
     ('a whole number or null', 'a whole number <= 2^53')

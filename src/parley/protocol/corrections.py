@@ -1,13 +1,13 @@
-"""What the recorded phases would say with corrected reports: shown beside the answers, which stand as decided.
+"""What the recorded phases would show with corrected reports, in addition to the answers, which do not change.
 
-The policy is replayed over all decided phases, once as they were decided and once with every correction in place of
-the original report. Counts of a phase are those of its reports; nothing is planned again. The difference between the
-two replays is what the corrections would have changed.
+The policy is replayed over all decided phases twice: with the reports that were decided on, and with every corrected
+report in place of its original. Each phase keeps the counts of its reports; nothing is planned again. The difference
+between the two replays is what the corrections would have changed.
 
-Why a correction is only reported: whoever corrects has seen the answers, and chooses what is looked into again. Were
-the corrected totals folded into the decisions to come, that choice would be part of the data, and no error probability
-would be left. As a reading it has the guarantee of the policy under a condition that nobody can check; `meaning`
-says it, and docs/changes.md why.
+Why a correction changes no decision: the person who corrects a report has seen the answers, and chooses which reports
+to check again. If later decisions used the corrected totals, that choice would be part of the data, and no error
+probability could be stated. The replay with corrections has the policy's guarantee only under a condition that nobody
+can check; `meaning` states it, and docs/changes.md explains it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ WITHOUT_ERROR = phrase(STANDS + ". It has no error probability: ")
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
-    """An arm of an agent that would have been dropped in another phase, or not at all."""
+    """An arm of an agent that would have been dropped in another phase or not at all, or only with the corrections."""
 
     agent: str
     arm: str
@@ -46,7 +46,7 @@ class OtherPhase(Message, tag="parley/other-phase/1"):
 
 
 class OtherVerdict(Message, tag="parley/other-verdict/1"):
-    """An arm about which a guardrail would have found something else."""
+    """An arm on which a guardrail would have reached another verdict."""
 
     guardrail: str
     arm: str
@@ -55,7 +55,7 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
 
     @property
     def words(self) -> str:
-        """The difference as a sentence."""
+        """The difference between the two verdicts, as a sentence."""
         values = {"guardrail": self.guardrail, "arm": self.arm}
         if self.with_corrections == "alarm":
             return Translatable("the guardrail {guardrail} would have raised an alarm about {arm}", **values)
@@ -68,17 +68,17 @@ class OtherVerdict(Message, tag="parley/other-verdict/1"):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
-    """A trial's decided phases replayed as they were decided, and with all corrections."""
+    """Two replays of a trial's decided phases: as they were decided, and with all corrections."""
 
     trial: Trial
-    phases: tuple[Totals, ...]  # corrected
-    before: State
-    after: State
+    phases: tuple[Totals, ...]  # totals of the decided phases, corrected
+    before: State  # the policy's last state as decided
+    after: State  # the policy's last state with all corrections
     outcomes: tuple[tuple[Totals, ...], ...] = ()  # the phases of every further outcome, corrected
 
     @once
     def other_verdicts(self) -> tuple[OtherVerdict, ...]:
-        """What guardrails would have found differently, from all data of the phases, also about stopped arms."""
+        """The arms on which a guardrail would have reached another verdict, including arms that were stopped."""
         trial, found = self.trial, []
         names = [outcome.name for outcome in trial.study.problem.outcomes]
         for guard in trial.guardrails if self.outcomes else ():
@@ -97,7 +97,10 @@ class Reading:
 
     @property
     def would_change(self) -> dict[str, str]:
-        """Agent -> yes (another answer, or one instead of none), undecided (no answer any more), or no."""
+        """Agent -> whether its answer would change.
+
+        "yes": another answer, or an answer where there was none; "undecided": no answer any more; or "no".
+        """
         study, top = self.trial.study, self.trial.study.problem.top
         had, has = (state.active.sum(axis=0) <= top for state in (self.before, self.after))
         same = (self.before.active == self.after.active).all(axis=0)
@@ -107,7 +110,7 @@ class Reading:
 
     @property
     def other_phases(self) -> tuple[OtherPhase, ...]:
-        """The arms that would have been dropped in another phase."""
+        """The arms that would have been dropped in another phase, or not at all."""
         study, before, after = self.trial.study, self.before.dropped_in, self.after.dropped_in
         return tuple(
             OtherPhase(
@@ -122,7 +125,7 @@ class Reading:
 
     @once
     def answers(self) -> dict[str, list[str]]:
-        """Agent -> the arms that would be left."""
+        """Agent -> the arms that would be its answer with the corrections; none for agents that left the study."""
         study, left = self.trial.study, self.trial.leaves & self.trial.frozen
         return {
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]
@@ -132,7 +135,7 @@ class Reading:
 
     @property
     def meaning(self) -> str:
-        """What the reading means, and under which condition it can be trusted."""
+        """A sentence on what the replay with corrections shows, and under which condition it can be trusted."""
         if (why := not_reweighable(self.trial.study)) is not None:
             return WITHOUT_ERROR + why
         return STANDS + Translatable(
@@ -143,7 +146,7 @@ class Reading:
 
 
 def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
-    """The reading with the trial's corrections. The decided `phases` are the trial's own unless given."""
+    """Replay the decided phases with and without the trial's corrections; `phases` are its own unless given."""
     decided = tuple(trial.past or () if phases is None else phases)
     corrected, agents = list(decided), trial.study.agents
     for report in (event.report for event in trial.corrections):
@@ -168,7 +171,7 @@ def _corrected_outcomes(trial: Trial) -> tuple[tuple[Totals, ...], ...]:
 
 
 class CorrectedCell(Message, tag="parley/corrected-cell/1"):
-    """An arm in a report to be corrected: count, sum and sum of squares, before and after."""
+    """An arm that a correction changes: count, sum and sum of squares, each before and after."""
 
     arm: str
     counts: tuple[int, int]
@@ -177,7 +180,7 @@ class CorrectedCell(Message, tag="parley/corrected-cell/1"):
 
 
 class CorrectionPreview(Message, tag="parley/correction-preview/1"):
-    """What correcting a report of a decided phase would show; it changes no decision."""
+    """What the study would show with a corrected report of a decided phase, without changing any decision."""
 
     study: str
     phase: Phase
@@ -207,8 +210,8 @@ def with_cells(
 ) -> Report:
     """A report with other numbers for some arms, given by index: count, sum, and sum of squares.
 
-    For 0/1 rewards the sum of squares is the sum, and need not be given. `asked` are the planned draws: with other
-    counts the report needs a reason, as a first one does.
+    For 0/1 rewards the sum of squares equals the sum, and need not be given. `asked` are the planned draws; if the
+    counts differ from them, the report needs a reason, as any report does.
 
     >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 3), sums=(1, 1), squares=(1, 1))
     >>> with_cells(report, {1: (3, 2)}, (2, 3), zero_one=True).sums
@@ -232,21 +235,21 @@ def with_cells(
 
 
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:
-    """The event that corrects the report that counts now, without a reason; not admitted yet."""
+    """Make the event that corrects the report that counts now. Its reason is empty, and `admit` has not checked it."""
     probe = ReportCorrected(report=report, replaces="", reason="", consequences="")
     counted = trial.before(probe).counted
     return probe if counted is None else msgspec.structs.replace(probe, replaces=counted.digest)
 
 
 def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
-    """The preview of correcting a report of a decided phase."""
+    """Preview the correction of a report of a decided phase."""
     event = correction_of(trial, report)
     admit(trial.before(event), event)
     assert trial.past is not None, "a correction without the recorded phases was not admitted"
     earlier = trial.corrected(report.phase, report.agent)
     place = trial.study.agents.index(report.agent)
     was = trial.past[report.phase - 1][:, place] if earlier is None else earlier.totals
-    # Everybody in the report: an outcome of somebody who came before the phase may be what is corrected.
+    # `everybody` includes people assigned before the phase: the correction may be of one of their outcomes.
     was, now = was.everybody, report.totals.everybody
     found = read_anew(replace(trial, corrections=(*trial.corrections, event)))
     return CorrectionPreview(
@@ -279,7 +282,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
 
 
 def _would_change(found: Mapping[str, str]) -> str:
-    """A sentence that names the agents whose answers would change."""
+    """A sentence that names the agents whose answers would change with the corrections."""
     other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
     words = Translatable("decisions and answers do not change, and both reports are kept")
     if not other and not none:

@@ -1,11 +1,12 @@
 """The events of a study. The log holds these, in order, and nothing else changes a study.
 
-They are facts: an event is written after it was found to be legal (`state_machine.admit`) and readable
-(`require_readable`). Each has a `sentence`, by which pages and commands show it.
+Events are facts: an event is written only after it was checked to be legal (`state_machine.admit`) and readable
+(`require_readable`). Each has a `sentence`, which pages and commands show.
 
-The log is a chain: every record holds the hash of the one before, so none can be changed, dropped or moved. A hash that
-everybody may see commits to what nobody else may: who can list the few reports that are possible could try each, were
-there not a random salt in every record. `docs/audit.md` has the recipe, `verify` the checks.
+The log is a chain: every record holds the hash of the record before it, so no record can be changed, dropped or moved
+unnoticed. Everybody may see these hashes, but not what they commit to. So every record has a random salt: without it,
+anybody could hash each of the few possible reports and see which one was sent. `docs/audit.md` has the recipe, `verify`
+the checks.
 """
 
 import secrets
@@ -28,7 +29,7 @@ Previewed = Annotated[str, described("Digest of the preview that the administrat
 
 
 class _Event(Message, tag="parley/event"):
-    """Base class of events: each has a sentence that tells people what happened, usually a template."""
+    """Base class of events: each has a sentence that tells people what happened, usually made from a template."""
 
     template: ClassVar[str] = "{0.reason}"
 
@@ -39,7 +40,7 @@ class _Event(Message, tag="parley/event"):
 
 
 class _OfReport(_Event, tag="parley/event/of-report"):
-    """An event about a report: whose it is, how much it contains, and what the template adds."""
+    """Base class of events about a report. The sentence names its agent, its phase and its number of samples."""
 
     report: Report
 
@@ -54,7 +55,7 @@ class _OfReport(_Event, tag="parley/event/of-report"):
 
 
 class StudyCreated(_Event, tag="parley/event/study-created/1"):
-    """The study and its first plan."""
+    """The study was created, with its first plan."""
 
     template: ClassVar[str] = "{0.study.name}"
     study_id: str
@@ -63,22 +64,23 @@ class StudyCreated(_Event, tag="parley/event/study-created/1"):
 
     @once
     def text(self) -> str:
-        """The canonical text; the study and plan in it are encoded only once."""
+        """The canonical text, built from the cached texts of study and plan."""
         front, back = f'{{"plan":{self.plan.text},"schema":"{self.schema}"', canonical(self.study_id)
         return f'{front},"study":{self.study.text},"study_id":{back}}}'
 
 
 class ReportAccepted(_OfReport, tag="parley/event/report-accepted/1"):
-    """The first report of an agent in a phase."""
+    """The first report of an agent in a phase was accepted."""
 
     template: ClassVar[str] = ""
 
 
 class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
-    """A report that is stored but not used.
+    """A report was stored but is not used.
 
-    Either another one counts already, or the stated model rules out one of its means. In the second case it is held:
-    nothing counts in its place until an administrator accepts or refuses it.
+    Either another report of this agent and phase counts already, or the stated model rules out one of the report's
+    means. In the second case the report is held: the phase has no report of the agent until an administrator accepts
+    or refuses the held one.
     """
 
     template: ClassVar[str] = "{0.why}"
@@ -96,7 +98,7 @@ class ReportAmended(_OfReport, tag="parley/event/report-amended/1"):
 class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
     """An administrator corrected a report after its phase was decided.
 
-    Decisions stand as they were made; the certificate says how it would read with this report instead.
+    Decisions do not change; the certificate says how it would read with the corrected report instead.
     """
 
     replaces: Annotated[str, described("Digest of the correction before it; else of the report that was decided on.")]
@@ -105,8 +107,10 @@ class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
 
 
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
-    """An administrator refused a held report; the agent has to send another. Or one that came beside the report that
-    counts, such as a site's correction; nothing changes.
+    """An administrator refused a held or quarantined report.
+
+    If it was held, the agent has to send another. If it was quarantined, such as a site's correction, the agent's
+    other report keeps counting.
     """
 
     template: ClassVar[str] = "{0.agent}, phase {0.phase}: {0.reason}"
@@ -117,7 +121,7 @@ class ReportRefused(_Event, tag="parley/event/report-refused/1"):
 
 
 class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
-    """One step of the policy, and the plan of the next phase unless there is none."""
+    """A phase was decided by one step of the policy. The event has the next phase's plan, or None if there is none."""
 
     decision: Decision
     plan: Plan | None
@@ -135,7 +139,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
 
 
 class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
-    """An administrator closed a phase early, with the reports received so far."""
+    """An administrator closed a phase early: it is decided with the reports received so far."""
 
     phase: Phase
     reason: str
@@ -149,7 +153,7 @@ class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
 
 
 class StepFailed(_Event, tag="parley/event/step-failed/1"):
-    """The policy's step failed; the study waits for an administrator."""
+    """The policy's step failed; the study is paused until an administrator acts."""
 
     template: ClassVar[str] = "phase {0.phase}: {0.error}"
     phase: Phase
@@ -157,7 +161,7 @@ class StepFailed(_Event, tag="parley/event/step-failed/1"):
 
 
 class AgentFrozen(_Event, tag="parley/event/agent-frozen/1"):
-    """An agent is frozen: it gets no more work, and its reports stay."""
+    """An agent was frozen: it gets no more work, and its reports keep counting."""
 
     template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
@@ -176,10 +180,10 @@ class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
 
 
 class AskedAnew(_Event, tag="parley/event/asked-anew"):
-    """The question changes, and all recorded phases are replayed under it.
+    """Base class of events that change the question; all recorded phases are replayed under the new question.
 
-    An event holds the whole question, so the latest one is in force, together with what the study said when it was
-    created.
+    Each event holds everything that such events can change, so the latest event alone, applied to the study as
+    created, gives the question in force.
     """
 
     phase: Annotated[Phase, described("The phase in progress, which goes on as planned; or the last one.")]
@@ -202,7 +206,7 @@ class AskedAnew(_Event, tag="parley/event/asked-anew"):
 
 
 class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
-    """The study is re-weighed without the frozen agents."""
+    """The study was re-weighed without the frozen agents."""
 
     @property
     def sentence(self) -> str:
@@ -215,21 +219,21 @@ class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
 
 
 class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
-    """A dormant or withdrawn arm becomes a candidate; agents that had an answer are asked again."""
+    """A dormant or withdrawn arm became a candidate of every agent; agents that had an answer are asked again."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
 class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
-    """An arm is no longer a candidate for any agent; one that it had beaten may be the best of the others."""
+    """An arm is no longer a candidate for any agent; an arm that it had beaten may now be the best of the others."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
 class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
-    """A guardrail raised an alarm, and the arm is withdrawn everywhere, automatically.
+    """A guardrail raised an alarm, and the arm was withdrawn automatically for all agents.
 
-    People who were given it still have outcomes to come, and these are reported.
+    Outcomes of people who were given the arm may still come, and sites report them.
     """
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
@@ -268,13 +272,13 @@ class Paused(_Event, tag="parley/event/paused/1"):
 
 
 class Resumed(_Event, tag="parley/event/resumed/1"):
-    """The study continues where it was."""
+    """A paused study continues where it stopped."""
 
     reason: str
 
 
 class Disputed(_Event, tag="parley/event/disputed/1"):
-    """An agent has a receipt that is not in this log (an old backup or a rewritten log). The study is paused."""
+    """An agent has a receipt for a record that this log lacks (an old backup, or a rewrite). The study is paused."""
 
     template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence}, which this log does not contain"
     agent: str
@@ -283,13 +287,13 @@ class Disputed(_Event, tag="parley/event/disputed/1"):
 
 
 class Cancelled(_Event, tag="parley/event/cancelled/1"):
-    """Stopped before every agent had its answer; what remains is a set of candidates."""
+    """An administrator stopped the study before every agent had its answer; undecided agents keep their candidates."""
 
     reason: str
 
 
 class ResultsRead(_Event, tag="parley/event/results-read/1"):
-    """A person saw results of a running study; recorded once per principal and phase, before they are shown."""
+    """A person saw results of a running study. Recorded once per principal and phase, before any results are shown."""
 
     template: ClassVar[str] = "in phase {0.phase}, first through {0.operation}"
     phase: Annotated[Phase, described("The phase in progress, or the last one of a study that stalled.")]
@@ -299,7 +303,7 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 class Signed(_Event, tag="parley/event/signed/1"):
     """A person signed, after entering the token again or signing in again.
 
-    It covers the log up to here: its hash includes that of the record before.
+    The signature covers the log so far: the hash of its record includes the hash of the record before.
     """
 
     template: ClassVar[str] = "{0.principal} (name as typed: {0.name}): {0.meaning}"
@@ -309,18 +313,18 @@ class Signed(_Event, tag="parley/event/signed/1"):
 
 
 class Certified(_Event, tag="parley/event/certified/1"):
-    """The certificate, stored in the log that it is about."""
+    """The certificate was issued, and stored in the log that it is about."""
 
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
 
     @once
     def text(self) -> str:
-        """The canonical text; the certificate in it is encoded only once."""
+        """The canonical text, built from the cached text of the certificate."""
         return self.certificate.text.join(self._ends)
 
     def is_written(self, text: str) -> bool:
-        """Whether this is its text, without building that: a certificate may have 60 megabytes."""
+        """Whether `text` is this event's canonical text; does not build that, since a certificate may have 60 MB."""
         front, back = self._ends
         within = text.startswith(front) and text.endswith(back)
         return within and self.certificate.is_written(text, len(front), len(text) - len(back))
@@ -361,7 +365,7 @@ EVENTS: dict[str, type[Event]] = {kind.schema.split("/")[2]: kind for kind in ge
 
 
 def kind_of(event: Event) -> str:
-    """The kind of an event in the log and in the table of transitions.
+    """The kind of an event, as the log and the table of transitions name it.
 
     >>> kind_of(Paused(reason="holiday"))
     'paused'
@@ -370,7 +374,7 @@ def kind_of(event: Event) -> str:
 
 
 def read_event(kind: str, payload: Any) -> Event:
-    """An event from a log record.
+    """Read an event from the kind and payload of a log record.
 
     >>> read_event("paused", {"schema": "parley/event/paused/1", "reason": "holiday"}).sentence
     'holiday'
@@ -380,13 +384,13 @@ def read_event(kind: str, payload: Any) -> Event:
     return EVENTS[kind].from_json(payload)
 
 
-READABLE = "readable"  # marks an event that passed the check, so that it is not repeated under a lock
+READABLE = "readable"  # marks an event that passed the check, so that the check is not repeated under a lock
 
 
 def require_readable(event: Event) -> None:
     """Raise unless reading the event back from its text gives the same event, to the last bit.
 
-    An event that could not be read again must never enter the log: it would spoil all that follows.
+    An event that cannot be read again must never enter the log: no record after it could be replayed.
 
     >>> require_readable(Paused(reason="holiday"))
     >>> require_readable(Disputed(agent="x", sequence=2**53 + 1, head=""))
@@ -402,7 +406,7 @@ def require_readable(event: Event) -> None:
 
 
 def new_salt() -> str:
-    """128 random bits, in hexadecimal.
+    """Make the salt of a record: 128 random bits, in hexadecimal.
 
     >>> len(new_salt())
     32
@@ -411,12 +415,12 @@ def new_salt() -> str:
 
 
 class Record(Message, tag="parley/record/1"):
-    """One line of a log. `at` is for people; no decision depends on it."""
+    """One record of a log, which is a line in exports. `at` is for people; no decision depends on it."""
 
     stream: str  # a study's id, or "server"
     sequence: Count  # from 1
-    at: str
-    actor: str  # the principal that caused it
+    at: str  # time of writing
+    actor: str  # the principal that caused the event
     kind: str
     payload: Mapping[str, Any]
     previous: str
@@ -439,7 +443,7 @@ class Record(Message, tag="parley/record/1"):
         payload: Mapping[str, Any],
         salt: str | None = None,
     ) -> Self:
-        """The next record of a chain.
+        """Make the record that follows `last` in a chain; None starts a new chain.
 
         >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
         >>> second = Record.after(first, stream="s", at="2026-01-02T00:00:00Z", actor="me", kind="resumed", payload={})
@@ -463,9 +467,9 @@ class Record(Message, tag="parley/record/1"):
         salt: str | None = None,
         payload_text: str | None = None,
     ) -> Self:
-        """The record that follows a chain of `sequence` records with the hash `head`; with a new salt unless given.
+        """Make the record that follows a chain of `sequence` records whose last hash is `head`.
 
-        `payload_text` is the payload's canonical text, if it is at hand.
+        The salt is new unless given. `payload_text` is the payload's canonical text, if the caller has it already.
         """
         body: dict[str, Any] = {
             "stream": stream,
@@ -481,7 +485,7 @@ class Record(Message, tag="parley/record/1"):
         return cls(**body, hash=_hash(body, text))
 
     def line(self, payload_text: str) -> str:
-        """The line of this record, for a payload that is already encoded.
+        """The line of this record in a log, for a payload that is already encoded.
 
         >>> record = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
         >>> record.line("{}") == record.text
@@ -492,7 +496,7 @@ class Record(Message, tag="parley/record/1"):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The text before and after the payload in its line."""
+        """The text before and after the payload in the line of this record."""
         return _ends({name: getattr(self, name) for name in SHELL} | {"schema": self.schema})
 
     @once
@@ -501,7 +505,7 @@ class Record(Message, tag="parley/record/1"):
         return canonical(self.payload)
 
     def unread(self, payload_text: str) -> Self:
-        """This record with a payload that is parsed when it is needed. Readers compare the event's text."""
+        """Copy this record with a payload that is parsed only when needed. Readers check its text against the event."""
         made = msgspec.structs.replace(self, payload=Unread(payload_text))
         vars(made)["payload_text"] = payload_text
         return made
@@ -514,7 +518,7 @@ class Record(Message, tag="parley/record/1"):
 
     @property
     def computed(self) -> str:
-        """The hash that this record should have."""
+        """The hash that this record should have, computed from its other fields."""
         return _hash(self._body, self.payload_text)
 
     @property
@@ -523,7 +527,7 @@ class Record(Message, tag="parley/record/1"):
 
 
 class Unread(Mapping[str, Any]):
-    """A payload kept as text until it is needed: parsed, a certificate takes five times as much memory."""
+    """A payload kept as text until it is needed, since a parsed certificate takes five times as much memory."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -545,6 +549,7 @@ class Unread(Mapping[str, Any]):
         return len(self._document)
 
 
+# A payload may have megabytes, so lines and hashes are built from its text and the small fields around it.
 SHELL = tuple(name for name in Record.known_keys() if name != "payload")
 
 

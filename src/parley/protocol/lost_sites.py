@@ -1,16 +1,16 @@
-"""The question without lost sites, and what the recorded phases say about it.
+"""The question of a study without lost sites, and what the recorded phases say about it.
 
-A frozen agent leaves the mix: the rest of every column that weighs it is normalised again, or other weights are given.
-A frozen agent's own column stays as it was asked; where it weighs a frozen agent (mostly itself), its question is
-dropped and the agent has *left*, unless weights are given for it too. The state is then the fold of all recorded phases
-under the new weights, by the same pure policy.
+A frozen agent leaves the mix: the other weights of every column that weighs it are normalised again, or an
+administrator gives other weights. A frozen agent's own column stays as it was. Where that column weighs a frozen agent
+(mostly itself), the question is dropped and the agent has *left*, unless weights are given for it too. The policy's
+state is then the fold of all recorded phases under the new weights, by the same pure policy.
 
-Whoever re-weighs may have seen the rewards, and may have tried any number of other weights on them. So each question
-has a share of delta that was fixed before the study began, and the shares of all questions that the original can be
-changed to sum to at most 1 (`share_of_delta`): the chance that *any* of them is ever answered wrongly is at most delta,
-and so is the chance for the one that was picked. The original question has its own delta. So a study that may be
-re-weighed at any time answers its last question wrongly with a chance of at most 2 delta. `docs/changes.md` has the
-proof, and what it costs.
+The person who re-weighs may have seen the rewards, and may have tried any number of other weights on them. So each
+question has a share of delta that was fixed before the study began. The shares of all questions to which the original
+can be changed sum to at most 1 (`share_of_delta`). So the chance that *any* of them is ever answered wrongly is at most
+delta, and so is the chance for the question that was picked. The original question has a delta of its own. So a study
+that may be re-weighed at any time answers its last question wrongly with a chance of at most 2 delta.
+`docs/changes.md` has the proof, and what it costs.
 """
 
 import math
@@ -26,10 +26,10 @@ from parley.text.translation import Translatable, joined, phrase
 from parley.totals import Totals
 from parley.validation.checks import mixing_weights, real_array
 
-DECIMALS = 6  # of a given weight
+DECIMALS = 6  # most decimals of a given weight
 ROUNDING = 1e-12
-LOSSES = 0.9  # share of delta for questions that only leave out lost sites; the rest is for given weights
-LEAST_SHARE = 1e-100
+LOSSES = 0.9  # share of delta for questions that only leave out lost sites; the remainder is for given weights
+LEAST_SHARE = 1e-100  # weights with a smaller share of delta are refused
 ASKED_ANEW = (
     "the question was changed and is now asked {how}. For every changed question, whatever was changed and why: "
     "{anew}. For the question in force at the end of the study, changed or not: {either}"
@@ -40,14 +40,14 @@ OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase(
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
-    """Why a study cannot be re-weighed while it runs; None if it can."""
+    """The reason why a study cannot be re-weighed while it runs, as a sentence; None if it can be."""
     if "site_counts" not in study.make_policy().supports or study.problem.horizon is not None:
         return Translatable("the guarantee of the policy {0} holds only for draws that it planned itself", study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
-    """Why no arm of a study can be opened or withdrawn; None if arms may change."""
+    """The reason why no arm of a study can be opened or withdrawn, as a sentence; None if arms may change."""
     if "dormant" not in study.make_policy().supports:
         return Translatable(
             "the guarantee of the policy {0} holds only for the arms that it started with", study.policy
@@ -58,7 +58,7 @@ def arms_fixed(study: StudyMessage) -> str | None:
 def weights_without(
     study: StudyMessage, frozen: Iterable[str], given: Mapping[str, Sequence[float]] | None = None
 ) -> Weights:
-    """The weights of a study as created, without its frozen agents; `given` columns replace the computed ones.
+    """The weights that a study gets without its frozen agents; `given` columns replace the computed ones.
 
     >>> weights = ((0.5, 0.4, 0.2), (0.1, 0.4, 0.2), (0.4, 0.2, 0.6))
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y", "z"), weights=weights, policy="evidence")
@@ -70,6 +70,7 @@ def weights_without(
     weights = np.array(study.weights, dtype=np.float64)
     usual = _remaining(study, places)
     for column, agent in enumerate(study.agents):
+        # A given column that equals the computed one asks no other question, and costs no share of delta.
         found = usual[column]
         if agent in given and not _same(asked := _given(study, agent, given[agent]), found):
             found = asked
@@ -87,9 +88,9 @@ def weights_without(
 
 
 def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None]:
-    """Every column without the rows at `places`, normalized; None if nothing is left of it.
+    """Every column of the weights without the rows at `places`, normalized; None for a column that has no other weight.
 
-    The own column of a lost agent, or of one that asks nothing, stays as it was.
+    The column of a lost agent, or of an agent that asks nothing, stays as it was.
     """
     weights, asks = np.array(study.weights, dtype=np.float64), study.problem.asks
 
@@ -105,7 +106,7 @@ def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None
 
 
 def _same(one: FloatArray, other: FloatArray | None) -> bool:
-    """Whether two columns are equal up to rounding: then they are the same question, with the same bits."""
+    """Whether two columns are equal up to rounding, and so the same question: callers keep the computed column."""
     return other is not None and np.allclose(one, other, rtol=0, atol=ROUNDING)
 
 
@@ -123,7 +124,7 @@ def _given(study: StudyMessage, agent: str, column: Sequence[float]) -> FloatArr
 
 
 def _decimals(column: FloatArray) -> int | None:
-    """How many decimals a column is written with; None if there are too many, or they do not sum to 1."""
+    """The number of decimals of a column's weights; None if they have too many, or do not sum to 1."""
     if abs(round(float(column.sum()), DECIMALS) - 1) > ROUNDING:
         return None
     exact = (d for d in range(DECIMALS + 1) if np.allclose(column, np.round(column, d), rtol=0, atol=ROUNDING))
@@ -133,11 +134,12 @@ def _decimals(column: FloatArray) -> int | None:
 def share_of_delta(
     study: StudyMessage, weights: Weights, frozen: Iterable[str], withdrawn: Collection[str] = ()
 ) -> float:
-    """The share of delta that a question may spend, relative to the `study` as created; without `withdrawn` arms.
+    """The share of the delta of the `study` as created that a question with these weights may spend.
 
-    The original question has all of its own delta. All others share another one: they are numbered by their
-    description, which is who was lost, which columns were given, and with how many decimals. A shorter description has
-    a larger share. Nothing in it depends on data, nor on how often somebody looked.
+    `withdrawn` are the arms that the question leaves out. The original question has a delta of its own. All other
+    questions share a second delta of the same size, by their description: which agents were lost, which columns were
+    given, and with how many decimals. A shorter description has a larger share. The description depends neither on
+    data nor on how often anybody looked at them.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> share_of_delta(study, study.weights, [])
@@ -150,7 +152,8 @@ def share_of_delta(
     0.152
     """
     if withdrawn:
-        # They sum to a half: the shares of all weights, the original ones too, sum to at most 2.
+        # The factors of all sets of withdrawn arms sum to a half, and the shares of all weights, with the original
+        # ones, to at most 2. So all questions with fewer arms together spend at most one delta.
         return share_without(len(study.arms), len(withdrawn)) * share_of_delta(study, weights, frozen)
     if weights == study.weights:
         return 1.0
@@ -160,7 +163,7 @@ def share_of_delta(
     lost = math.comb(count, len(places))
     if not given:
         return LOSSES * _one_of_many(len(places)) / lost if places else 1.0
-    # The agents, the distinct columns, and which agent has which column.
+    # One over the share of: which agents, how many distinct columns, and which agent has which column.
     columns = {tuple(np.round(column, DECIMALS).tolist()) for column in given}
     who: int = count * math.comb(count, len(given)) * 2 ** len(columns) * len(columns) ** len(given)
     share: float = (1 - LOSSES) * _one_of_many(len(places) + 1) / (lost * who)
@@ -179,7 +182,7 @@ def share_of_delta(
 
 
 def extent_of(study: StudyMessage, *, anew: bool) -> str:
-    """How many looks and samples the current question may take; adds a note if the question was changed."""
+    """A sentence on the looks and samples that a question may take; `anew` adds a note that the question changed."""
     said = study.make_policy().extent
     return joined("; ", [said, NUMBERS_ANEW]) if anew and said else said
 
@@ -187,7 +190,7 @@ def extent_of(study: StudyMessage, *, anew: bool) -> str:
 def guarantee_under(
     created: StudyMessage, weights: Weights, opened: Collection[str] = (), withdrawn: Collection[str] = ()
 ) -> str:
-    """The guarantee of a study's answers with these weights and arms in force.
+    """The guarantee of a study's answers while these weights and arms are in force.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> for sentence in guarantee_under(study, weights_without(study, ["x"])).split(". "):
@@ -215,7 +218,10 @@ def _one_of_many(j: int) -> float:
 
 
 def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tuple[str, ...]:
-    """The frozen agents whose own questions are dropped under new weights; raise if others would wait for them."""
+    """The frozen agents whose own questions are dropped under new weights.
+
+    Raises if another agent's mix would still weigh a frozen agent, or if no question would be left.
+    """
     frozen = set(frozen)
     matrix, places = np.array(weights), _places(study, frozen)
     waits = np.asarray(matrix[places].any(axis=0)) & study.problem.asks
@@ -243,16 +249,16 @@ def ask_anew(
     opened: Collection[str] = (),
     withdrawn: Collection[str] = (),
 ) -> StudyMessage:
-    """The study as created with other weights or arms and their delta, checked like a new study."""
+    """Make a study like the one created, but with other weights or arms and their delta; checked like a new study."""
     closed = (set(study.problem.dormant) - set(opened)) | set(withdrawn)
     return study.asking(weights=weights, delta=delta, dormant=sorted(closed))
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
-    """The policy's states after every recorded phase, as if this question had been asked from the start.
+    """The policy's states before the first and after every recorded phase, as if its question were the original one.
 
-    Every bet of a phase is made from the state before it, so nothing of a phase is known when its bets are made; how
-    many draws it has was fixed before it, by whatever rule.
+    Bets stay fair in such a replay: the bets of a phase are made from the state before it, so they cannot depend on
+    its rewards, and its number of draws was fixed before the phase, by whatever rule.
     """
     states = [policy.start(past[0].counts.shape[:-2] if past else ())]
     for totals in past:

@@ -1,6 +1,6 @@
 """Messages between coordinator and agents, and stored documents: study, plan, report, receipt, decision, certificate.
 
-Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's rows are one agent's column.
+Matrices are nested tuples `(arm, agent)`, like the arrays of the numeric code; a report has one agent's column of each.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Sums = Annotated[tuple[float, ...], Meta(max_length=MOST_ARMS)]
 if TYPE_CHECKING:
     _Settings = Message
 else:
-    # Each setting is a key of its own; one at its default is not set, and not written.
+    # Each setting is a key of its own. A setting at its default stays UNSET and is not written.
     _Settings = new_class(
         "_Settings",
         (Message,),
@@ -83,7 +83,7 @@ def require_live_size(arms: int, agents: int, most_agents: int = MOST_AGENTS, mo
 
 
 class StudyMessage(_Settings, tag="parley/study/1"):
-    """Everything that defines a live study; its digest is the problem hash in a certificate."""
+    """Everything that defines a live study. A certificate names it by its digest, as `problem`."""
 
     name: str
     arms: tuple[str, ...]
@@ -113,7 +113,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
-        """A study file's content without its truth, which a live study does not know."""
+        """Make the message of a study file, without the true means, which a live study does not know."""
         problem = study.problem
         return cls(
             name=study.name,
@@ -134,12 +134,12 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings by name, as plain values, defaults included."""
+        """All settings by name, as plain values, including defaults."""
         return self.problem.settings()
 
     @once
     def problem(self) -> Problem:
-        """The problem, checked again, and bit for bit the one that it was made from.
+        """The problem of this study, checked again; bit for bit the problem that the message was made from.
 
         >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
         >>> StudyMessage.read(study.text) == study, study.problem.shape
@@ -157,7 +157,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @once
     def flexible(self) -> bool:
-        """Whether reports may have other counts than planned: if asked for, or safe with the policy and not refused."""
+        """Whether reports may have other counts than planned: the policy allows it and the study does not forbid it."""
         return self.problem.site_counts != "exact" and "site_counts" in self._policy.supports
 
     def make_policy(self) -> Policy:
@@ -170,9 +170,9 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         return make_policy(self.policy, self.problem, self.options)
 
     def asking(self, *, weights: Weights, delta: float, dormant: Collection[str]) -> StudyMessage:
-        """The study with another question, which is checked like a new study's.
+        """Make the study with another question, which is checked like the question of a new study.
 
-        Reward models and the policy's options were checked when the study was made, and no question changes them.
+        The reward model and the policy's options are not checked again, since a change of question leaves them alone.
         """
         problem = self.problem.with_(weights=_matrix(weights), delta=delta, dormant=tuple(dormant))
         problem.refuse(f"the policy {self.policy}", self._policy.supports)
@@ -183,20 +183,20 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         return asked
 
     def _write_settings(self) -> None:
-        """Set every setting as it is written, by the problem: a default is not."""
+        """Set every setting to the value that the problem stores; a setting at its default becomes UNSET."""
         written = self.problem.stored()
         for name in SETTINGS:
             msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
 
 
 def _shared(weights: Weights) -> Weights:
-    """The same numbers, each kept once: four million separate floats take 128 MB, and most matrices repeat a few."""
+    """Store equal weights only once: four million separate floats take 128 MB, and most matrices repeat a few."""
     values: dict[float, float] = {}
     return tuple(tuple(map(values.setdefault, row, row)) for row in weights)
 
 
 def _matrix(weights: Weights) -> Any:
-    """The weights as an array, if their rows have one length; a problem refuses them otherwise."""
+    """Convert weights to an array. Rows of unequal lengths are returned as they are, for `Problem` to refuse."""
     return np.array(weights, dtype=np.float64) if len({len(row) for row in weights}) == 1 else weights
 
 
@@ -213,7 +213,7 @@ def _check_names(key: str, names: tuple[str, ...]) -> None:
 
 
 class Plan(Message, tag="parley/plan/1"):
-    """Draw arm k `quotas[k][m]` times at agent m, in this phase."""
+    """The plan of a phase: agent m draws arm k `quotas[k][m]` times."""
 
     study: str
     phase: Phase
@@ -227,11 +227,11 @@ class Plan(Message, tag="parley/plan/1"):
     ] = ()
 
     def draws(self, agent: int) -> tuple[int, ...]:
-        """One agent's quotas."""
+        """One agent's quotas, per arm."""
         return tuple(row[agent] for row in self.quotas)
 
     def between_of(self, agent: int) -> tuple[int, ...]:
-        """Per arm: people whom one agent assigned before the phase; empty if nobody was."""
+        """Per arm: people whom one agent assigned before the phase; empty if there are none."""
         column = tuple(row[agent] for row in self.between)
         return column if any(column) else ()
 
@@ -246,14 +246,14 @@ class Plan(Message, tag="parley/plan/1"):
 
     @once
     def asked(self) -> tuple[bool, ...]:
-        """Whether each agent draws anything in this phase."""
+        """Per agent: whether it draws anything in this phase."""
         return tuple(any(column) for column in zip(*self.quotas, strict=True))
 
 
 class OutcomeTotals(Model, omit_defaults=True):
-    """The totals of one further outcome in a report, per arm as in the report itself.
+    """The totals of one further outcome in a report, per arm like the report's own totals.
 
-    Every person in the report has this outcome or counts as missing it, including those without the primary one.
+    Every person in the report has this outcome or counts as missing it, including people without the primary outcome.
     """
 
     name: Annotated[Name, described("Name of the outcome, as in the study.")]
@@ -264,7 +264,7 @@ class OutcomeTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, name: str, totals: Totals, missing: tuple[int, ...] = ()) -> Self:
-        """Make one from the totals `(arm,)` that an agent observed."""
+        """Convert the totals of an outcome that an agent observed, `(arm,)`."""
         return cls(
             name=name,
             counts=tuple(totals.counts.tolist()),
@@ -288,7 +288,7 @@ def _totals(counts: tuple[int, ...], sums: tuple[float, ...], squares: tuple[flo
 
 
 class BetweenTotals(Model, omit_defaults=True):
-    """Results of the people whom a site assigned for the phase before it began (docs/changes.md); per arm."""
+    """Totals per arm of the people whom a site assigned for a phase before the phase began (docs/changes.md)."""
 
     counts: Counts
     sums: Sums
@@ -300,7 +300,7 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @classmethod
     def of(cls, totals: Totals, missing: tuple[int, ...] = (), outcomes: tuple[OutcomeTotals, ...] = ()) -> Self:
-        """Make one from the totals `(arm,)` that an agent observed."""
+        """Make this part of a report from the totals that an agent observed, `(arm,)`."""
         return cls(
             counts=tuple(totals.counts.tolist()),
             sums=tuple(totals.sums.tolist()),
@@ -311,14 +311,14 @@ class BetweenTotals(Model, omit_defaults=True):
 
     @property
     def totals(self) -> Totals:
-        """The totals, `(arm,)`."""
+        """`(arm,)`: the totals as arrays."""
         return _totals(self.counts, self.sums, self.squares)
 
 
 class Report(Message, tag="parley/report/1"):
     """An agent's draws in a phase: per arm the count, the sum of the rewards and the sum of their squares.
 
-    In a private study, sums have noise and there are no squares.
+    In a private study the sums have noise, and there are no squares.
     """
 
     study: Name
@@ -375,7 +375,7 @@ class Report(Message, tag="parley/report/1"):
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
-        """A report of an agent's draws, `(arm,)`.
+        """Make a report from the totals of an agent's draws, `(arm,)`.
 
         >>> report = Report.of(Totals.of([[1.0, 0.5], []]), study="s", phase=1, agent="x", plan="0" * 64)
         >>> report.counts, report.sums, Report.read(report.text).digest == report.digest
@@ -399,7 +399,7 @@ class Report(Message, tag="parley/report/1"):
 
     @property
     def totals(self) -> Totals:
-        """`(arm,)`: the totals for the numeric rooms; squares that were not sent are 0."""
+        """`(arm,)`: the totals as arrays; squares that were not sent are 0."""
         found = _totals(self.counts, self.sums, self.squares)
         left = None if self.left is None else np.full(len(self.counts), self.left)
         return replace(found, left=left, between=None if self.between is None else self.between.totals)
@@ -418,7 +418,7 @@ class Report(Message, tag="parley/report/1"):
 class Receipt(Message, tag="parley/receipt/1"):
     """Proof that a report is in the log: at `sequence`, the chain had the hash `head`.
 
-    The agent keeps it and sends it with its next report.
+    The agent keeps the receipt and sends it with its next report.
     """
 
     study: str
@@ -430,7 +430,7 @@ class Receipt(Message, tag="parley/receipt/1"):
 
     @classmethod
     def of(cls, report: Report, *, sequence: int, head: str) -> Self:
-        """The receipt of a report that is in the log at `sequence`."""
+        """Make the receipt of a report that is in the log at `sequence`."""
         return cls(
             study=report.study,
             phase=report.phase,
@@ -441,7 +441,7 @@ class Receipt(Message, tag="parley/receipt/1"):
         )
 
     def proves(self, report: Report) -> bool:
-        """Whether it was issued for this report.
+        """Whether this receipt was issued for a report.
 
         >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
         >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
@@ -451,7 +451,7 @@ class Receipt(Message, tag="parley/receipt/1"):
 
 
 class Decision(Message, tag="parley/decision/1"):
-    """One step of the policy: what it decided, and from which data."""
+    """The decision on a phase: what the policy decided, and from which data."""
 
     study: str
     phase: Phase
@@ -497,10 +497,10 @@ class Correction(Message, tag="parley/correction/1"):
 
 
 class Certificate(Message, tag="parley/certificate/1"):
-    """The end of a study: its question, its data, its conclusions, and how far they can be trusted.
+    """The result of a study: its question, its data, its conclusions, and how far these can be trusted.
 
-    The certificate of a blocked study holds until a site comes back or the others are re-weighed; then another one
-    follows.
+    The certificate of a blocked study is valid until a site comes back or the others are re-weighed; another
+    certificate follows then.
     """
 
     study: str
@@ -611,7 +611,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         return canonical(self._plain)
 
     def is_written(self, text: str, start: int, stop: int) -> bool:
-        """Whether `text[start:stop]` is its text, without building that: it may have 60 megabytes."""
+        """Whether `text[start:stop]` is this certificate's text; does not build that, since it may have 60 MB."""
         found = digest_if_written(self._plain, text, start, stop)
         if found is not None:
             vars(self)["digest"] = found

@@ -1,13 +1,13 @@
 """What an administrator's act would do, computed before anybody confirms it.
 
-Every preview has a digest. The administrator confirms that digest and the log keeps it: what was seen is what was done.
-Nothing is decided by a preview.
+Every preview has a digest. The administrator confirms the digest and the log keeps it, so the act that was carried out
+is the act that was seen. A preview decides nothing.
 
-- `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. What does not end
-  there will hardly end in practice.
+- `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. A question that
+  stays open there will hardly be answered in practice.
 - `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
-  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both
-  ways to continue: keep the question, or re-weigh it without the frozen agents.
+  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. The preview
+  shows both ways to continue: keep the question, or re-weigh it without the frozen agents.
 - `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
   acts.
 """
@@ -36,11 +36,11 @@ from parley.totals import Totals
 Agents = tuple[str, ...]
 
 PHASES_AHEAD = 12  # most phases of a projection
-SAMPLES_AHEAD = 100  # times the samples spent so far, after which the projection gives up
+SAMPLES_AHEAD = 100  # a projection gives up after this many times the samples spent so far
 
 
 class Projection(Message, tag="parley/projection/1"):
-    """Who has an answer, who would get one, and at which cost."""
+    """The projected end of a study: who has an answer, who would get one, and after how many phases and samples."""
 
     answered: Annotated[Agents, described("Agents that the recorded phases answer.")]
     expected: Annotated[Agents, described("Of the others, those who get an answer if rewards stay as estimated.")]
@@ -53,7 +53,7 @@ class Projection(Message, tag="parley/projection/1"):
 
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """The end of a projection."""
+    """The end of a projection: the policy's state, and the phases and samples that lead there."""
 
     state: State
     phases: int
@@ -66,6 +66,7 @@ def run_ahead(trial: Trial) -> Ahead | None:
     before = int(state.counts.sum())
     if not before:
         return None
+    # Rewards to come have the estimated means and variances, so intervals shrink as they would in practice.
     squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
     phases = 0
     while phases < PHASES_AHEAD and not state.finished:
@@ -81,7 +82,7 @@ def run_ahead(trial: Trial) -> Ahead | None:
 
 
 def project(trial: Trial) -> Projection:
-    """The rest of a trial, projected. Without data, every agent that is not blocked is expected to get an answer."""
+    """Project how a trial continues. Without data, every agent that is not blocked is expected to get an answer."""
     agents, top = trial.study.agents, trial.study.problem.top
     ahead = run_ahead(trial)
     now = trial.policy.ends(trial.state)
@@ -107,7 +108,7 @@ def project(trial: Trial) -> Projection:
 
 
 class Column(Message, tag="parley/column/1"):
-    """An agent whose question changes: the present weights in its mix, and the new ones."""
+    """An agent whose question changes: the weights in its mix before and after."""
 
     agent: str
     before: tuple[float, ...]
@@ -115,7 +116,7 @@ class Column(Message, tag="parley/column/1"):
 
 
 class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
-    """What re-weighing would do."""
+    """What re-weighing a study would do."""
 
     study: str
     phase: Phase
@@ -132,12 +133,12 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
 
 
 def weights_asked(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> Weights:
-    """The weights of the study as created, without its frozen agents, or with `given` columns."""
+    """Weights without the frozen agents, from those of the study as created; `given` columns replace the computed."""
     return weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
 
 
 def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> ReweighPreview:
-    """The preview of re-weighing with `weights_asked`."""
+    """Preview re-weighing a trial without its frozen agents, with the weights of `weights_asked`."""
     why = not_reweighable(trial.study)
     if why is not None:
         raise illegal(trial.stage, "reweighed", why)
@@ -175,7 +176,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
 
 
 def _asked_again(trial: Trial, after: Trial) -> Agents:
-    """Agents that have an answer now, and would have none or another one."""
+    """The agents that have an answer now, and would have no answer or a different answer."""
     had = (trial.state.active.sum(axis=0) <= trial.study.problem.top) & trial.study.problem.asks
     had &= (trial.state.active != after.state.active).any(axis=0)
     return tuple(trial.study.agents[m] for m in np.flatnonzero(had))
@@ -189,7 +190,7 @@ def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) ->
 
 
 def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
-    """What happens to the phase in progress if another question is asked."""
+    """A sentence on what happens to the phase in progress if another question is asked."""
     if finished:
         return Translatable(
             "The recorded phases answer it, so the study ends at once and draws of this phase do not count"
@@ -221,13 +222,13 @@ class ArmPreview(Message, tag="parley/arm-preview/1"):
 
 
 def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
-    """The preview of opening a dormant or withdrawn arm."""
+    """Preview the opening of a dormant or withdrawn arm."""
     becomes = Translatable("{0} is a candidate of every agent from here on", arm)
     return _arm_preview(trial, open_arm, arm, "arm-opened", becomes)
 
 
 def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
-    """The preview of withdrawing an open arm; the study ends if no more arms are left than an answer names."""
+    """Preview the withdrawal of an open arm; the study ends if only as many arms remain as an answer names."""
     becomes = Translatable("{0} is no longer a candidate for any agent", arm)
     return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", becomes)
 
@@ -280,7 +281,7 @@ class ThawPreview(Message, tag="parley/thaw-preview/1"):
 
 
 def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
-    """The preview of bringing a frozen agent back."""
+    """Preview the return of a frozen agent."""
     study = trial.study
     if agent not in trial.frozen:
         raise InvalidInput(
@@ -312,7 +313,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
 
 
 class Pair(Message, tag="parley/frozen-pair/1"):
-    """An open candidate of an undecided agent, and what is still possible after the freeze."""
+    """A candidate of an undecided agent, and whether the agent could still decide about it after the freeze."""
 
     arm: str
     agent: str
@@ -343,7 +344,7 @@ class FreezePreview(Message, tag="parley/freeze-preview/1"):
 
 
 def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
-    """The preview of freezing an agent: whether the study would end, and with which guarantee."""
+    """Preview freezing an agent: whether the study would still end, and with which guarantee."""
     study, problem = trial.study, trial.study.problem
     if agent not in problem.sites:
         raise InvalidInput("agent", found=repr(agent), allowed="an agent of the study that draws")
@@ -390,7 +391,10 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
 
 
 def _anew(trial: Trial) -> tuple[ReweighPreview | None, str | None]:
-    """The alternative of re-weighing, or the reason why there is none."""
+    """Preview re-weighing as the alternative to keeping the question, or say why it is impossible.
+
+    Returns (preview, None) or (None, reason), or (None, None) if the recorded phases were not read.
+    """
     if trial.past is None:
         return None, None
     try:
@@ -404,9 +408,9 @@ def _finite(value: float) -> float | None:
 
 
 def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
-    """`(arm, agent)`: a floor for an interval's radius if the `frozen` agents draw no more.
+    """`(arm, agent)`: the smallest radius that an interval can still reach if the `frozen` agents draw no more.
 
-    Infinite if one of them counts for the mix and never drew the arm.
+    Infinite where a frozen agent has a weight in the mix but never drew the arm.
     """
     problem = trial.study.problem
     places = [problem.agents.index(name) for name in frozen]
@@ -427,7 +431,10 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 
 
 def _gaps(trial: Trial) -> FloatArray:
-    """Estimated distance of every arm to its agent's top-N boundary among the candidates."""
+    """`(arm, agent)`: estimated distance of every arm to its agent's top-N boundary among the candidates.
+
+    NaN without data.
+    """
     state, top = trial.state, trial.study.problem.top
     if not state.counts.any():
         return np.full(state.counts.shape, np.nan)
@@ -474,7 +481,7 @@ class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
 
 
 def early_close_preview(trial: Trial) -> EarlyClosePreview:
-    """The preview of closing the current phase now."""
+    """Preview closing the current phase now, with the reports received so far."""
     study, planned = trial.study, trial.plan.array
     got = trial.totals.counts
     empty = (planned.sum(axis=1) > 0) & (got.sum(axis=1) == 0)

@@ -1,4 +1,4 @@
-"""Apply events to a trial: every decision in a log is made again and compared with the recorded one.
+"""Apply events to a trial: every decision in a log is made again and compared with the recorded decision.
 
 An illegal event raises (`state_machine.admit`). A trial is never changed in place, so a refused event leaves no trace.
 """
@@ -37,14 +37,15 @@ from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.state_machine import Held, Stage, admit
 from parley.protocol.trial import Aside, Finding, Trial, make_plan
 
-PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is another plan
+PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is a different plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
 RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
-RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # may be rounded
+# Without the state, which another machine may round differently.
+RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]
 
 
 def create(study_id: str, study: StudyMessage) -> Trial:
-    """A new study with its first plan."""
+    """Create the trial of a new study, with its first plan."""
     policy = study.make_policy()
     study.problem.require_question()
     state = policy.start()
@@ -62,7 +63,7 @@ def create(study_id: str, study: StudyMessage) -> Trial:
 
 
 def apply(trial: Trial, event: Event) -> Trial:
-    """The trial after an event; an illegal one raises. Recorded steps are repeated and compared."""
+    """Return the trial after an event; an illegal event raises. Recorded steps are repeated and compared."""
     after = admit(trial.before(event), event)
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report):
@@ -98,7 +99,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 
 def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial:
-    """Apply an event about a report that does not count: held, quarantined beside the one that counts, or refused."""
+    """Apply an event about a report that does not count: it is held, refused, or quarantined while another counts."""
     match event:
         case ReportQuarantined(report=report, stands="", why=why):
             return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
@@ -113,12 +114,12 @@ def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial
 
 
 def _without(asides: frozenset[Aside], report: Report) -> frozenset[Aside]:
-    """The waiting reports without one that was accepted. Usually none wait, and no digest is computed."""
+    """Remove a report that now counts from the waiting reports. Usually none wait, and then no digest is computed."""
     return asides - {Aside.of(report)} if asides else asides
 
 
 def replay(events: Iterable[Event]) -> Trial:
-    """The trial that a log leads to, with every decision repeated on the way.
+    """Replay a log, repeating and checking every decision, and return the trial that it leads to.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> trial = create("s", study)
@@ -142,11 +143,12 @@ def replay(events: Iterable[Event]) -> Trial:
     return trial
 
 
-# Recorded results against those that the reports give: equal decisions, and plans equal up to rounding.
+# Checks of recorded results against the results that the reports give: decisions must be equal, and plans equal up to
+# rounding.
 
 
 def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
-    """The guardrails' finding, after checking that it is the recorded one."""
+    """Return the guardrails' next finding, after checking that the event records exactly this finding."""
     found = trial.finding
     if found is None or finding_event(trial, found) != event:
         words = f"{event.arm!r} {event.verdict}"
@@ -155,7 +157,7 @@ def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
 
 
 def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
-    """Raise unless a phase was closed without exactly the agents that were awaited."""
+    """Raise unless the phase was closed early without exactly the agents whose reports were awaited."""
     if without != trial.awaited:
         raise InvalidInput(
             "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
@@ -163,7 +165,7 @@ def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
 
 
 def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
-    """Raise unless the recorded step equals the repeated one."""
+    """Raise unless the recorded step of the policy equals the repeated step."""
     phase = recorded.decision.phase
     for name in RECOMPUTED_BY_STEP:
         if getattr(recorded.decision, name) != getattr(mine.decision, name):
@@ -190,7 +192,7 @@ def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> No
 
 
 def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
-    """Raise unless the recorded plan of the next phase is the policy's, or neither exists."""
+    """Raise unless the recorded plan of the next phase is the policy's plan; None stands for no next phase."""
     if (recorded is None) != (mine is None):
         raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
     if recorded is not None and mine is not None:
@@ -198,7 +200,7 @@ def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessa
 
 
 def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
-    """Raise unless a recorded plan is the policy's up to rounding, and respects the minimum cell."""
+    """Raise unless a recorded plan equals the policy's plan up to rounding, and respects the minimum cell."""
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")

@@ -1,13 +1,13 @@
-"""What makes a report credible, by itself and together with the others.
+"""Checks of whether reports are credible, each report alone and all reports together.
 
-Alone: it follows the plan or says why not, and its sums are those of some rewards of the model, with noise in a private
-study (`check_report`). Together: all reports are compared with what the study assumes about its rewards and further
-outcomes (`data_warnings`).
+Alone: the report follows the plan or says why not, and some rewards of the model have its sums, which have noise in a
+private study (`check_report`). Together: all reports are compared with what the study assumes about its rewards and
+further outcomes (`data_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
-with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check the
-reason, but nobody can claim later not to have been asked. A report with fewer draws than planned says that it is
-`final`, so that an incomplete report sent by mistake is refused.
+with other counts than planned gives a reason from a list, and no reason on the list is about rewards. Nobody can check
+the reason, but nobody can say later that the site was never asked. A report with fewer draws than planned says that it
+is `final`, so that an incomplete report sent by mistake is refused.
 """
 
 import math
@@ -37,7 +37,7 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
-# The word in a report -> what it means to people.
+# The word in a report -> its meaning, as people read it.
 REASONS: dict[str, str] = {
     "missing-outcomes": "some outcomes never came",
     "too-few-people": "fewer people came than planned",
@@ -57,7 +57,7 @@ VOIDS = (
     "arm: ask the sites why"
 )
 
-MOST_RELEASES = 1_000  # of a person's cell: with more, no privacy would be left
+MOST_RELEASES = 1_000  # most releases of a person's cell: with more, no privacy would be left
 LEVEL = 0.01  # probability of any warning in a whole study with a correct scale
 MOST_WARNINGS = 12
 SMALL = "which is too small, so the guarantee does not hold"
@@ -83,7 +83,7 @@ REWARDS_SCATTER = "the rewards of {agent} vary"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
 WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, CELL_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
-# Groups of cells examined together: all, one agent's, a single one.
+# Groups of cells examined together, with the axes to sum over: all cells, the cells of an agent, a single cell.
 SCATTERING = (
     (ALL_BY_ABOUT, (0, 1)),
     (REWARDS_BY_ABOUT, (0,)),
@@ -95,11 +95,11 @@ class Scatter(NamedTuple):
     """Sums over the reports of all phases, `(arm, agent)` each, from which the warnings are computed."""
 
     draws: FloatArray
-    degrees: FloatArray  # of freedom of the scatter
-    scatter: FloatArray  # every phase's scatter around its own mean
+    degrees: FloatArray  # degrees of freedom of the scatter
+    scatter: FloatArray  # scatter of every phase's rewards around the mean of the phase
     sums: FloatArray
-    leans: FloatArray  # sum of `skew_product` over later phases: skewness / sqrt(2) times that of the squares
-    squares: FloatArray  # sums of squared scores of the means in these products
+    leans: FloatArray  # sum of `skew_product` over the later phases: about skewness / sqrt(2) times `squares`
+    squares: FloatArray  # sum of the squared scores of the means in these products
     turns: FloatArray  # how many products were added
     excess: FloatArray  # sums of `shared_draws`, for counts of events
     spread: FloatArray
@@ -115,7 +115,7 @@ def check_report(
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
 
     `flexible` are the study's settings if other counts may be reported with a reason, else None. `outcomes` are the
-    further ones: a report has the totals of each.
+    study's further outcomes: a report must have the totals of each.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> from parley.rewards import Gaussian
@@ -140,9 +140,7 @@ def check_report(
 
 
 def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequence[Outcome]) -> None:
-    """Raise unless a report, or a part of one, has the totals of exactly these outcomes, of all its people, that fit
-    their models.
-    """
+    """Raise unless a report, or its `between` part, has possible totals of exactly these outcomes for all people."""
     names, found = [outcome.name for outcome in outcomes], [totals.name for totals in report.outcomes]
     if names != found:
         shown, allowed = ", ".join(found) or "none", ", ".join(names) or "none: the study has no further outcomes"
@@ -170,7 +168,7 @@ def check_between(
 ) -> None:
     """Raise `ImpossibleReport` unless the report covers everybody assigned `between` phases for this one.
 
-    It may name at most `most` people assigned for the next phase.
+    The report may name at most `most` people assigned for the next phase.
 
     >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
     >>> from parley.rewards import Gaussian
@@ -201,7 +199,7 @@ def check_between(
 
 
 def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noise: RewardModel) -> None:
-    """Raise unless the sums of every arm are possible under the model, with noise in a private study."""
+    """Raise unless the sums of every arm are possible under the model, including the noise of a private study."""
     for arm, cell in enumerate(zip(totals.counts, totals.sums, totals.squares or totals.sums, strict=True)):
         if noise.rho is not None:
             assert noise.low is not None
@@ -216,7 +214,7 @@ def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noi
 
 
 def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySettings | None) -> None:
-    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may differ and give a reason.
+    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or the report may and does say why not.
 
     >>> short = Report(study="s", phase=1, agent="x", plan="ab", counts=(16,), sums=(1.5,), squares=(1.25,))
     >>> _check_counts(short, (17,), None)
@@ -252,7 +250,7 @@ def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySetting
 def check_adjustment(report: Report, problem: Problem) -> None:
     """Raise `ImpossibleReport` unless the report says how its rewards were adjusted, within the study's limits.
 
-    Also if it counts unmasked people in a study that masks nobody.
+    Also raises if the report counts unmasked people although the study does not mask arms.
     """
     if report.unmasked and not problem.kits:
         allowed = "nothing: the study has no kits, and its sites see every arm"
@@ -298,10 +296,10 @@ def _some(numbers: tuple[int, ...]) -> str:
 
 
 def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem | None = None) -> Scatter:
-    """The scatter `before` with the reports of a phase `(arm, agent)` added, each around its own means.
+    """Add the reports of a phase, `(arm, agent)`, to the scatter of the phases `before` (None: no phase).
 
-    If sites learn how to adjust for a covariate, phases are not compared with each other: each was adjusted
-    differently.
+    If sites learn how to adjust for a covariate, the phase is not compared with earlier phases, since each phase was
+    adjusted differently.
     """
     blank = Scatter(*[np.zeros(phase.counts.shape)] * len(Scatter._fields))
     past = before or blank
@@ -318,14 +316,17 @@ def added_scatter(phase: Totals, before: Scatter | None = None, problem: Problem
 def added_scatters(
     problem: Problem, phase: Totals, outcomes: Sequence[Totals], before: Sequence[Scatter] = ()
 ) -> tuple[Scatter, ...]:
-    """The scatter of the primary outcome and of every further one, in this order, with a phase added."""
+    """Add a phase to the scatter of the primary outcome and of every further outcome, in this order.
+
+    `before` is the scatter of the earlier phases; empty for the first phase.
+    """
     past: Sequence[Scatter | None] = before or [None] * (1 + len(outcomes))
     first = added_scatter(phase, past[0], problem)
     return first, *(added_scatter(totals, one) for totals, one in zip(outcomes, past[1:], strict=True))
 
 
 def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, ...]:
-    """Assumptions that the data contradict, for every outcome: a guardrail's guarantee is only as good as its model."""
+    """Sentences on assumptions that the data contradict, for every outcome: guardrails need correct models too."""
     if not added:
         return ()
     further = [
@@ -337,9 +338,9 @@ def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, .
 
 
 def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | None = None) -> tuple[str, ...]:
-    """Sentences about contradicted assumptions: a stated or shared scale, Gaussian rewards, Poisson counts.
+    """Sentences on contradicted assumptions: a stated or shared scale, Gaussian rewards, Poisson counts.
 
-    `noise` is the model of an outcome, by default of the primary one.
+    `noise` is the model of the outcome, by default that of the primary outcome.
     """
     checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
     found = [warning for check in checks for warning in check(study, noise or study.problem.noise, added)]
@@ -348,10 +349,12 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
 
 
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Cells or agents whose rewards vary more or less than those of others with the same unknown scale."""
+    """Warnings about cells or agents whose rewards vary more or less than others with the same unknown scale."""
     shared = noise.shared_axes
+    # Bonferroni: every cell and every agent is tested, in two directions.
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
+    # A group is compared with all others of its scale, so a scale that every agent or cell has to itself is skipped.
     for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} vary", ())):
         if len(shared) <= len(axes):
             continue
@@ -365,7 +368,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
 
 
 def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Arms, or all rewards, whose means and variances are correlated over phases, as skewed rewards' are."""
+    """Warnings about arms, or all rewards, whose means and variances correlate over phases, as with skewed rewards."""
     if not noise.assumes_gaussian:
         return []
     found: list[str] = []
@@ -380,9 +383,10 @@ def _against_symmetry(study: StudyMessage, noise: RewardModel, added: Scatter) -
 
 
 def _against_counts(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """Counts whose variance exceeds their mean, for example because people differ in their rates."""
+    """Warnings about counts whose variance exceeds their mean, for example because people differ in their rates."""
     if not noise.variance_is_mean:
         return []
+    # Bonferroni: every cell, every agent and all cells together are tested.
     line = math.log(added.scatter.size + len(study.agents) + 1) - math.log(LEVEL)
     expected = added.sums * added.degrees / np.maximum(added.draws, 1)
     found: list[str] = []
@@ -397,7 +401,7 @@ def _against_counts(study: StudyMessage, noise: RewardModel, added: Scatter) -> 
 
 
 def _against_scale(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
-    """A stated scale that the data contradict."""
+    """Warnings about all rewards, agents or cells whose data contradict the stated scale."""
     draws, degrees, scatter, *_ = added
     stated = noise.stated_variance
     if stated is None:
@@ -429,7 +433,7 @@ def _names(study: StudyMessage, at: tuple[int, ...]) -> dict[str, Any]:
 
 
 def too_many_voids(voided: int, kept: int) -> bool:
-    """Whether so many assignments were voided that allocation concealment is in doubt.
+    """Whether sites voided so many assignments that allocation concealment is in doubt.
 
     >>> too_many_voids(2, 3), too_many_voids(3, 50), too_many_voids(3, 57)
     (False, True, False)

@@ -1,12 +1,12 @@
-"""Whether a study's answers would stand under other weights, on the same data.
+"""Whether a study's answers would be the same under other weights, on the same data.
 
-Weights are a judgement, and readers may judge otherwise. So the recorded phases are folded under the weights of a path
-(`parley.weights.WeightPath`), as when a study is re-weighed. A bet of a phase is made from what was known before it,
-and counts were fixed before their rewards: the policy's error is at most its delta under any weights that somebody
-would have chosen in advance. That is `proven`. With delta over the number of steps, all steps together are wrong with
-probability at most delta: that `holds` for every reader at once. What is right at two steps between which weights are
-linear is right between them, since a difference of mixed means is linear too: so a range follows from its steps.
-`docs/weights.md` has the proofs.
+Weights are a judgement, and readers may judge otherwise. So the recorded phases are replayed under the weights of a
+path (`parley.weights.WeightPath`), as when a study is re-weighed. The bets of a phase are made from what was known
+before it, and counts were fixed before their rewards. So the policy's error is at most its delta under any weights that
+a reader would have chosen in advance: such an answer is `proven`. With delta divided by the number of steps, all steps
+together are wrong with probability at most delta: such an answer `holds` for every reader at once. An answer that is
+right at two steps is right between them if weights are linear there, since a difference of mixed means is linear too.
+So a range of weights follows from its steps. `docs/weights.md` has the proofs.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ class Sensitivity:
     standing: list[list[Robustness]]  # [step][agent]
 
     def range_of(self, agent: int) -> tuple[float, float] | None:
-        """The range of weights in which the answer holds for all readers at once; None if at no step."""
+        """The range of the path in which the agent's answer holds for all readers at once; None if at no step."""
         steps = zip(self.path.values, self.standing, strict=True)
         values = [value for value, row in steps if row[agent] is Robustness.HOLDS]
-        # If the path has a corner, at the stated weights, what holds on both sides says nothing about it.
+        # The path may have a corner at the stated weights, value 0. Weights are not linear across a corner, so steps on
+        # both sides of it prove nothing between them unless the answer holds at the corner itself.
         joined = self.path.straight or 0.0 in values
         return (values[0], values[-1]) if values and joined else None
 
 
 def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, prove: bool = True) -> Sensitivity:
-    """Replay the phases at every step of the path through the policy's weights; `arms (arm, agent)` are the answers.
+    """Examine the answers `arms (arm, agent)` at every step of the path through the policy's weights.
 
-    For an agent without an answer, its best estimate is examined. `prove` may be False if a study is too large to
-    replay.
+    For an agent without an answer, the arms with the best estimates are examined. With `prove`, the phases are replayed
+    at every step to see which answers are proven; a study may be too large for that.
 
     >>> from parley.policies import make_policy
     >>> problem = Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]])
@@ -88,7 +89,7 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
         if np.allclose(path.at(value), policy.problem.weights, rtol=0, atol=1e-9):
             found = np.where(answered, Robustness.PROVEN, found)  # proven by the study itself
         for share, word in zip(shares, (Robustness.PROVEN, Robustness.HOLDS), strict=True):
-            # A step that is not proven by itself cannot hold for all.
+            # An answer that is not proven with all of delta cannot hold with a share of it: skip the second replay.
             if prove and (share == 1.0 or (found == Robustness.PROVEN).any()):
                 found = np.where(_answered(policy, path.at(value), share, phases, arms), word, found)
         standing.append([Robustness(word) for word in found])
@@ -96,7 +97,7 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
 
 
 def foldable(policy: Policy) -> bool:
-    """Whether the policy's guarantee holds for other weights, that is, for draws that it did not plan itself."""
+    """Whether the phases may be replayed under other weights: the guarantee must hold for unplanned draws."""
     return "site_counts" in policy.supports and policy.problem.horizon is None
 
 
@@ -105,7 +106,7 @@ def _open(problem: Problem) -> BoolArray:
 
 
 def _best(past: Totals, weights: FloatArray, top: int, open_: BoolArray) -> BoolArray:
-    """`(arm, agent)`: the N best estimates of mixed means, among arms that are open and drawn."""
+    """`(arm, agent)`: the arms with the N best estimates of mixed means, among arms that are open and drawn."""
     known = open_ & ((past.counts == 0) @ (weights > 0) == 0)
     order = np.argsort(-np.where(known, past.means @ weights, -np.inf), axis=0, kind="stable")
     return np.asarray(np.argsort(order, axis=0, kind="stable") < top)
@@ -116,7 +117,8 @@ def _answered(
 ) -> BoolArray:
     """`(agent,)`: whether a study with these weights and this share of delta would have ended with these arms."""
     problem = policy.problem
-    unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}  # all draws are made
+    # Prices and rates only matter for plans, and all draws are made already.
+    unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}
     asked = problem.with_(weights=weights, delta=problem.delta * share, answers="each", **unpriced)
     anew = replace(policy, problem=asked)
     state = folded(anew, phases)[-1]

@@ -4,36 +4,36 @@ A study is at one `Stage`. `TRANSITIONS` says which events are possible at which
 moves outside that table, and the picture in docs/audit.md is made from it (`picture()`). The table alone cannot tell
 whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions below.
 
-`admit` is pure and needs little: a `Situation` is as much of a study as the decision takes. A replayed trial has it,
-and so have three rows of a database. That is the point: the coordinator asks the same function before it writes an
-event as an audit asks after it, so what is written can never be something that a replay refuses.
+`admit` is pure and needs little: a `Situation` holds the part of a study on which the decision depends. It can be
+computed from a replayed trial, and also from three rows of a database. So the coordinator calls the same function
+before it writes an event as an audit calls after it, and a replay can never refuse an event that was written.
 
 A refusal is an `IllegalMove`. Its `reason` is the word that the API's problem types share; its words say what would
-have been possible. Numbers that no rewards can have are an `ImpossibleReport` (`report_checks`).
+have been possible. Numbers that no rewards can have raise an `ImpossibleReport` (`report_checks`).
 
 Why the rules are what they are:
 
-- A report is taken once. A second one for the same place is kept apart (quarantined) and changes nothing: whoever could
-  replace a report after seeing others could choose the outcome. Only an administrator amends, with a reason, and only
-  before the phase is decided: another report cannot undo a decision.
-- A report with a mean that the stated model rules out is held: kept, not counted, and its place stays open. Taking it
-  would let one slip of a pen decide the study; refusing it unseen would let the coordinator choose its data. So an
-  administrator takes it (an amendment that replaces nothing) or refuses it, and then the agent is asked for another.
+- A report is accepted once. A second report of the same agent and phase is quarantined and changes nothing: anybody who
+  could replace a report after seeing others could choose the outcome. Only an administrator amends a report, with a
+  reason, and only before the phase is decided: another report cannot undo a decision.
+- A report with a mean that the stated model rules out is held: it is stored but not counted, and the phase still needs
+  a report of the agent. Accepting it would let one slip of the pen decide the study; refusing it unseen would let the
+  coordinator choose its data. So an administrator accepts it (an amendment that replaces nothing) or refuses it, and
+  then the agent is asked for another.
 - Once a phase is decided its reports are corrected, not amended, at any stage and as often as needed. A correction
-  changes no plan, decision or answer, since whoever corrects a report has seen them.
-- Freezing and thawing never touch what was reported. They only change who is asked from here on.
+  changes no plan, decision or answer, since the person who corrects a report has seen them.
+- Freezing and thawing never change what was reported. They only change who is asked from here on.
 - Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
 - While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh, open or withdraw
-  arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
-- An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
-  the arm report none of it, for the reason "supply". Both replay all recorded phases, so the result does not depend on
-  earlier acts.
-- A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided; no
-  phase is decided as long as the log lacks something that the guardrails found (`Trial.finding`).
+  arms). It accepts no report and makes no decision, so nothing is decided on a state that somebody is examining.
+- An arm is opened or withdrawn for all agents. Withdrawing never changes the phase in progress: sites that stop drawing
+  the arm report no draws of it, for the reason "supply". Both acts replay all recorded phases, so the result does not
+  depend on earlier acts.
+- A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided. No
+  phase is decided as long as the log lacks a finding of the guardrails (`Trial.finding`).
 - The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
-  Once it is over nothing can be swayed, and nothing is recorded.
-- A finished study asks for nothing more: only its certificate, corrections, signatures, and reports kept for the record
-  may follow.
+  Once the study is over nothing can be swayed, and nothing is recorded.
+- A finished study is frozen: only its certificate, corrections, signatures, and quarantined reports may follow.
 """
 
 from dataclasses import dataclass, field, replace
@@ -73,7 +73,7 @@ from parley.text.translation import Translatable
 
 
 class Stage(StrEnum):
-    """The stage of a study."""
+    """The stages that a study goes through, as in `TRANSITIONS`."""
 
     RUNNING = "running"  # a plan is published, and reports arrive
     CLOSING = "closing"  # every awaited report is in; the policy's step is due
@@ -83,7 +83,7 @@ class Stage(StrEnum):
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
 
-CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # answers are final; an agent without one waits for a site, if for anything
+CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # answers are final; agents without an answer may wait for a frozen site
 OVER = (*CONCLUDED, Stage.CANCELLED)  # no more reports are awaited
 # The status of agents without an answer in a study that was stopped.
 STOPPED = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}
@@ -95,7 +95,7 @@ ANEW = ("reweighed", "arm-opened", "arm-withdrawn")
 # (stage, event) -> possible next stages. If there are two, the content of the event decides.
 TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
-    (R, "report-amended"): frozenset({R, C}),  # C: a held report is accepted, and nobody else is awaited
+    (R, "report-amended"): frozenset({R, C}),  # C: a held report is accepted, and no other report is awaited
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
     (R, "phase-closed-early"): frozenset({C}),
@@ -122,9 +122,10 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (S, "certified"): frozenset({S}),
     (F, "certified"): frozenset({F}),
     (X, "certified"): frozenset({X}),
-    # Another question, which the recorded phases may answer. A phase in progress goes on as planned.
+    # Changes of the question. The study finishes if the recorded phases answer the new question; otherwise the phase in
+    # progress goes on as planned.
     **{(stage, kind): frozenset({stage, F}) for kind in ANEW for stage in (R, C, P)},
-    # Guardrails' findings in reports, before their phase is decided.
+    # Findings of guardrails in the reports of a phase, before the phase is decided.
     **{(stage, "arm-stopped"): frozenset({stage, F}) for stage in (R, C)},
     **{(stage, "guardrail-noted"): frozenset({stage}) for stage in (R, C)},
     # Kept for the record at any stage; changes nothing.
@@ -146,14 +147,14 @@ def allowed(stage: Stage) -> list[str]:
 
 
 def illegal(stage: Stage, kind: str, words: str = "", reason: str = "illegal-move") -> IllegalMove:
-    """The refusal of a move, listing what would have been possible."""
+    """Make the error that refuses a move; it lists the moves that are possible."""
     why = f": {words}" if words else ""
     message = f"{kind} cannot happen while the study is {stage}{why} (can: {', '.join(allowed(stage))})"
     return IllegalMove(message, reason=reason, words=words)
 
 
 def require(stage: Stage, kind: str, then: Stage | None = None) -> None:
-    """Raise `IllegalMove` unless the table has the move (to `then`, if given).
+    """Raise `IllegalMove` unless an event of this kind is possible at the stage, and may lead to `then` if given.
 
     >>> require(Stage.RUNNING, "paused", Stage.PAUSED)
     >>> require(Stage.FINISHED, "paused")  # doctest: +ELLIPSIS
@@ -166,7 +167,7 @@ def require(stage: Stage, kind: str, then: Stage | None = None) -> None:
 
 
 def picture() -> str:
-    """The table as a Mermaid state diagram."""
+    """The table of transitions as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", "    [*] --> running: study-created"]
     arrows: dict[tuple[Stage, Stage], list[str]] = {}
     for (stage, kind), targets in TRANSITIONS.items():
@@ -176,61 +177,61 @@ def picture() -> str:
     return "\n".join(lines)
 
 
-# What `admit` has to know about a study.
+# The part of a study that `admit` has to know.
 
 
 class Held(NamedTuple):
-    """A report that waits for an administrator."""
+    """A report that waits for an administrator to accept or refuse it."""
 
     digest: str
-    why: str
+    why: str  # why it is held
 
 
 class Counted(NamedTuple):
     """The part of an agent's report in a decided phase that a correction is checked against."""
 
     plan: str  # digest of the phase's plan
-    draws: tuple[int, ...]  # that the plan asked for
-    counts: tuple[int, ...]  # that the decision used
-    digest: str  # of the latest correction, else of the report that the decision used
+    draws: tuple[int, ...]  # draws that the plan asked for
+    counts: tuple[int, ...]  # counts that the decision used
+    digest: str  # digest of the latest correction, else of the report that the decision used
     between: tuple[int, ...] = ()  # as in `Place`
-    ahead: tuple[int, ...] = ()  # people that the report named; the next plan counted on them
+    ahead: tuple[int, ...] = ()  # people that the report named for the next phase, whose plan counted on them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One agent's state in the phase in progress."""
+    """The state of one agent in the phase in progress."""
 
     plan: str  # digest of the plan in force
     draws: tuple[int, ...] | None  # None if the phase asks nothing of the agent
     frozen: bool = False
     standing: Report | None = None  # the report that counts, if there is one
-    held: Held | None = None  # the report that waits for an administrator; ignored if one counts
+    held: Held | None = None  # the report that waits for an administrator; ignored if another report counts
     refused: frozenset[str] = field(default=frozenset(), compare=False)  # digests of refused reports
-    between: tuple[int, ...] = ()  # per arm: people assigned before the phase, for it
-    most_ahead: int = 0  # how many may be assigned for the next one
+    between: tuple[int, ...] = ()  # per arm: people assigned for this phase before it began
+    most_ahead: int = 0  # how many people may be assigned for the next phase
 
     @property
     def awaited(self) -> bool:
-        """Whether the phase waits for a report here."""
+        """Whether the phase waits for this agent's report."""
         return self.due and not self.frozen
 
     @property
     def due(self) -> bool:
-        """Whether the phase needs a report that is missing, whether the agent is frozen or not."""
+        """Whether the agent's report is asked for and missing; true for a frozen agent too."""
         return self.draws is not None and self.standing is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """The part of a study that decides what may happen to it. `place` is the agent's that an event is about."""
+    """The part of a study on which `admit` decides. `place` is the state of the agent that an event is about."""
 
     id: str
     study: StudyMessage
     stage: Stage
-    phase: int  # the one in progress, or the last one
+    phase: int  # the phase in progress, or the last phase
     missing: int  # agents with work in the phase that are not frozen and have not reported
-    closed_early: bool = False  # the phase takes no more reports: it is decided with those received
+    closed_early: bool = False  # the phase accepts no more reports: it is decided with those received
     reported: int = field(default=0, compare=False)  # number of reports received; only an early close needs it
     place: Place | None = None
     counted: Counted | None = field(default=None, compare=False)  # only a correction needs it
@@ -239,7 +240,7 @@ class Situation:
 
     @property
     def awaited(self) -> int:
-        """How many reports the phase still needs. Computed, never stored, so that it cannot be inconsistent."""
+        """How many reports the phase still needs. The number is not stored, so that it cannot be inconsistent."""
         return 0 if self.closed_early or self.stage in OVER else self.missing
 
 
@@ -247,7 +248,7 @@ class Situation:
 
 
 def agent_of(event: Event) -> str | None:
-    """The agent whose place an event is about, if any.
+    """The agent that an event is about; None if its legality does not depend on the state of one agent.
 
     >>> agent_of(Paused(reason="holiday")) is None
     True
@@ -262,7 +263,7 @@ def agent_of(event: Event) -> str | None:
 
 
 def admit(here: Situation, event: Event) -> Situation:
-    """The situation after an event; an event that is not allowed raises. `place` stays as it was before.
+    """Return the situation after an event; an illegal event raises. `place` is not updated.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, missing=1)
@@ -297,27 +298,28 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _settled(replace(here, stage=Stage.RUNNING))
         case Cancelled():
             after = replace(here, stage=Stage.CANCELLED)
-        case _:  # quarantined, signed, certified: only recorded; a second creation is not in the table
+        # Quarantined, signed and certified are only recorded. A second creation is not in the table, so it is refused.
+        case _:
             after = here
     require(here.stage, kind, after.stage)
     return after
 
 
 def _settled(here: Situation) -> Situation:
-    """Running or closing, depending on the reports; a paused study stays paused."""
+    """The situation running while reports are awaited, else closing; a paused study stays paused."""
     if here.stage is Stage.PAUSED:
         return here
     return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
 
 
 def _opened(here: Situation, plan: Plan) -> Situation:
-    """Running, in the phase of this plan."""
+    """The situation running, in the phase of a new plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
     return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, closed_early=False)
 
 
 def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
-    """A stalled study continues with a new plan; otherwise the phase in progress goes on as planned."""
+    """The situation in which a stalled study continues with a new plan; any other study refuses another plan."""
     if here.stage is not Stage.STALLED:
         raise illegal(here.stage, kind, "a new plan while one is out")
     return _opened(here, plan)
@@ -333,12 +335,12 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
         return _settled(replace(here, missing=here.missing - place.awaited))
     if event.plan is not None:
         return _resumed_with(here, event.plan, kind)
-    # A phase that waits for nobody is about to be decided: it stays so, and the agent joins the next one.
+    # A phase that waits for no report is about to be decided. It is not reopened: the agent joins the next phase.
     return replace(here, missing=here.missing + place.due, closed_early=here.closed_early or not here.awaited)
 
 
 def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, kind: str) -> Situation:
-    """The situation with other weights or arms, if the policy's guarantee allows changes of both."""
+    """The situation after a change of weights or arms; raises if the policy's guarantee does not allow that change."""
     require(here.stage, kind)
     _require_phase(here, event.phase, kind)
     why = not_reweighable(here.study) if isinstance(event, Reweighed) else arms_fixed(here.study)
@@ -354,14 +356,14 @@ def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, ki
 
 
 def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
-    """Raise unless the arm can be opened (is closed) or withdrawn (is open), and enough arms for an answer stay."""
+    """Raise unless the arm can be opened (is closed now) or withdrawn (is open now)."""
     if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
         closed = Translatable("{0!r} is not an arm that can be opened", arm)
         raise illegal(here.stage, kind, closed if opens else Translatable("{0!r} is not an open arm", arm), "not-found")
 
 
 def _check_early_close(here: Situation, phase: int, kind: str) -> None:
-    """Raise unless the phase may be closed early: the policy must allow other counts, and a report must be in."""
+    """Raise unless the phase may be closed early: the policy must allow other counts, and some report must be in."""
     require(here.stage, kind)
     _require_phase(here, phase, kind)
     if not here.study.flexible:
@@ -376,7 +378,7 @@ def _require_phase(here: Situation, phase: int, kind: str) -> None:
         raise illegal(here.stage, kind, f"the study is in phase {here.phase}", "phase-closed")
 
 
-# The rules for one agent's report: may it come, be held, be replaced or be refused?
+# The rules for one agent's report: whether it may be accepted, held, replaced or refused.
 
 
 def _report_admitted(
@@ -396,7 +398,8 @@ def _report_admitted(
                 raise illegal(here.stage, kind, "it is plausible: there is no reason to hold it")
             return here
         case ReportRefused(phase=phase, report=digest):
-            if not here.aside:  # beside a report that counts it holds nothing up, wherever the study is
+            # A quarantined report delays nothing, since another report counts: it may be refused at any stage.
+            if not here.aside:
                 _check_held(here, phase, kind, digest)
             return here
         case ReportAmended(report=report, replaces="") if here.place is not None and here.place.held is not None:
@@ -415,8 +418,8 @@ def _report_admitted(
 def _check_awaited(here: Situation, report: Report, kind: str) -> None:
     """Refuse a report that is not awaited, with the reason that helps the agent most.
 
-    The order matters: "wait, the study is paused" and "your phase is over" come before anything about the agent's
-    place, since an agent acts on them differently; "another report stands" comes before "you were refused".
+    The order matters: "your phase is over" and "wait, the study is paused" come before anything about the agent, since
+    the agent reacts differently to them. "Another report was accepted" comes before "this report was refused".
     """
 
     def refused(reason: str, words: str) -> Exception:
@@ -447,7 +450,7 @@ def _check_awaited(here: Situation, report: Report, kind: str) -> None:
 
 
 def _implausible(here: Situation, report: Report) -> str | None:
-    """A sentence about what the stated model rules out in a report; None if nothing."""
+    """A sentence about a mean in a report that the stated model rules out; None if there is none."""
     if here.against is None:
         return None
     study = here.study
@@ -458,7 +461,7 @@ def _implausible(here: Situation, report: Report) -> str | None:
 
 
 def _check_held(here: Situation, phase: int, kind: str, digest: str | None = None) -> None:
-    """Refuse to decide about a report that is not held in the phase in progress, or no longer held."""
+    """Raise unless the agent has a held report in the phase in progress, with the `digest` if given."""
     require(here.stage, kind)
     if phase != here.phase or not here.awaited or here.stage is Stage.CLOSING:
         raise illegal(here.stage, kind, f"phase {phase} waits for no agent any more", "phase-closed")
@@ -468,7 +471,7 @@ def _check_held(here: Situation, phase: int, kind: str, digest: str | None = Non
 
 
 def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
-    """Refuse to amend a report that is not in the phase in progress, or does not count."""
+    """Raise unless the report to amend is of the phase in progress and `replaces` is the digest of the accepted one."""
     if (report.study, report.phase) != (here.id, here.phase):
         words = f"phase {report.phase} is not in progress: another report cannot undo a decision"
         raise illegal(here.stage, kind, words, "phase-closed")
@@ -481,7 +484,7 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
-    """Refuse a correction of what was not decided on, of what has been corrected since, or to impossible numbers."""
+    """Refuse to correct a report that was not decided on, or that has changed since, and refuse impossible numbers."""
     report, counted, problem = event.report, here.counted, here.study.problem
     if report.study != here.id:
         raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
@@ -514,7 +517,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:
-    """Refuse a report that is on another plan than the current one, or impossible."""
+    """Raise unless the report follows the plan in force and has possible numbers."""
     assert here.place is not None
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
@@ -528,9 +531,10 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """A plan's draws after arms were withdrawn: for a withdrawn arm, the draws made until then, or none.
+    """The draws that a report without a reason must have: the plan's, but fewer or none of a withdrawn arm.
 
-    If an arm was opened again since, the counts `taken` from the report that it replaces are allowed too.
+    A withdrawn arm may have the draws made before it was withdrawn, and in a correction any arm may keep the counts
+    `taken` from the report that it replaces, since arms may have been opened again.
     """
     if report.reason or not (problem.dormant or taken) or len(report.counts) != len(draws):
         return draws

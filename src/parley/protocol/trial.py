@@ -1,7 +1,7 @@
-"""A study in progress as an immutable value: events go in, a new value comes out, without clock, file or network.
+"""A study in progress as an immutable value: an event gives a new value, without any clock, file or network.
 
-The coordinator stores what a trial decides, an audit replays its log through it (`replaying`), and the simulator's
-policies run in it unchanged. `asking_anew` puts another question to its recorded phases.
+The coordinator stores what a trial decides. An audit replays a log through a trial (`replaying`). The simulator's
+policies run in a trial unchanged. `asking_anew` asks another question of its recorded phases.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ class Step:
 
     @once
     def event(self) -> PhaseClosed:
-        """The event that the log keeps; cached, so that it is encoded once."""
+        """The event that records the step in the log; cached, so that it is encoded only once."""
         return PhaseClosed(decision=self.decision, plan=self.plan)
 
 
 class Finding(NamedTuple):
-    """A guardrail's finding about an arm."""
+    """A finding of a guardrail: its verdict on an arm."""
 
     guardrail: str
     arm: str
     verdict: str  # "stopped", "proposed" or "cleared"
-    agents: tuple[str, ...] = ()  # in whose own mix it is proven; empty: harm in the mean of all mixes
+    agents: tuple[str, ...] = ()  # agents in whose own mix it is proven; empty: harm in the mean of all mixes
 
     @property
     def reason(self) -> str:
-        """The reason of an alarm, as it is stored."""
+        """The reason for stopping the arm, as the log stores it."""
         return (ALARM_IN if self.agents else ALARM).format(self.guardrail, ", ".join(self.agents))
 
 
 class Aside(NamedTuple):
-    """A report in quarantine beside the one that counts, which no administrator has taken or refused."""
+    """A quarantined report that no administrator has accepted or refused, while another report counts."""
 
     phase: int
     agent: str
@@ -81,10 +81,10 @@ class Aside(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A decided phase: its plan, and the digests of the reports that decided it."""
+    """A decided phase: its plan, and the digests of the reports that were decided on."""
 
     plan: Plan
-    reports: Mapping[str, str]
+    reports: Mapping[str, str]  # agent -> digest of its report
     ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> people named for the next phase
 
 
@@ -102,24 +102,24 @@ class Trial:
     id: str
     study: StudyMessage  # with the weights and arms in force
     stage: Stage
-    state: State  # the policy's, after the last closed phase
-    plan: Plan  # of the phase in progress, or of the last one
+    state: State  # the policy's state after the last closed phase
+    plan: Plan  # plan of the phase in progress, or of the last phase
     reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> its report in the phase in progress
     frozen: frozenset[str] = frozenset()
-    closed_early: bool = False  # the phase was closed early: nobody is awaited any more
+    closed_early: bool = False  # the phase was closed early: no more reports are awaited
     origin: StudyMessage | None = None  # the study as created, if another question was asked since
     leaves: frozenset[str] = frozenset()  # frozen agents whose questions are dropped since then
     arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was last opened
     arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase since which it is withdrawn
-    past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None if not read
-    settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases, if the past was read
+    past: tuple[Totals, ...] | None = field(default=(), compare=False)  # totals of decided phases; None if not read
+    settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases; empty if `past` was not read
     corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # they affect no decision
-    outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # like `past`, by outcome
-    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None if unknown
+    outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # [phase][outcome], like `past`
+    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None: not computed
     verdicts: frozenset[Finding] = frozenset()  # what the log says about guardrails
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator refused
-    asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # in quarantine; known by replaying only
+    asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # known to a replay only
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): totals of the last decided phase
     against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
 
@@ -130,7 +130,7 @@ class Trial:
 
     @once
     def policy(self) -> Policy:
-        """The policy of the study, which knows who is frozen."""
+        """The study's policy, which knows the frozen agents."""
         return self.policy_without(self.frozen)
 
     @property
@@ -145,7 +145,7 @@ class Trial:
 
     @once
     def guardrails(self) -> tuple[Guardrail, ...]:
-        """The study's guardrails for the current weights, which may spend the same share of every delta."""
+        """The study's guardrails under the current weights; each may spend the share of its delta that these have."""
         problem, origin = self.study.problem, self.claim
         share = 1.0
         if self.study.weights != origin.weights:
@@ -154,7 +154,7 @@ class Trial:
 
     @once
     def guarded(self) -> tuple[GuardState, ...]:
-        """What every guardrail has found in the decided phases."""
+        """The state of every guardrail after the decided phases."""
         if self.guards is not None:
             return self.guards
         places = self._guarding
@@ -169,16 +169,16 @@ class Trial:
         return [place for place, outcome in enumerate(self.study.problem.outcomes) if outcome.guards]
 
     def _seen(self, phase: tuple[Totals, ...], number: int) -> tuple[Totals, ...]:
-        """Totals of a phase as guardrails see them, without the arms withdrawn in that phase.
+        """The totals of a phase as guardrails use them: without the arms withdrawn in that phase.
 
-        How often such an arm was drawn may depend on what was seen in the same phase.
+        The number of draws of such an arm may depend on outcomes of the same phase.
         """
         gone = np.isin(self.study.arms, [arm for arm, when in self.arms_withdrawn.items() if when == number])
         return tuple(totals.without(gone) for totals in phase) if gone.any() else phase
 
     @once
     def guarded_now(self) -> tuple[GuardState, ...]:
-        """What every guardrail has found, including the reports received so far in the phase in progress."""
+        """The state of every guardrail, including the reports received so far in the phase in progress."""
         fresh = self._seen(self.outcome_totals, self.phase)
         each = zip(self.guardrails, self.guarded, self._guarding, strict=True)
         waiting = np.isin(self.study.agents, self.awaited)
@@ -186,16 +186,18 @@ class Trial:
 
     @once
     def finding(self) -> Finding | None:
-        """The next finding of the guardrails in the reports so far that the log does not have yet, if any.
+        """The next finding of the guardrails in the reports so far that is not in the log yet; None if there is none.
 
-        Alarms come first. If stops would leave fewer arms than an answer names, those with the least evidence are
-        proposed to an administrator instead, and before the others: the last stop may end the study.
+        Alarms come first. If all stops together would leave fewer arms than an answer names, the arms with the least
+        evidence are proposed to an administrator instead. These come before the stops, since the last stop may end the
+        study.
         """
         if not self.study.outcomes or self.stage not in (Stage.RUNNING, Stage.CLOSING) or not self.reports:
             return None
         study, known = self.study, {(one.guardrail, one.arm, one.verdict) for one in self.verdicts}
         alarms, cleared = dict[Finding, float](), list[Finding]()
         for guard, state in zip(self.guardrails, self.guarded_now, strict=True):
+            # Unless a guardrail can judge some reports alone, it waits until the phase has all of them.
             if self.stage is Stage.RUNNING and not guard.settles_alone:
                 continue
             name, verdict = guard.outcome.name, "stopped" if guard.outcome.on_alarm == "stop" else "proposed"
@@ -212,7 +214,7 @@ class Trial:
         return next((one for one in found if one[:3] not in known), None)
 
     def _proposed(self, alarms: Mapping[Finding, float]) -> list[Finding]:
-        """Alarms in the order in which they are recorded: those without an automatic consequence first."""
+        """Sort alarms into the order in which they are recorded: those without an automatic consequence first."""
         problem = self.study.problem
         stops = {one.arm: -math.inf for one in alarms if one.verdict == "stopped"}
         for one, evidence in alarms.items():
@@ -224,9 +226,9 @@ class Trial:
         return sorted(verdicts, key=lambda one: one.verdict == "stopped")
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
-        """The study's policy if these agents were frozen."""
+        """The study's policy with these agents frozen."""
         usual, idle = self.study.make_policy(), sorted(self.study.agents.index(name) for name in frozen)
-        if not idle:  # the study's own, which keeps what it computed for earlier phases
+        if not idle:  # the study's own object, which caches what it computed for earlier phases
             return usual
         unasked = (place for place in idle if self.study.agents[place] in self.leaves)
         return replace(usual, idle=tuple(idle), unasked=tuple(unasked))
@@ -243,7 +245,7 @@ class Trial:
         return tuple(name for name in compress(self.study.agents, self.plan.asked) if name not in excused)
 
     def situation(self, agent: str | None = None) -> Situation:
-        """What `admit` needs to know, including one agent's place if an event is about it."""
+        """The situation for `admit`, with the state of one agent if an event is about it."""
         place = None
         if agent in self.study.agents:
             index = self.study.agents.index(agent)
@@ -271,7 +273,7 @@ class Trial:
         )
 
     def before(self, event: Event) -> Situation:
-        """What `admit` needs to know before an event."""
+        """The situation in which `admit` judges an event."""
         here = self.situation(agent_of(event))
         if isinstance(event, ReportRefused):
             return replace(here, aside=Aside(event.phase, event.agent, event.report) in self.asides)
@@ -294,17 +296,18 @@ class Trial:
         )
 
     def corrected(self, phase: int, agent: str) -> Report | None:
-        """The latest correction of an agent's report in a decided phase, if any."""
+        """The latest correction of an agent's report in a decided phase; None if it was never corrected."""
         found = (one.report for one in reversed(self.corrections))
         return next((report for report in found if (report.phase, report.agent) == (phase, agent)), None)
 
     @property
     def ends(self) -> dict[str, OutcomeStatus]:
-        """How the study ended for every agent; `open` while it runs."""
+        """How the study ended for every agent; `open` for an agent whose question is not decided yet."""
         return dict(zip(self.study.agents, self.policy.ends(self.state, STOPPED.get(self.stage)), strict=True))
 
     def step(self) -> Step:
-        """The policy's step on the reports received. Pure; the slow part of closing a phase."""
+        """Take the policy's step on the reports received. Pure, and the slow part of closing a phase."""
+        # A guardrail may stop an arm before the phase is decided, so the log must have its findings first.
         if self.finding is not None:
             found = (
                 f"{self.finding.arm!r} {self.finding.verdict} by the guardrail {self.finding.guardrail!r}, not told yet"
@@ -316,6 +319,7 @@ class Trial:
             study=self.id,
             phase=self.phase,
             plan=self.plan.digest,
+            # Sorted by agent, since reports arrive in any order.
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
             counts=as_rows(totals.counts),
             dropped_in=as_rows(after.dropped_in),
@@ -337,7 +341,7 @@ class Trial:
 
     @property
     def ahead(self) -> IntArray | None:
-        """`(arm, agent)`: people assigned for the next phase, by this phase's reports; None if nobody."""
+        """`(arm, agent)`: people assigned for the next phase, according to this phase's reports; None if nobody was."""
         nobody = (0,) * len(self.study.arms)
         columns = [getattr(self.reports.get(name), "ahead", ()) or nobody for name in self.study.agents]
         return np.array(columns, dtype=np.int64).T if any(map(any, columns)) else None
@@ -352,25 +356,25 @@ class Trial:
         return as_rows(found) if found.any() else ()
 
     def _of_reports(self, name: str) -> tuple[float | None, ...]:
-        """Per agent: how its report was adjusted for a covariate; empty without one."""
+        """Per agent: the value `name` of its report, None without a report; empty if the study has no covariate."""
         if self.study.problem.adjustment is None:
             return ()
         return tuple(getattr(self.reports.get(agent), name, None) for agent in self.study.agents)
 
     def _asked(self, totals: Totals) -> tuple[tuple[int, ...], ...]:
-        """`(arm, agent)`: draws planned for the agents that reported; empty if all counts are the plan's."""
+        """`(arm, agent)`: draws planned for the agents that reported; empty if all counts are as planned."""
         planned = self.plan.array * np.isin(self.study.agents, list(self.reports))
         return () if np.array_equal(planned, totals.counts) else as_rows(planned)
 
     @property
     def totals(self) -> Totals:
-        """`(arm, agent)`: the sum of the phase's reports; zero for an agent without one."""
+        """`(arm, agent)`: the totals of the phase's reports; zero for an agent without a report."""
         columns = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
         return Totals.columns(columns, len(self.study.arms))
 
     @once
     def outcome_totals(self) -> tuple[Totals, ...]:
-        """`(arm, agent)` for each further outcome: the sum of the phase's reports."""
+        """`(arm, agent)` for each further outcome: the totals of the phase's reports."""
         found = []
         for place in range(len(self.study.outcomes)):
             columns = [
@@ -380,7 +384,7 @@ class Trial:
         return tuple(found)
 
     def close(self, step: Step) -> Trial:
-        """The trial after the given step."""
+        """Apply a step of the policy, and return the trial after it."""
         after = admit(self.situation(), step.event)
         past = None if self.past is None else (*self.past, self.totals)
         mine = Settled(
@@ -389,8 +393,9 @@ class Trial:
             ahead={name: report.ahead for name, report in self.reports.items() if report.ahead},
         )
         settled = () if past is None else (*self.settled, mine)
-        # As a reader of both states computes it, to the last bit. With a covariate, whose slope may differ in every
-        # phase, reports are not compared with the past, and a state's squares are not those of all draws.
+        # The difference of two states, not this phase's totals: the coordinator computes it so from stored states, and
+        # both must agree to the last bit. With a covariate, whose slope may differ in every phase, reports are not
+        # compared with the past, and a state's squares are not those of all draws.
         adjusted = self.study.problem.adjustment is not None
         latest = None if adjusted else step.state.totals - self.state.totals
         closed = replace(
@@ -406,7 +411,7 @@ class Trial:
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
-        """The trial in the phase of a new plan."""
+        """Open the phase of a new plan, and return the trial in it."""
         model, latest = self.study.problem.noise, self.latest
         against = None if latest is None else model.past(self.state.totals, latest, plan.phase - 1)
         return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)
@@ -416,16 +421,16 @@ class Trial:
 
 
 def as_rows(array: IntArray) -> Rows:
-    """A matrix as nested tuples for messages."""
+    """Convert a matrix to nested tuples, as messages hold them."""
     return tuple(map(tuple, array.tolist()))
 
 
 def make_plan(
     policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
 ) -> Plan:
-    """The policy's plan without the draws of frozen agents; `ahead (arm, agent)` are people assigned for it already.
+    """Make the policy's plan, without the draws of frozen agents; `ahead (arm, agent)` are people assigned already.
 
-    An agent without draws in the phase does not report, so people it assigned ahead are not reported either.
+    An agent without draws in the phase does not report, so the people whom it assigned ahead are not reported either.
     """
     quotas = policy.plan(state, ahead).copy()
     for name in frozen:
@@ -445,7 +450,7 @@ def make_plan(
 def next_plan(
     policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str], ahead: IntArray | None = None
 ) -> Plan | None:
-    """The plan of the next phase; None if all questions are answered, or if nobody who could draw is left."""
+    """Make the plan of the next phase; None if all questions are answered, or if no agent can draw."""
     if state.finished:
         return None
     plan = make_plan(policy, state, study, phase, frozen, ahead)
@@ -453,7 +458,7 @@ def next_plan(
 
 
 def _require_countable(state: State, quotas: IntArray) -> None:
-    """Raise if the study's draws would sum to more than a log can hold."""
+    """Raise if the study's draws would add up to more than a log can store."""
     total = float(state.counts.sum(dtype=np.float64) + quotas.sum(dtype=np.float64))
     if total > LARGEST_INTEGER or (quotas < 0).any():
         raise InvalidInput(

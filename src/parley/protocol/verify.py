@@ -1,9 +1,9 @@
 """Verify a log: check its hash chain, repeat every decision, and compare with the record.
 
-Needs only the records, so a log exported from one machine can be verified on another.
+Verification needs only the records, so a log exported from one machine can be verified on another.
 
 A chain alone cannot show that its end was cut off; the receipts that agents keep can, and so can time stamps. Receipts
-also show that what was logged for an agent is what it sent.
+also show that the report logged for an agent is the report that it sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from parley.protocol.trial import Trial
 
 
 class Stamp(Message, tag="parley/stamp/1"):
-    """A time stamp authority's answer about the head of a log. It is stored beside the log, or by somebody else."""
+    """A time stamp authority's answer about the head of a log, stored with the log or by somebody else."""
 
     study: str
     sequence: Count  # of the stamped record, which covers all before it
@@ -44,7 +44,7 @@ Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # proof that the chain wen
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:
-    """The records one by one, each checked against the one before; the first flaw raises `BrokenChain`."""
+    """Yield the records, each checked against the record before it; the first flaw raises `BrokenChain`."""
     sequence, head, stream = 0, GENESIS, None
     for record in records:
         stream = record.stream if stream is None else stream
@@ -61,10 +61,10 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
-    """Raise `BrokenChain` if a receipt or stamp names a record that the log does not have, or another report.
+    """Raise `BrokenChain` if a proof names a record that the log does not have, or a receipt is for another report.
 
-    `given` has the receipts that the log itself gives for its reports, by their sequence. A stamp or a bare (sequence,
-    head) only shows that the chain went through there; a receipt shows that the agent's own report is what was logged.
+    `given` has the receipts that follow from the reports in the log, by the numbers of their records. A stamp or a bare
+    (sequence, head) only proves that the chain had this record; a receipt also proves which report the agent sent.
     """
     for receipt in receipts:
         sequence, head = receipt if isinstance(receipt, tuple) else (receipt.sequence, receipt.head)
@@ -83,11 +83,11 @@ def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], recei
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """A report that an administrator put in place of an agent's, or corrected after the decision."""
+    """Who amended an agent's report before the decision, or corrected it afterwards, and why."""
 
     phase: int
     agent: str
-    sequence: int  # of the record that says so
+    sequence: int  # number of the record that says so
     actor: str
     reason: str
 
@@ -100,8 +100,8 @@ class Signature:
     name: str  # as it was typed
     meaning: str
     at: str
-    actor: str  # of the record: the principal
-    sequence: int | None  # of the record, which signs all before it; None for those who may not see the data
+    actor: str  # actor of the record: the principal
+    sequence: int | None  # number of the record, which signs all before it; None for readers who may not see the data
 
     @classmethod
     def of(cls, record: Record) -> Signature:
@@ -113,26 +113,26 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """Who saw results while the study was running."""
+    """A record that somebody saw results while the study was running."""
 
     actor: str
     phase: int
-    operation: str  # the API operation by which they were first seen
+    operation: str  # the API operation that first showed the results
     at: str
-    sequence: int  # of the record that says so
+    sequence: int  # number of the record that says so
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """The result of a verification; `problem` is None if all is well."""
+    """The result of verifying a log; `problem` is None if no flaw was found."""
 
     study: str
     records: int
     head: str
-    phases: int  # decisions repeated
+    phases: int  # number of decisions that were repeated
     stage: str
     exact: bool  # every state agreed to the last bit; another machine may round the last digits differently
-    certificate: str | None  # its digest
+    certificate: str | None  # digest of the certificate, if the log has one in force
     receipts: int  # receipts that were found in the log
     amended: tuple[Amendment, ...]  # reports of the agents that hold the receipts, in the order of the log
     problem: str | None
@@ -150,7 +150,8 @@ class Verification:
         return self.problem is None
 
 
-# Anybody may have written a log. One that makes our own code fail is not of a study that our code ran.
+# Anybody may have written the log. If our own code fails on it, our code did not write it: the log is reported as
+# broken, and verification itself does not fail.
 UNREPLAYABLE = (ParleyError, ArithmeticError, LookupError, TypeError, ValueError)
 Observer: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
@@ -161,10 +162,10 @@ def verify_log(
     observe: Observer | None = None,
     believed: Callable[[Stamp], bool] = lambda _: True,
 ) -> Verification:
-    """Verify a study's whole log, and that every receipt is in it with the report it was issued for.
+    """Verify a study's whole log, and check that every receipt names a record with the report that it was issued for.
 
-    For a time stamp or a bare (sequence, head), it checks that the log has that record. Proofs are checked after the
-    records: `read_log` may still be adding stamps. `observe` is called with every verified record, its event, and the
+    A time stamp or a bare (sequence, head) only has to name a record of the log. Proofs are checked after the records,
+    because `read_log` may add stamps while it reads. `observe` is called with every verified record, its event, and the
     trial before (None at first) and after it. Stamps that are not `believed` are ignored.
     """
     build_structs()
@@ -182,7 +183,7 @@ def verify_log(
         none = {id(one) for one in doubted}
         receipts = [one for one in receipts if id(one) not in none]
         check_receipts(seen.heads, seen.given, receipts)
-    except CoordinatorError:  # the log did not arrive: that says nothing about it
+    except CoordinatorError:  # the log could not be fetched, which says nothing about its content
         raise
     except ParleyError as error:
         problem = str(error)
@@ -210,7 +211,7 @@ def verify_log(
 
 
 class _Seen:
-    """What is known after reading some records."""
+    """What verification knows after the records read so far."""
 
     def __init__(self, observe: Observer | None = None) -> None:
         self.trial: Trial | None = None
@@ -229,7 +230,7 @@ class _Seen:
         self.sent: set[str] = set()  # digests of reports that were quarantined as sent
 
     def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
-        """The amendments to agents that hold these receipts, even if nothing else of theirs was accepted."""
+        """The amendments to reports of the agents that hold these receipts, whichever report a receipt is for."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 
@@ -255,7 +256,7 @@ class _Seen:
                 if isinstance(event, events.Certified):
                     self._check_certificate(event, before, made=made is not None)
                 if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
-                    self.certificate = None  # another certificate follows if a blocked study goes on
+                    self.certificate = None  # no longer in force: a blocked study that goes on gets another one
         except UNREPLAYABLE as error:
             raise BrokenChain(
                 f"record {record.sequence} ({record.kind}) does not follow from the earlier ones: {error}"
@@ -277,7 +278,7 @@ class _Seen:
             self.observe(record, event, before, self.trial)
 
     def _note_report(self, record: Record, event: Event) -> None:
-        """Note what a receipt is compared with. Accepting a held report as sent is not an amendment."""
+        """Note the receipt, amendment or correction in a record. Accepting a held report unchanged amends nothing."""
         if isinstance(event, events.ReportAccepted | events.ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
         if isinstance(event, events.ReportQuarantined):
@@ -289,7 +290,7 @@ class _Seen:
             self.amendments.append(_amendment(record, event))
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
-        """Assumptions of the study that the decided phases contradict."""
+        """Sentences on assumptions of the study that the decided phases contradict."""
         return data_warnings(trial.study, self.scatter)
 
     def _check_certificate(self, event: events.Certified, trial: Trial, *, made: bool) -> None:
@@ -303,9 +304,10 @@ class _Seen:
         self.certificate = event.certificate.digest
 
     def _made_again(self, record: Record) -> events.Certified | None:
-        """The certificate recomputed from the log, if it equals the recorded one, which then need not be parsed.
+        """Recompute the certificate from the log; None unless its text equals the recorded text.
 
-        Another machine may round differently; then the recorded one is parsed, and compared number by number.
+        If the texts are equal, the recorded certificate need not be parsed. Another machine may round differently; the
+        caller then parses the recorded certificate and compares number by number.
         """
         if record.kind != CERTIFIED or not isinstance(record.payload, Unread) or self.trial is None:
             return None
@@ -331,7 +333,7 @@ class _Seen:
 
 
 def _read(record: Record, *, first: bool) -> Event:
-    """The event of a record, after checking that it encodes to the same payload and names the same signer.
+    """Read the event of a record, and check that it encodes to the same payload and that its signer is the actor.
 
     A study beyond the size limits is refused before anything is built from it.
     """
@@ -362,7 +364,7 @@ def _require_live_size(payload: str) -> None:
 
 
 def _decoded(record: Record) -> Event | None:
-    """The event of a large payload without its parsed document, if it encodes to the same text; otherwise None."""
+    """Decode the event of a large payload directly, without a parsed document; None if that is not possible."""
     if not isinstance(record.payload, Unread) or record.kind not in EVENTS or "\\u0000" in record.payload_text:
         return None
     try:
@@ -387,7 +389,7 @@ LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cel
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Split parts into lines; a line longer than any record is cut off, and nothing after it is read."""
+    """Join parts and split them into lines; a line longer than any record is cut off, and nothing after it is read."""
     kept = bytearray()
     for part in parts:
         *whole, rest = part.split(b"\n")
@@ -409,7 +411,7 @@ def _taken(kept: bytearray) -> bytes:
 
 
 def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
-    """The records of an exported log, one JSON object per line; time stamps are added to `proofs`, if given.
+    """Yield the records of an exported log, one JSON object per line; time stamps are added to `proofs`, if given.
 
     Blank lines are skipped. A line longer than any record is refused before it is read.
     """
@@ -423,7 +425,7 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
         if line.strip():
             record = _unread(line) if len(line) > LARGE else None
             if record is not None:
-                del line  # the record has its payload as text
+                del line  # free its memory: the record has the payload as text
                 yield record
                 continue
             try:
@@ -443,9 +445,10 @@ def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) ->
 
 
 def _unread(line: str | bytes) -> Record | None:
-    """The record of a long line with its payload as text, if the line is written as records are.
+    """The record of a long line, with its payload left as text; None if the line is not in canonical form.
 
-    Its hash covers that text, and `verify_log` compares the text that its event encodes to: nothing goes unchecked.
+    The record's hash covers that text, and `verify_log` compares it with the text that the event encodes to, so nothing
+    goes unchecked.
     """
     try:
         parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
@@ -473,7 +476,7 @@ def _version_in(payload: str) -> str | None:
 
 
 def _require_keys_once(text: str) -> None:
-    """Raise if an object has a key twice: readers differ in which of the two they use, but the hash covers both."""
+    """Raise if an object has a key twice: parsers differ in which of the two they use, but the hash covers both."""
 
     def once(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()

@@ -1,7 +1,7 @@
 """Reward models, one file each: a model owns everything that depends on how rewards are distributed.
 
-Other packages may offer models: a class under `[project.entry-points."parley.rewards"]` is found by its kind once the
-package is installed, and imported when a study asks for it.
+Other packages may provide models as classes under `[project.entry-points."parley.rewards"]`, named by their kind. Once
+such a package is installed, its model is imported when a study asks for that kind.
 
 >>> make_model(kind="bounded", low=0, high=1).largest_scale, make_model(scale="unknown").guess
 (0.5, 1.0)
@@ -53,7 +53,7 @@ __all__ = [
     "study_model",
 ]
 
-# The registry. If models share a kind, the first one that describes the keys is used, so special ones come first.
+# The registry. If several models share a kind, the first that describes the keys is used, so special models come first.
 MODELS: tuple[type[RewardModel], ...] = (
     ClippedGaussian,
     UnknownScale,
@@ -65,14 +65,14 @@ MODELS: tuple[type[RewardModel], ...] = (
     Binary,
     Count,
 )
-KINDS = {model.kind: model for model in MODELS}  # if models share a kind, the last and most general one
+KINDS = {model.kind: model for model in MODELS}  # for a kind with several models, the last and most general model
 
 
 GROUP = "parley.rewards"  # entry point group
 
 
 def model_kinds() -> list[str]:
-    """All kinds of rewards: Parley's own, and those that installed packages offer.
+    """All kinds of rewards: Parley's own, and those that installed packages provide.
 
     >>> set(KINDS) <= set(model_kinds())
     True
@@ -81,7 +81,10 @@ def model_kinds() -> list[str]:
 
 
 def _models_of(kind: Any) -> tuple[type[RewardModel], ...]:
-    """The models of a kind, the general one last; imported if another package offers it."""
+    """The models of a kind, the most general last; raise if the kind is unknown.
+
+    A model of another package is imported here, and must implement all abstract methods.
+    """
     if not isinstance(kind, str) or kind not in model_kinds():
         raise UnknownName("noise.kind", kind, model_kinds())
     found: type[RewardModel] | None = offered_class(GROUP, "noise.kind", kind, KINDS, RewardModel, "kind")
@@ -94,7 +97,7 @@ def _models_of(kind: Any) -> tuple[type[RewardModel], ...]:
 
 
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
-    """The model that the keys of a study's [noise] describe; raise if a key belongs to another model."""
+    """Build the model that the keys of a study's [noise] describe; raise if a key belongs to another model."""
     models = _models_of(kind)
     for key, row in models[-1].keys.items():
         if row.default == REQUIRED and key not in keys:
@@ -103,7 +106,7 @@ def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
 
 
 def noise_keys() -> dict[str, Key]:
-    """The keys of [noise], each with the kinds that accept it; models that share a key share its row.
+    """All keys of [noise]; the meaning of a key starts with the kinds of rewards that accept it.
 
     >>> noise_keys()["low"].meaning
     'bounded: the smallest reward'
@@ -117,7 +120,7 @@ def noise_keys() -> dict[str, Key]:
 
 
 def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys that a [noise] section of this kind may have, whether the model is Parley's or another package's."""
+    """The keys that a [noise] section may have: Parley's, or those of the other package's model that `kind` names."""
     kind, known = section.get("kind"), noise_keys()
     if not isinstance(kind, str) or kind in KINDS or kind not in model_kinds():
         return known
@@ -125,9 +128,9 @@ def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
 
 
 def study_model(keys: Mapping[str, Any]) -> RewardModel:
-    """The model of a study file's [noise]; keys that the file omits get the values that assume least.
+    """Build the model of a study file's [noise]; keys that the file omits get the values that assume least.
 
-    Stored documents and `Noise` in Python default to a scale of 1, or half the range, instead.
+    Stored documents and `Noise` in Python use other defaults: a scale of 1, or half the range.
 
     >>> study_model({}).document(), study_model({"kind": "bounded", "low": 0, "high": 1}).needs_squares
     ({'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}, True)
@@ -144,10 +147,10 @@ class Noise:
     """
 
     def __new__(cls, **keys: Any) -> RewardModel:  # type: ignore[misc]
-        """Return the model of this kind."""
+        """Return the reward model that the keys describe, rather than an instance of `Noise`."""
         return make_model(**keys)
 
     @staticmethod
     def bounded(*, low: float, high: float) -> Bounded:
-        """Rewards in [low, high]."""
+        """A model of rewards in [low, high], with half the width of the range as scale."""
         return Bounded(low=low, high=high)

@@ -1,9 +1,10 @@
 """Rewards that sites adjust for a covariate before they report them: y' = y - theta (x - x0).
 
 If y lies in a range, y' lies in a wider range, whatever theta and the distribution of x are, so inference stays exact.
-Without a range y' is taken as Gaussian, with one scale per cell, because slopes and so variances may differ between
-arms. An adjusted 0/1 outcome is no longer 0 or 1: it becomes a reward in a range or, with normal inference, a mean
-whose variance is estimated from the phase. Expectations before a study and simulations use the model of the outcomes y.
+Without a range, y' is taken as Gaussian, with one scale per cell, because slopes, and therefore variances, may differ
+between arms. An adjusted 0/1 outcome is no longer 0 or 1: it is treated as a reward in a range or, with normal
+inference, as Gaussian with a variance that each phase estimates. Expectations before a study and simulations use the
+model of the outcomes y.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,16 +30,16 @@ ALLOWED = (
     "scatter by more than a scale that is stated, and those of two arms by different scales"
 )
 
-MOST_LEFT = 0.75  # largest share of variance left after adjusting: whoever states a slope expects it to help
+MOST_LEFT = 0.75  # largest share of variance assumed to remain: whoever states a slope expects it to help
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OfOutcomes(RewardModel):
-    """Base of models of adjusted reports: single rewards are described by the model of the outcomes, `outcome`."""
+    """Base class of models of adjusted rewards; `outcome` is the model of the outcomes before adjustment."""
 
     divergence: ClassVar[None] = None
     bound_note: ClassVar[str] = "for Gaussian rewards of the scatter that the covariate leaves, its slope known"
-    first_left: float = 1.0  # share of the outcomes' variance expected to be left in the first phase; sizes that phase
+    first_left: float = 1.0  # share of the outcomes' variance expected to remain in the first phase; sizes that phase
 
     @property
     def stated(self) -> RewardModel:
@@ -54,7 +55,7 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """Sums of squares rescaled to the scatter expected in the site's next phase, which has a new theta."""
+        """Sums of squares, rescaled to the scatter to expect in the next phase, in which the site uses a new theta."""
         both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
         scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
         return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
@@ -77,7 +78,7 @@ class _OfOutcomes(RewardModel):
         return self.stated.scenario(gap)
 
     def other_guesses(self) -> list[tuple[str, str, Any]]:
-        """Alternatives to the guesses about the outcomes; a problem adjusts these models again."""
+        """Alternatives to the guesses about the outcomes, as models of outcomes; the problem adjusts these again."""
         return self.stated.other_guesses()
 
     def check_means(self, means: FloatArray) -> None:
@@ -102,7 +103,7 @@ class _OfOutcomes(RewardModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedVariance(_OfOutcomes, BoundedVariance):
-    """Adjusted rewards in a wider range, whose variance is learned.
+    """Adjusted rewards in a wider range whose variance is learned.
 
     >>> from parley.rewards import Binary
     >>> adjusted_model(Binary(), 0.5).ends, adjusted_model(Binary(), 0.5).document()
@@ -112,37 +113,37 @@ class AdjustedVariance(_OfOutcomes, BoundedVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedRange(_OfOutcomes, Bounded):
-    """Adjusted rewards in a wider range, half of which is the scale."""
+    """Adjusted rewards in a wider range, with half the width of that range as scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedScale(_OfOutcomes, UnknownScale):
-    """Adjusted rewards with an unknown scale per cell."""
+    """Adjusted Gaussian rewards with an unknown scale per cell."""
 
     def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
-        """None: earlier phases were adjusted with another theta, so they bound nothing."""
+        """None: earlier phases were adjusted with another theta, so they do not bound the variance of the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedNormal(AdjustedScale):
     """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, and scores are Student's t."""
 
-    assumes_gaussian: ClassVar[bool] = False  # not assumed: the guarantee calls it an approximation
+    assumes_gaussian: ClassVar[bool] = False  # normality is not assumed: the guarantee calls it an approximation
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of adjusted rates)")
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:
-    """Ratio of the degrees of freedom around one common mean to those around the two phases' own means."""
+    """Ratio of the degrees of freedom around a common mean to those around separate means of past and fresh draws."""
     apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 
 
 def adjusted_model(model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0) -> RewardModel:
-    """The model of rewards shifted by up to `moves` (infinite if unknown); raise if there is none.
+    """The model of rewards that the adjustment shifts by up to `moves` (infinite if unknown); raise if there is none.
 
-    Reports contain sums of `squares`, unless they are private. `first_left` is the share of variance left in the first
-    phase.
+    `squares` says whether reports contain sums of squares, which private reports do not. `first_left` is the share of
+    variance that is expected to remain in the first phase.
 
     >>> from parley.rewards import Gaussian
     >>> adjusted_model(Gaussian(), 1.0)

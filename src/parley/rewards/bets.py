@@ -7,8 +7,8 @@ multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequentia
 2410.16076). All values are logs; the mixture is the last axis. docs/evidence-racing.md has the proof.
 
 With many agents, the logarithm of a payoff is computed as a power series in stake times weight over draws, because
-sum_n w^p g[k, n] over the agents is a matrix product. A bound on the truncated terms is subtracted, so that a payoff
-never exceeds its exact value.
+each term then needs only sum_n w^p g[k, n] over the agents, which is a matrix product. A bound on the truncated terms
+is subtracted, so that a payoff never exceeds its exact value.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding error
-AIM = 1e-9  # Newton's method aims at log E = -AIM, a little further inside
+AIM = 1e-9  # Newton's method aims at log E = -AIM, a little below -SAFETY
 ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the rounding of the last step
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
-# Limits on a phase's share of the information left until the horizon: with more, a lost phase would leave nothing.
+# Limits on a phase's share of the information remaining until the horizon: a larger phase, if lost, would end the bet.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
 SPENDING = 1.5  # after the share t of all information, a test has spent t**SPENDING of its level
-MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # largest share of the remaining level for one phase; largest score required
+MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # a phase's largest share of the remaining level; largest score it may require
 LEAST_REJECTED = 1e-280
 LARGEST_EXPONENT = 600.0
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # quadrature on [0, 1]
-NEGLIGIBLE = 36.0  # terms below exp(-NEGLIGIBLE) are left out of sums
+NEGLIGIBLE = 36.0  # terms below exp(-NEGLIGIBLE) are omitted from sums
 LOG_TWO_PI = math.log(2 * math.pi)
 NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity, and the quantile's safety margin covers it
 
@@ -44,24 +44,25 @@ NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity, and th
 # little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
-# With a capped payoff only reaching the line counts. If the expected score is within this many standard deviations of
-# it, the stake is a little above log-optimal; elsewhere that would cost a share (BOLDNESS - 1)^2 of the growth.
+# Payoffs are capped, so only reaching the line counts. If the expected score is within WITHIN_REACH standard deviations
+# of the line, the stake is BOLDNESS times the log-optimal one. Farther from the line, such a stake would cost a share
+# (BOLDNESS - 1)^2 of the growth.
 BOLDNESS, WITHIN_REACH = 1.2, 1.0
 
 NEAR_TIE = 1.5  # in tolerances: a pair whose estimated gap plus tolerance is smaller may be a tie
-BEYOND = 0.1  # a horizon has this many standard deviations more than a tie needs
+BEYOND = 0.1  # a horizon allows this many standard deviations more than a tie needs
 
 SIGNS = np.array([1.0, -1.0])[:, None]
 PART = 2**17  # cells processed together: their arrays fit a cache
 
 MANY_AGENTS = 64  # from this number on, matrix products are faster than going cell by cell
-TERMS = 9
+TERMS = 9  # largest power in the series
 REACH = 0.5  # largest stake times weight over draws at which the series may be used
 NORM = 16  # a maximum is bounded by the sixteenth root of the sum of sixteenth powers
 
 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
-    """Log-sum-exp over the short last axis; column by column, which is faster and gives the same bits."""
+    """Log-sum-exp over the last axis, which is short; it loops over columns, which is faster and bit-reproducible."""
     top = values[..., 0]
     for place in range(1, values.shape[-1]):
         top = np.maximum(top, values[..., place])
@@ -72,7 +73,7 @@ def _log_sum_exp(values: FloatArray) -> FloatArray:
 
 
 def log_bet(z: FloatArray, stakes: FloatArray, log_shares: FloatArray) -> FloatArray:
-    """log f(z) for `stakes (..., mixture)`.
+    """Log payoff of a bet, log f(z), before boosting and capping; stakes are `(..., mixture)`.
 
     >>> log_bet(np.array(1.0), np.array([0.0, 2.0]), np.log([0.5, 0.5])).round(6).tolist()
     0.0
@@ -81,11 +82,11 @@ def log_bet(z: FloatArray, stakes: FloatArray, log_shares: FloatArray) -> FloatA
 
 
 def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """log b: a multiplier that never exceeds the largest b >= 1 with E min(b f(z), cap) <= 1 for z ~ N(0, 1).
+    """The log of the boost b: just below the largest b >= 1 with E min(b f(z), cap) <= 1 for z ~ N(0, 1).
 
     Let y be the point where b f reaches the cap. Then b = cap / f(y) and E = b sum_i p_i Phi(y - u_i) + cap Phi(-y),
-    which decreases in y. Newton's method runs between a y with E >= 1 and one with b <= 1. A point is accepted only if
-    its computed E is below 1 with room to spare; b = 1 always is.
+    which decreases in y. Newton's method runs between a y with E >= 1 and a y with b <= 1. A point is accepted only if
+    its computed E is below 1 by more than rounding error. The fallback b = 1 is always valid.
     """
     boost = np.zeros(log_cap.shape)
     betting = (stakes.max(axis=-1) > 1e-9) & (log_cap > 1e-12)
@@ -96,7 +97,7 @@ def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -
     high = np.maximum(((cap[:, None] - log_shares + 0.5 * u**2) / np.maximum(u, 1e-9)).min(axis=-1), low)
     accepted = high.copy()
     y = low + 0.15 * np.minimum(high - low, 1.0)
-    open_ = np.arange(len(cap))  # only unconverged bets go on, so that a bet's bits do not depend on the others
+    open_ = np.arange(len(cap))  # only unconverged bets are updated, so that no bet's bits depend on the others
     for _ in range(BOOST_STEPS):
         at = y[open_]
         value, slope = _log_expectation(at, u[open_], log_shares, cap[open_])
@@ -116,7 +117,7 @@ def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -
 def _log_expectation(
     y: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """log E min(b f, cap) where b f crosses the cap at y, and its derivative in y."""
+    """log E min(b f, cap) for the boost b with which b f crosses the cap at y, and its derivative in y."""
     terms = log_shares + stakes * y[..., None] - 0.5 * stakes**2
     log_f = _log_sum_exp(terms)
     growth = (np.exp(terms - log_f[..., None]) * stakes).sum(axis=-1)  # f' / f
@@ -126,10 +127,10 @@ def _log_expectation(
 
 
 def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | float = 0.0) -> FloatArray:
-    """The log payoff in a last look: the cap if z reaches the normal quantile of the staked level, else what is kept.
+    """The log payoff in a last look: the cap if z reaches the normal quantile of the staked level, else log(kept).
 
     With a = 1 / cap and z stochastically at most N(0, 1), P(z >= quantile) is at most (1 - kept) a, so the expectation
-    is at most (1 - kept) + kept. No other payoff with this cap reaches it more often.
+    is at most (1 - kept) + kept = 1. No other fair payoff reaches this cap more often.
 
     >>> log_final_payoff(np.array([1.7, 1.6]), np.log(20.0) * np.ones(2)).round(2).tolist()
     [3.0, -700.0]
@@ -144,14 +145,14 @@ def log_conditional_error(
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
-    `share`, tau below, is the information of this phase over all that is left until the horizon, from LEAST_SHARE to
+    `share`, tau below, is the information of this phase over all that remains until the horizon, from LEAST_SHARE to
     MOST_SHARE. The test rejects now if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if
-    sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its level is a in all. So the payoff is 1 / a for z >= c1, and Phi((sqrt(tau)
-    z - c2) / sqrt(1 - tau)) / a below. Its expectation for z ~ N(0, 1) is 1 (a Doob martingale), and it does not
-    decrease in z. The next phase plans a new test with the level that is left (Mueller and Schaefer 2001).
+    sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its overall level is a. So the payoff is 1 / a for z >= c1, and otherwise
+    Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for z ~ N(0, 1) is 1 (a Doob martingale), and the
+    payoff does not decrease in z. The next phase plans a new test with the remaining level (Mueller and Schaefer 2001).
 
-    `floored` is for scores with lighter tails than normal on both sides, such as those of Student's t: the payoff is
-    constant for z <= 0, at its average there, and c1 is at least 0.
+    `floored` is for scores with lighter tails than normal on both sides, such as those of Student's t: for all z <= 0
+    the payoff is its average over z <= 0, and c1 is at least 0.
 
     >>> half = np.array([0.5, 0.5])
     >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), half, np.full(2, 1.96)).round(2).tolist()
@@ -172,7 +173,7 @@ def log_conditional_error(
 
 
 def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray) -> FloatArray:
-    """c2 of `log_conditional_error`, approached from above.
+    """The critical value c2 of `log_conditional_error`, approached from above.
 
     It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. Newton's method starts at the
     quantile of a (1 - spent), which is too large. The left side is decreasing and concave in c2 (Prekopa: the density
@@ -190,10 +191,10 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, s
 def _joint_chance(
     end: FloatArray, share: FloatArray, now: FloatArray, negligible: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """P(z < c1, S >= c2) / phi(c2), and its log, for scores with correlation sqrt(tau).
+    """P(z < c1, S >= c2) / phi(c2), and log P(z < c1, S >= c2), for scores with correlation sqrt(tau).
 
-    It is the integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau)), up to where
-    the exponent is `negligible`.
+    The ratio is the integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau)),
+    computed up to the x where the exponent reaches -`negligible`.
     """
     reach = 2 * negligible / (end + np.sqrt(np.square(end) + 2 * negligible))
     x = reach[:, None] * UNIT_NODES
@@ -204,10 +205,10 @@ def _joint_chance(
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:
-    """The stake u with which a single bet wins all that is `missing` even if z is only u - margin; for planning.
+    """The stake u with which a single bet wins all the `missing` wealth even if z is only u - margin; for planning.
 
-    A contrast with true gap D and variance V has z around D / sqrt(V). If it is drawn until that equals u, it reaches
-    the line unless z falls short by more than `margin` standard deviations.
+    A contrast with true gap D and variance V has z around D / sqrt(V). With enough draws for D / sqrt(V) = u, the bet
+    reaches the line unless z falls short by more than `margin` standard deviations.
 
     >>> stake_that_crosses(np.array(2.0), np.array(0.0), boosted=False).tolist()
     2.0
@@ -226,14 +227,14 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bets:
-    """The bets of one phase on "the opponent beats the arm", one entry each, with the fresh draws that settle them.
+    """The bets of one phase on "the opponent beats the arm", with the fresh draws that settle them.
 
-    A stake may depend on everything here except the fresh sums and squares, and `contrast`, which is computed from
-    them.
+    Arrays are `(bet,)` unless stated. A stake may depend on every field except the fresh sums and squares, and
+    `contrast`, which is computed from them.
     """
 
-    estimate: FloatArray  # estimated gap, opponent minus arm, from all data so far
-    error: FloatArray  # its standard error
+    estimate: FloatArray  # estimated gap, opponent minus arm, from all data before this phase
+    error: FloatArray  # standard error of the estimate
     missing: FloatArray  # log wealth that the bet's slot needs to reach the line
     contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws, raised by `shift`
     shift: float = 0.0  # the null is "opponent minus arm is at most -shift"; `estimate` is raised by it too
@@ -245,12 +246,12 @@ class Bets:
     weights: FloatArray  # (agent n, agent m), then any mixes that are not an agent's
     past: Totals  # (..., arm, agent)
     fresh: Totals  # (..., arm, agent): of this phase
-    horizon: FloatArray | None = None  # V at which the bet's question closes; nan if it bets on its gap
+    horizon: FloatArray | None = None  # V at which the test of a near-tie ends; nan for a bet on its estimated gap
     level: FloatArray | None = None  # log of the pair's error probability
-    kept: FloatArray | float = 0.0  # share of the level kept at a last look; 0 if nothing follows
+    kept: FloatArray | float = 0.0  # share of the level that survives a lost last look; 0 if no phase follows
 
     def take(self, some: BoolArray) -> Bets:
-        """A subset of the bets, `(bet,)`."""
+        """The bets for which `some (bet,)` is true."""
         names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
         parts = {name: getattr(self, name)[some] for name in names}
         optional = {"horizon": self.horizon, "level": self.level, "kept": self.kept}
@@ -264,10 +265,10 @@ class Bets:
 
     @property
     def now(self) -> FloatArray:
-        """`(bet,)`: the score at which a test with a horizon rejects already in this phase, fixed by the past.
+        """`(bet,)`: the score from which a test with a horizon rejects already in this phase; only the past decides it.
 
         After the share t of all information, the test has spent the share t^1.5 of its level, but a phase spends at
-        most MOST_SPENT of what is left.
+        most MOST_SPENT of the remaining level.
         """
         assert self.horizon is not None
         assert self.level is not None
@@ -276,29 +277,30 @@ class Bets:
         boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
-        # If little of the level is left, even the largest score would spend more than that.
+        # `least` is applied last: if little of the level remains, even LARGEST_SCORE would spend too much of it.
         return np.asarray(np.maximum(np.minimum(needed, LARGEST_SCORE), least))
 
     @property
     def share(self) -> FloatArray:
-        """`(bet,)`: this phase's share of the information left until the horizon."""
+        """`(bet,)`: this phase's share of the information that remains until the horizon."""
         assert self.horizon is not None
-        most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)  # the quadrature is less exact there
+        # For levels above one half the quadrature is less exact, so the share stays smaller.
+        most = np.where(self.missing < math.log(2), MOST_SHARE, MOST_OF_PLANNED)
         return np.clip(self.horizon / self.variance, LEAST_SHARE, most)
 
 
 def staked_gaps(bets: Bets) -> FloatArray:
-    """`(bet, mixture)`: the gaps on which a bet is placed; at a gap of 0 it stakes nothing."""
+    """`(bet, mixture)`: the gaps over which each bet spreads its stakes; for a gap of 0 the stake is 0."""
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
 
 
 def boldness(expected: FloatArray, missing: FloatArray) -> FloatArray:
-    """The factor on the stakes of boosted bets, from the `expected` scores and the missing wealth."""
+    """The factor on stakes of boosted bets: BOLDNESS where the `expected` score comes close to the line, else 1."""
     return np.where(expected + WITHIN_REACH >= np.sqrt(2 * missing), BOLDNESS, 1.0)
 
 
 def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
-    """`(bet, mixture)`: the stakes of boosted bets, in units of one over their contrasts' standard deviations.
+    """`(bet, mixture)`: the stakes of boosted bets on standardised contrasts.
 
     With an unknown scale, contrasts over their estimated standard deviations are Student's t with these
     `degrees (bet,)` of freedom, whose normal scores are smaller.
@@ -309,7 +311,7 @@ def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
 
 
 def about_normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """z with Phi(z) = P(Student's t <= t) for t >= 0, to about 4 % (Wallace 1959); for stakes only.
+    """The normal score z with Phi(z) = P(Student's t <= t), for t >= 0, to about 4 % (Wallace 1959); for stakes only.
 
     >>> about_normal_score(np.array([2.0, 4.3, 50.0]), np.array([1e6, 2.0, 2.0])).round(2).tolist()
     [2.0, 1.93, 3.38]
@@ -332,14 +334,17 @@ def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """`(bet, mixture)`: `logs`, or the sub-Gaussian log payoff with this variance where that should grow faster."""
+    """`(bet, mixture)`: whichever log payoff should grow faster, `logs` or the sub-Gaussian one with this variance.
+
+    `expected` is the expected growth of `logs`. The choice depends on expectations only, never on the fresh draws.
+    """
     stakes = gaps / variance[:, None]
     plain = stakes * contrast[:, None] - np.square(stakes) * variance[:, None] / 2
     return np.where((np.square(gaps[:, 1]) / (2 * variance) > expected)[:, None], plain, logs)
 
 
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
-    """The payoff of a sub-Gaussian contrast with known variance; boosted only if it is exactly Gaussian."""
+    """`(bet,)`: the log payoff of sub-Gaussian contrasts of known variance; `boosted` needs exactly Gaussian ones."""
     root = np.sqrt(bets.variance)
     if boosted:
         return gaussian_payoff(bets, bets.contrast / root)
@@ -347,11 +352,11 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
 
 
 def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
-    """The payoff of contrasts with Gaussian `scores (bet,)`.
+    """`(bet,)`: the log payoff of contrasts with Gaussian `scores (bet,)`.
 
-    It is a boosted bet or, for a near-tie whose information is limited by a tolerance or by the end of the study, the
-    conditional error of a test that ends there. The choice and the horizon depend only on the past and the phase's
-    counts.
+    Most bets pay a boosted mixture. A near-tie whose information is limited, by a tolerance or by the end of the study,
+    pays the conditional error of a test that ends at that limit. The choice between the two and the horizon depend only
+    on the past and the phase's counts.
     """
     near_tie = bets.horizon is None and bets.shift > 0
     tied = bets.estimate < NEAR_TIE * bets.shift if near_tie else bets.tied
@@ -363,7 +368,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     if tied.any():
         near = bets.take(tied)
         if near_tie:
-            # The information 1 / V at which a tied pair just reaches the line: shift / sqrt(V) is the quantile.
+            # A tied pair just reaches the line at the information 1 / V where shift / sqrt(V) equals the quantile.
             quantile = np.maximum(-ndtri_exp(-near.missing), 0.0) + BEYOND
             share = np.clip(np.square(near.shift / quantile) / near.variance, LEAST_SHARE, MOST_SHARE)
             paid[tied] = log_conditional_error(scores[tied], near.missing, share)
@@ -374,20 +379,20 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
-    """A slice of the bets with both of their sides, `(bet, side, agent)`, the opponent first."""
+    """The cells of a slice of the bets, `(bet, side, agent)`; side 0 is the opponent, side 1 the arm."""
 
-    chosen: slice  # which of the bets
+    chosen: slice  # which bets the slice contains
     shares: FloatArray  # signed: +w / d for the opponent, -w / d for the arm; 0 without weight
     counts: FloatArray  # fresh draws; 0 without weight
     _place: tuple[IntArray, ...]
 
     def of(self, values: FloatArray) -> FloatArray:
-        """The values `(..., arm, agent)` at the bets' cells, as `(bet, side, agent)`."""
+        """`(bet, side, agent)`: the entries of `values (..., arm, agent)` at the bets' cells."""
         return np.asarray(values[self._place])
 
 
 def in_parts(bets: Bets) -> Iterator[Sides]:
-    """All bets, in slices that fit a cache."""
+    """Yield all bets in slices whose arrays fit a cache."""
     size = max(1, PART // (2 * len(bets.weights)))
     for start in range(0, len(bets.arm), size):
         chosen = slice(start, start + size)
@@ -400,9 +405,10 @@ def in_parts(bets: Bets) -> Iterator[Sides]:
 
 
 def mixture_payoff(bets: Bets, of_all: Callable[[], FloatArray], of_part: Callable[[Sides], FloatArray]) -> FloatArray:
-    """`(bet,)`: the log of a mixture over stakes, from logs `(bet, mixture)`.
+    """`(bet,)`: log payoffs of mixtures over stakes, from the log payoffs `(bet, mixture)` of their components.
 
-    With many agents `of_all` computes them by matrix products; else `of_part`, cell by cell, for some bets at a time.
+    With many agents, `of_all` computes the components by matrix products. Otherwise `of_part` computes them cell by
+    cell, for a slice of the bets at a time.
     """
     if len(bets.weights) >= MANY_AGENTS:
         return np.asarray(np.logaddexp.reduce(of_all() + LOG_SHARES, axis=-1))
@@ -413,7 +419,7 @@ def mixture_payoff(bets: Bets, of_all: Callable[[], FloatArray], of_part: Callab
 
 
 def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Values `(..., arm, agent)` at every bet's opponent, and at its arm."""
+    """`(bet,)` each: the values of `opponents (..., arm, agent)` at every bet's opponent, and of `arms` at its arm."""
     return (
         np.asarray(opponents[(*bets.replication, bets.opponent, bets.agent)]),
         np.asarray(arms[(*bets.replication, bets.arm, bets.agent)]),
@@ -432,14 +438,14 @@ def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def contrast_variance(bets: Bets, variances: FloatArray | float) -> FloatArray:
-    """`(bet,)`: the variance of the contrast if these were the variances of single rewards."""
+    """`(bet,)`: the variance of every bet's contrast, given the `variances` of single rewards."""
     mixed = (variances * bets.fresh.per_draw) @ np.square(bets.weights)
     opponent, arm = at_bets(bets, mixed, mixed)
     return opponent + arm
 
 
 def powers(weights: FloatArray) -> Iterator[tuple[int, FloatArray]]:
-    """p and weights^p for every term of the series."""
+    """Yield (p, weights^p) for every term of the power series, from p = 2."""
     power = weights
     for p in range(2, TERMS + 1):
         power = power * weights
@@ -447,13 +453,16 @@ def powers(weights: FloatArray) -> Iterator[tuple[int, FloatArray]]:
 
 
 def farthest(bets: Bets, opponents: FloatArray, arms: FloatArray) -> FloatArray:
-    """`(bet,)`: upper bound on weight times these values, over the agents of both sides."""
+    """`(bet,)`: upper bound on weight times value over all agents, of the opponent's and the arm's values."""
     weights = bets.weights**NORM
     pair = at_bets(bets, opponents**NORM @ weights, arms**NORM @ weights)
     return np.asarray(np.maximum(*pair) ** (1 / NORM))
 
 
 def series_tail(stakes: FloatArray, reach: FloatArray, size: FloatArray | int) -> FloatArray:
-    """Upper bound on the sum of the truncated terms: each is at most stake times reach times the one before."""
+    """Upper bound on the sum of the truncated terms of the series.
+
+    Each term is at most stake times reach times the term before it, so the sum is bounded by a geometric series.
+    """
     ratio = stakes * reach
     return np.asarray(stakes**TERMS * np.asarray(size)[:, None] / (TERMS + 1) * ratio / (1 - ratio))

@@ -1,4 +1,4 @@
-"""Rewards that are 0 or 1: clicks, cures, conversions. A study states no scale: the rate determines the variance.
+"""Rewards that are 0 or 1, such as clicks or cures. The rate determines the variance, so a study states no scale.
 
 docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. The coefficients
 a_i are `shares` here, and the references r are the estimates moved to theta_r = 0. Arrays are `(bet, side, agent)`, the
@@ -14,10 +14,10 @@ import numpy as np
 
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
+from parley.rewards.base import KnownVariance
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
 from parley.rewards.divergences import BERNOULLI, Divergence
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
-from parley.rewards.known_variance import KnownVariance
 from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale
@@ -27,24 +27,24 @@ from parley.totals import Totals
 from parley.validation.checks import BETWEEN, FloatArray, within
 
 RARE = 14.0  # the first phase is sized for a gap of at most RARE * rate; a cell then has about half a success
-ONES = 1.0  # prior successes in an estimated rate, at the overall rate, if rarer than one in PRIOR draws
+ONES = 1.0  # prior successes in an estimated rate; they replace PRIOR if successes are rarer than 1 in PRIOR draws
 LIFTS = (0.4, 0.2, 0.1)  # lifts that a plan tries
 HORIZON = 32.0  # information of a usual study over that of its first phase, to choose stakes for narrow intervals
 PRIOR = 2.0  # least prior draws in an estimated rate, at the overall rate
 
-UNRESOLVED = 0.5  # rates this many standard deviations of privacy noise from 0 or 1, or closer, cannot be resolved
+UNRESOLVED = 0.5  # estimated rates stay this many standard deviations of the privacy noise away from 0 and 1
 
 NEWTON_STEPS = 2  # for the projection, which need not be exact, since any reference is fair
-LIMIT = 0.9  # largest stake, relative to the one at which a factor could become 0
+LIMIT = 0.9  # largest stake, relative to the stake at which a factor could become 0
 SMALLEST_RATE = 1e-9
-ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounded in the last place
+ROUNDING = 4e-16  # subtracted per draw: logarithms of factors near 1 are rounded in the last digit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(KnownVariance):
-    """0/1 rewards. `rate` is roughly how often they are 1, if known.
+    """0/1 rewards; `rate` is roughly how often a reward is 1, or None if that is unknown.
 
-    It sizes the first phase and is the base rate of the truths in a plan; the guarantee does not depend on it.
+    The rate sizes the first phase and is the base rate of the truths in a plan; the guarantee does not depend on it.
 
     >>> Binary(rate=0.04).document(), Binary().largest_scale
     ({'kind': 'binary', 'rate': 0.04}, 0.5)
@@ -88,7 +88,7 @@ class Binary(KnownVariance):
 
     @property
     def variance(self) -> float:
-        """A quarter, the largest variance at any rate; for policies that need a known scale."""
+        """1/4, the largest variance at any rate; for policies that need a known scale."""
         return 0.25
 
     @property
@@ -106,25 +106,25 @@ class Binary(KnownVariance):
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
         """Sizes for a gap of about the rate, because rare successes need more draws to show up.
 
-        A rate that is not stated is assumed to be at least the largest gap. Stating a rate never makes the phase
-        smaller, and never larger than a cell needs to show its first success: stating a rate must not cost draws.
+        If no rate is stated, it is assumed to be at least the largest gap. Stating a rate never makes the phase
+        smaller, and never larger than a cell needs for its first success, because stating a rate must not cost draws.
         """
         rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
         variance = rate * (1 - rate)
         return variance, min(gap, 2 * math.sqrt(variance), gap if self.rate is None else RARE * rate)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """Lifts of 40 %, 20 % and 10 % of the rate, if one is stated."""
+        """Lifts of 40 %, 20 % and 10 % of the stated rate; shares of the largest gap if no rate is stated."""
         if self.rate is None:
             return super().usual_gaps(largest_gap)
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The rate, if one is stated: half of it up and half of it down."""
+        """The stated rate, so that means range from half to one and a half times the rate; else `largest_gap`."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """A truth described by its base rate and the lift over it."""
+        """A truth described by its base rate, its best rate and the lift between them."""
         level = self._usual_rate - gap / 2 if self.rate is None else self.rate
         shares = 100 * level, 100 * (level + gap), 100 * gap / level
         return Translatable("{0:.4g} % against {1:.4g} %, a lift of {2:.3g} %", *shares), level
@@ -166,10 +166,10 @@ class Binary(KnownVariance):
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
-        """The estimated rates from private sums.
+        """`(..., arm, agent)`: rates estimated from private sums.
 
-        A cell counts as the number of exact draws with the same information, and rates stay as far from 0 and 1 as the
-        noise can resolve.
+        Every cell is weighted like the number of exact draws with the same information. Estimates stay as far from 0
+        and 1 as the privacy noise can resolve.
         """
         spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
         unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)
@@ -185,7 +185,7 @@ class Binary(KnownVariance):
         return rates * (1 - rates)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The projected likelihood ratio, or the sub-Gaussian payoff where that is expected to grow faster."""
+        """`(bet,)`: the log of the projected likelihood ratio, or of a sub-Gaussian payoff that should grow faster."""
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:
@@ -200,7 +200,7 @@ class Binary(KnownVariance):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
-        """`(bet, mixture)`: log payoffs; which one is used is fixed before the data, by expected growth."""
+        """`(bet, mixture)`: log payoffs; the expected growth before the data decides which payoff is used."""
         shares, counts = part.shares, part.counts
         reference, multiplier = null_reference(shares, counts, rates, shift)
         variance = (counts * np.square(shares) * rates * (1 - rates)).sum(axis=(1, 2))
@@ -219,7 +219,7 @@ class Binary(KnownVariance):
         return betting.faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
 
     def _around(self, past: Totals, fresh: Totals) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2, computed with x^2 = x."""
+        """`(..., arm, agent)`: the sum of (x - r)^2 around past rates r, computed with x^2 = x."""
         rates = self.rates(past)
         return np.asarray(fresh.sums * (1 - 2 * rates) + fresh.counts * np.square(rates))
 
@@ -229,7 +229,7 @@ class Binary(KnownVariance):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
-        # The correction for noise is bounded by the full width of a cell's share, whichever side the bet is on.
+        # The toll for privacy noise is bounded by a cell's share times the full width, whichever side the bet is on.
         below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
         known = intervals.in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
         ones, zeros, shares = fresh.sums, counts - fresh.sums, fresh.per_draw
@@ -252,7 +252,9 @@ class Binary(KnownVariance):
 
 
 def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """What is impossible about a cell of 0/1 rewards: the sum must be a whole number and equal the sum of squares.
+    """Check a cell of 0/1 rewards: the sum must be a whole number and equal the sum of squares.
+
+    Returns what is impossible ("sums" or "squares") and what is allowed, or None if the cell is possible.
 
     >>> two_valued_flaw(10, 3.0, 3.0), two_valued_flaw(10, 2.5, 2.5)
     (None, ('sums', 'a whole number from 0 to 10'))
@@ -269,10 +271,10 @@ def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
 def null_reference(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """The reference `(bet, side, agent)` closest to `rates` that has no gap, and its multiplier kappa.
+    """The reference rates `(bet, side, agent)` closest to `rates` that have no gap, and the multiplier kappa.
 
-    It solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0; if the rates q have no gap, they are the
-    reference themselves. With a `shift` the bet is on "the gap is more than -shift".
+    The reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If the rates q have no gap, the
+    reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> rates, multiplier = null_reference(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.3]]]))
@@ -295,14 +297,14 @@ def null_reference(
 
 
 def _moved(shares: FloatArray, rates: FloatArray, multiplier: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r) with c = kappa a, and the discriminant's root."""
+    """The root r in [0, 1] of q - r = c r (1 - r) with c = kappa a, and the square root of the discriminant."""
     step = multiplier[:, None, None] * shares
     root = np.sqrt(np.maximum(np.square(1 + step) - 4 * step * rates, 1e-12))
     return 2 * rates / np.maximum(1 + step + root, 1e-12), root
 
 
 def stake_limit(shares: FloatArray, reference: FloatArray) -> FloatArray:
-    """`(bet,)`: the stake that keeps every factor at least 1 - LIMIT, whatever the rewards."""
+    """`(bet,)`: the largest stake with which every factor is at least 1 - LIMIT, whatever the rewards."""
     worst = np.where(shares > 0, shares * reference, -shares * (1 - reference)).max(axis=(1, 2))
     return np.asarray(LIMIT / np.maximum(worst, 1e-300))
 
@@ -317,11 +319,12 @@ def log_ratios(
     shift: float = 0.0,
     noise: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """log f `(bet, mixture)` for the observed `ones`, and for the `expected` ones, which choose between payoffs.
+    """Log payoffs log f `(bet, mixture)`, for the observed numbers of `ones` and for the `expected` numbers.
 
-    With a `shift`, f has the factor exp(lam shift), which is fair if theta is at most -shift. Private reports add noise
-    xi of variance `noise` to the ones of a cell. log f is linear in the ones, with a coefficient c, and E exp(c xi) is
-    at most exp(c^2 noise / 2), so c^2 noise / 2 is subtracted (docs/privacy.md).
+    Callers choose between payoffs by the expected ones. With a `shift`, f has the factor exp(lam shift), which is fair
+    if theta is at most -shift. Private reports add noise xi of variance `noise` to the ones of a cell. log f is linear
+    in the ones, with a coefficient c, and E exp(c xi) is at most exp(c^2 noise / 2), so c^2 noise / 2 is subtracted
+    (docs/privacy.md).
 
     >>> shares, counts = np.array([[[0.5], [-0.5]]]), np.full((1, 2, 1), 2.0)
     >>> rates, stakes = np.full((1, 2, 1), 0.5), np.array([[1.0]])
@@ -346,7 +349,7 @@ def log_ratios(
 def log_rate_products(
     bets: Bets, rates: FloatArray, gaps: FloatArray, variance: FloatArray, extra: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """`log_ratios` by matrix products, with the rates as references: log f, and its value expected before the data.
+    """`log_ratios` by matrix products, with the rates as references. Returns log f and its expectation before the data.
 
     With the estimates q as references, log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
     `extra` is the part of the variance due to the noise of private reports, for which `intervals.noise_toll` is

@@ -18,13 +18,13 @@ from parley.text.translation import phrase
 from parley.validation.checks import BoolArray, FloatArray
 
 PLANNED_DRAWS = 10  # draws of every betting cell in a plan: with fewer, variance estimates are poor
-CLEAR_OF_0 = 1e-3  # starting points of a search stay this far from 0 and 1
-RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # maximum number of steps; the remaining gap to stop at
+CLEAR_OF_0 = 1e-3  # starting points of the search stay this far from 0 and 1
+RESTRICTING_STEPS, RESTRICTED = 40, 1e-10  # the search for restricted rates: largest number of steps, and tolerance
 LEAST_VARIANCE = 1e-100  # replaces 0, the variance of a contrast without any successes
-# If one side has only failures and the other only successes, the estimated variance is 0. A bet that is lost in this
-# way gets this score instead of minus infinity, so that a later phase can still make up for it.
+# If one side has only failures and the other only successes, the estimated variance is 0. A bet that loses in this way
+# gets this score instead of minus infinity, so that later phases can still win the loss back.
 LEAST_SCORE = -40.0
-HEAVIER = 0.2  # log of the factor by which an estimated variance may enlarge a tail; beyond it, the exact bet is used
+HEAVIER = 0.2  # log of the largest factor by which an estimated variance may enlarge a tail; above it, bets are exact
 LEAST_SKEWNESS = 1e-6  # below it, the cube root would lose its precision
 
 
@@ -45,7 +45,7 @@ class BinaryNormal(Binary):
     guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of rates)")
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The Gaussian payoff where the phase determines the variance well enough, else the exact payoff."""
+        """The Gaussian log payoff where the phase determines the variance well enough, else the exact log payoff."""
         return self._paid(bets, lambda large: gaussian_payoff(large, self.scores(large)))
 
     def final_payoff(self, bets: Bets) -> FloatArray:
@@ -61,7 +61,10 @@ class BinaryNormal(Binary):
         return paid
 
     def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether the phase alone should determine the variance well enough, at the expected rates."""
+        """`(bet,)`: whether the phase's draws should determine the variance well enough, judged by past rates.
+
+        The test uses no fresh sums, so that it cannot bias the choice between the two payoffs.
+        """
         rates, draws = self.rates(bets.past), np.maximum(bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws
         if self.rho:
@@ -71,10 +74,10 @@ class BinaryNormal(Binary):
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, from this phase's rates under the pair's null.
+        """`(bet,)`: the contrast over its standard deviation, computed from this phase's rates under the pair's null.
 
-        Earlier phases are not used, since rates may have been different. With n draws, the estimated variance is too
-        small by the factor 1 - 1 / n on average; that is corrected.
+        Earlier phases are not used, since rates may have been different. With n draws, an estimated variance is too
+        small by the factor 1 - 1 / n on average, which is corrected.
         """
         scores, fresh = np.empty(len(bets.arm)), bets.fresh
         found = self.rates(fresh) if self.rho else fresh.sums * fresh.per_draw
@@ -91,10 +94,10 @@ class BinaryNormal(Binary):
 
 
 def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:
-    """The likeliest rates `(bet, side, agent)` without a gap; the observed `rates` themselves if they have none.
+    """The most likely rates `(bet, side, agent)` without a gap; the observed `rates` themselves if they have no gap.
 
     They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990). theta_r decreases
-    in kappa, so this is Newton's method within a bracket.
+    in kappa, so Newton's method within a bracket finds the root.
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> restricted_rates(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.0]]])).round(3).ravel().tolist()
@@ -126,7 +129,7 @@ def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, 
 
 
 def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r), also if q is 0 or 1; and the square root of the discriminant."""
+    """The root r in [0, 1] of q - r = c r (1 - r), for q from 0 to 1, and the square root of the discriminant."""
     plus = 1 + step
     root = np.sqrt(np.maximum(np.square(plus) - 4 * step * rates, 1e-24))
     inner = (plus + np.where(plus >= 0, root, -root)) / 2
@@ -136,9 +139,9 @@ def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def unskewed(scores: FloatArray, skewness: FloatArray) -> FloatArray:
-    """Scores lowered where the tail is heavier than normal, by the cube root of Wilson and Hilferty (1931).
+    """Lower the scores of positively skewed contrasts, by the cube-root transformation of Wilson and Hilferty (1931).
 
-    The mean of a few rare successes is skewed upwards. Scores are never raised.
+    The mean of a few rare successes is skewed upwards, so its upper tail is heavier than normal. No score is raised.
 
     >>> unskewed(np.array([3.0, 3.0, 3.0, -1.0]), np.array([0.0, 0.3, -0.3, 0.3])).round(2).tolist()
     [3.0, 2.69, 3.0, -1.0]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.known_variance import KnownVariance
+from parley.rewards.base import KnownVariance
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
@@ -15,7 +15,7 @@ from parley.validation.checks import LARGEST_SCALE, FloatArray, number
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded(KnownVariance):
-    """Rewards in [low, high].
+    """Rewards in [low, high], with half the width of the range as sub-Gaussian scale.
 
     >>> Bounded(low=-1, high=3).variance
     4.0

@@ -27,17 +27,17 @@ HORIZON = 64.0  # information of a usual study over that of its first phase, to 
 PRIOR = 3.0  # prior draws in a cell's variance, at the overall variance
 SMALLEST_SHARE = 1e-8  # least variance assumed, relative to the squared range
 
-LIMIT = 0.95  # largest stake, relative to the one beyond which payoffs are not fair
+LIMIT = 0.95  # largest stake, relative to the stake beyond which payoffs are not fair
 SMALLEST_REACH = 1e-6
 ROUNDING = 1e-13  # relative to the summed terms
-SERIES_BELOW = 1e-3
+SERIES_BELOW = 1e-3  # psi(y) of smaller y is computed by its series
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedVariance(Bounded):
     """Rewards in [low, high]; each bet uses their observed variance or half the range, whichever is better.
 
-    `guess` is roughly their standard deviation; it sizes the first phase and nothing else.
+    `guess` is roughly the standard deviation of rewards; it only sizes the first phase.
 
     >>> BoundedVariance(low=0, high=10).document()
     {'kind': 'bounded', 'low': 0.0, 'high': 10.0, 'method': 'variance'}
@@ -58,9 +58,9 @@ class BoundedVariance(Bounded):
 
     @property
     def first_variance(self) -> float:
-        """The variance for a standard deviation of a quarter of the range, or of the stated guess if that is smaller.
+        """The square of a quarter of the range, or of the stated guess if that is smaller.
 
-        A guess that is right must not cost draws.
+        Larger guesses are ignored, because stating a correct guess must not cost draws.
         """
         return min(self.width / 4, self.width if self.guess is None else self.guess) ** 2
 
@@ -70,14 +70,14 @@ class BoundedVariance(Bounded):
         return self.high - self.low
 
     def references(self, past: Totals) -> FloatArray:
-        """`(..., arm, agent)`: past means, shrunk a little towards the middle of the range."""
+        """`(..., arm, agent)`: the references r of bets: past means, shrunk towards the middle of the range."""
         return np.asarray((past.sums + (self.low + self.high) / 2) / (past.counts + 1.0))
 
     def cell_variances(self, past: Totals) -> FloatArray:
         """Each cell's variance, shrunk towards the overall variance; a quarter of the squared range before any data.
 
-        Possible rounding errors count as scatter. So if the range is far from 0, bets that use only the range are
-        better.
+        Possible rounding errors count as scatter. If the range is far from 0, they dominate, and bets that use only the
+        range are better.
         """
         scatter = np.minimum(past.scatter + past.rounding, past.counts * self.variance)
         degrees = np.maximum(past.counts - 1, 0).astype(np.float64)
@@ -86,7 +86,7 @@ class BoundedVariance(Bounded):
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The bet with the observed variance, or the sub-Gaussian one where that is expected to grow faster."""
+        """`(bet,)`: the log payoff by the observed variance, or a sub-Gaussian one that is expected to grow faster."""
         gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
@@ -108,7 +108,7 @@ class BoundedVariance(Bounded):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2 from sums and squares, plus a bound on their rounding error."""
+        """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares, plus a bound on its rounding error."""
         squares, counts = fresh.require_squares(), fresh.counts
         around = squares - 2 * references * fresh.sums + counts * np.square(references)
         lost = fresh.loss * np.square(np.sqrt(squares) + np.abs(references) * np.sqrt(counts))
@@ -123,7 +123,10 @@ class BoundedVariance(Bounded):
         contrast: FloatArray,
         gaps: FloatArray,
     ) -> FloatArray:
-        """`(bet, mixture)`: log payoffs in units of the range, chosen before the data by their expected growth."""
+        """`(bet, mixture)`: log payoffs from data in units of the range.
+
+        The expected growth, not the fresh data, decides between the payoff by variance and the sub-Gaussian payoff.
+        """
         shares, counts = part.shares, part.counts
         wide = (counts * np.square(shares)).sum(axis=(1, 2)) / 4
         variance = (counts * np.square(shares) * variances).sum(axis=(1, 2))
@@ -146,27 +149,27 @@ class BoundedVariance(Bounded):
         return intervals.range_interval(summary, line, HORIZON)
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """The sampler for a forecast: Gaussian with the scale of the past and means within the range."""
+        """The sampler for a forecast: Gaussian rewards with the guessed scale, and means clipped to the range."""
         return sampling.gaussian(np.clip(means, self.low, self.high), scale)
 
 
 def _psi(y: FloatArray) -> FloatArray:
-    """-log(1 - y) - y, rounded up; for small y by its series, because the difference would lose precision."""
+    """-log(1 - y) - y, rounded up. Small y use the power series, because the difference would lose precision."""
     small = np.square(y) * (0.5 + y * (1 / 3 + y * (1 / 4 + y * (1 / 5 + y))))  # 1 instead of 1/6: an upper bound
     large = -np.log1p(-np.minimum(y, LIMIT)) - y
     return np.asarray(np.where(y < SERIES_BELOW, small, large) * (1 + ROUNDING))
 
 
 def _reach(shares: FloatArray, reference: FloatArray) -> FloatArray:
-    """c: how far a reward can fall on the losing side of its reference."""
+    """The reach c: how far a reward can fall on the losing side of its reference, in units of the range."""
     return np.maximum(np.where(shares > 0, reference, 1 - reference), SMALLEST_REACH)
 
 
 def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
-    """Stakes `(bet, mixture)` for gaps of this size: about gap / variance, within the limit.
+    """Stakes `(bet, mixture)` for the given `gaps`: about gap / variance, within the limit.
 
-    With one cell, gap / (variance + gap |a| c) maximises the expected log payoff; with more cells it is a little too
-    small.
+    With one cell, gap / (variance + gap |a| c) maximises the expected log payoff; with several cells that stake is a
+    little too small.
     """
     farthest = (np.abs(shares) * _reach(shares, reference)).max(axis=(1, 2))[:, None]
     wished = gaps / np.maximum(variance[:, None] + gaps * farthest, 1e-300)
@@ -176,7 +179,7 @@ def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, v
 def log_spread_bet(
     shares: FloatArray, contrast: FloatArray, around: FloatArray, reference: FloatArray, stakes: FloatArray
 ) -> FloatArray:
-    """log f `(bet, mixture)` for the contrast Y and, in every cell, `around` = sum (x - r)^2.
+    """Log payoffs log f `(bet, mixture)` for the contrast Y and, in every cell, `around` = sum (x - r)^2.
 
     >>> shares, around = np.array([[[0.01], [-0.01]]]), np.full((1, 2, 1), 1.0)
     >>> pays = log_spread_bet(shares, np.array([0.1]), around, np.full((1, 2, 1), 0.5), np.array([[50.0]]))
@@ -193,7 +196,10 @@ def log_spread_bet(
 def log_spread_products(
     bets: Bets, references: FloatArray, around: FloatArray, expected: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """`log_spread_bet` by matrix products, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
+    """`log_spread_bet` by matrix products, in units of the range: psi(y) = sum_p y^p / p, p >= 2.
+
+    Returns the log payoffs and their expectation before the data.
+    """
     each = bets.fresh.per_draw
     falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # for the opponent, for the arm
     reach = betting.farthest(bets, each * falls[0], each * falls[1])[:, None]

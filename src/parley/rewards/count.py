@@ -37,19 +37,19 @@ PRIOR = 2.0  # prior draws in an estimated mean, at the overall mean
 RARE = 4.0  # the first phase is sized for a gap of at most RARE * mean
 LIFTS = (0.4, 0.2, 0.1)  # lifts that a plan tries, relative to the mean
 SMALLEST_MEAN = 1e-9
-LARGEST_TOTAL = 2.0**53  # beyond it, float64 skips whole numbers
+LARGEST_TOTAL = 2.0**53  # float64 cannot represent all larger integers
 DISPERSION = 0.5  # for the sampler that breaks the assumption: variance = mean + DISPERSION * mean^2
 
 NEWTON_STEPS = 4  # for the best stake, which need not be exact, since any stake is fair
-LIMIT = 0.9  # largest stake, relative to the one at which a factor would become 0
+LIMIT = 0.9  # largest stake, relative to the stake at which a factor would become 0
 ROUNDING = 1e-14  # relative to the summed terms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(RewardModel):
-    """Counts of events. `mean` is roughly the expected count, if known.
+    """Counts of events; `mean` is roughly the expected count, or None if that is unknown.
 
-    It sizes the first phase and is the base mean of the truths in a plan; the guarantee does not depend on it.
+    The mean sizes the first phase and is the base mean of the truths in a plan; the guarantee does not depend on it.
 
     >>> Count(mean=0.4).document(), Count().in_range
     ({'kind': 'count', 'mean': 0.4}, False)
@@ -85,7 +85,7 @@ class Count(RewardModel):
     def free_scale(self) -> bool:
         return False
 
-    # ---- what is expected before a study
+    # ---- expectations before a study
 
     @property
     def usual_mean(self) -> float:
@@ -105,7 +105,7 @@ class Count(RewardModel):
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
         """Sizes for a gap of about the mean, so that rare events get a larger first phase.
 
-        A mean that is not stated is assumed to be at least the largest gap.
+        If no mean is stated, it is assumed to be at least the largest gap.
         """
         mean = min(largest_gap, 1.0) if self.mean is None else self.mean
         return mean, min(gap, 2 * math.sqrt(mean), gap if self.mean is None else RARE * mean)
@@ -115,11 +115,11 @@ class Count(RewardModel):
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The mean: half of it up and half of it down."""
+        """The expected mean, so that means lie between half of it and one and a half times as much."""
         return min(largest_gap, self.usual_mean)
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """A truth described by its base mean and the lift over it."""
+        """A truth described by its base mean, its best mean and the lift between them."""
         level = self.usual_mean
         means = level, level + gap, 100 * gap / level
         return Translatable("{0:.4g} against {1:.4g} events, a lift of {2:.3g} %", *means), level
@@ -137,13 +137,16 @@ class Count(RewardModel):
             for factor in factors
         ]
 
-    # ---- what a report may hold
+    # ---- checks of reports
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
         return count_flaw(count, total, square)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """The largest over an agent's arms, since means move together; raised until normal tails cover Poisson's."""
+        """`(arm, agent)`: the largest bound over an agent's arms, since their means move together; inf without draws.
+
+        It is raised until the tails of a normal distribution with this variance cover the Poisson tails.
+        """
         share = LEVEL / 4 / past.counts.size
         most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)
         known = np.isfinite(most)
@@ -175,13 +178,19 @@ class Count(RewardModel):
         return betting.mixture_payoff(bets, lambda: log_power_products(bets, gaps), of_part)
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        """The bound for rewards in a range, with events as squares: log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b."""
+        """The bound for rewards in a range, with sums of events instead of sums of squares.
+
+        It holds because log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b.
+        """
         return intervals.betting_bound(phase, signal, information, around=phase.fresh.sums, width=1.0)
 
     # ---- estimates
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """The summary in which each event is a reward of 1 with reference 0: powers are sums of events times shares."""
+        """The summary in which every event counts as a reward of 1 with reference 0.
+
+        The p-th powers are then sums of events times the p-th powers of shares.
+        """
         known, each, events = super().summary(past, fresh, weights), fresh.per_draw, fresh.sums
         third, fourth = (events * each**3) @ weights**3, (events * each**4) @ weights**4
         farthest = np.zeros(each.shape)
@@ -201,13 +210,13 @@ class Count(RewardModel):
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         return intervals.range_interval(summary, line, HORIZON)
 
-    # ---- the truth, and simulated rewards
+    # ---- truths and simulated rewards
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means, SMALLEST_MEAN))
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Poisson counts, and overdispersed counts, which break the assumption."""
+        """Samplers of Poisson counts, and of overdispersed counts, which violate the model's assumption."""
         no_scale(self.kind, scale)
         return {
             "poisson": lambda: sampling.poisson(means),
@@ -222,10 +231,10 @@ class Count(RewardModel):
 
 
 def count_flaw(count: int, total: float, square: float) -> Flaw | None:
-    """What is impossible about a cell of counts, which are whole numbers of at least 0.
+    """Check a cell of counts, which are whole numbers of at least 0.
 
-    The sum of squares is least if counts differ by at most 1 and largest if one draw has all events; it is odd if the
-    sum is odd.
+    Returns what is impossible ("sums" or "squares") and what is allowed, or None if the cell is possible. The sum of
+    squares is smallest if counts differ by at most 1 and largest if one draw has all events; it is odd if the sum is.
 
     >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
     (None, ('sums', 'a whole number of at least 0'), ('sums', 'a whole number of at least 0'))
@@ -247,10 +256,11 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
 
 
 def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
-    """Upper bound on a Poisson mean from its total over `counts` draws; inf without draws.
+    """Upper bound on a Poisson mean from the total `sums` of `counts` draws; inf without draws.
 
-    For f < 1, the log likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
-    martingale. So q d never exceeds `(line + S log(1 / f)) / (1 - f)`.
+    The bound holds at all times at once, with probability 1 - `level`. For f < 1, the log likelihood ratio of a mean f
+    times as large, `S log f + (1 - f) q d`, is the logarithm of a martingale. So q d never exceeds
+    `(line + S log(1 / f)) / (1 - f)`.
 
     >>> largest_mean(np.array([0.0, 1000.0]), np.array([100.0, 100.0]), 1e-6).round(2).tolist()
     [0.16, 12.1]
@@ -263,9 +273,9 @@ def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) 
 def growing_stakes(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, gaps: FloatArray, shift: float
 ) -> FloatArray:
-    """Stakes `(bet, mixture)`; for the middle gap, the one with the largest expected log payoff at these rates.
+    """Stakes `(bet, mixture)`; the stake for the middle gap has the largest expected log payoff at these rates.
 
-    Stakes for the other gaps are in proportion; they are gap / variance if the rates show no gap. The expected log
+    Stakes for the other gaps are in proportion. If the rates have no gap, stakes are gap / variance. The expected log
     payoff lam shift + sum d q log(1 + lam a) is concave, so Newton's method finds the root of its slope.
     """
     expected = counts * rates
@@ -286,7 +296,7 @@ def growing_stakes(
 
 
 def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift: float = 0.0) -> FloatArray:
-    """log f `(bet, mixture)` for the observed `events`.
+    """Log payoffs log f `(bet, mixture)` for the observed `events`, rounded down.
 
     >>> from scipy.stats import poisson
     >>> shares, stakes, many = np.array([[[0.5], [-0.5]]]), np.array([[1.0]]), np.arange(60)
@@ -302,9 +312,9 @@ def log_powers(shares: FloatArray, events: FloatArray, stakes: FloatArray, shift
 
 
 def log_power_products(bets: Bets, gaps: FloatArray) -> FloatArray:
-    """`log_powers` with stakes gap / variance, by matrix products, for many agents.
+    """`log_powers` with stakes gap / variance, computed by matrix products, for many agents.
 
-    log(1 + y) is a power series in y; a bound on the truncated terms is subtracted.
+    The products are terms of the power series of log(1 + y); a bound on the truncated terms is subtracted.
     """
     each, events = bets.fresh.per_draw, bets.fresh.sums
     reach = betting.farthest(bets, each, each)[:, None]

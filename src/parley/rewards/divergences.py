@@ -7,19 +7,19 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 
-SMALLEST = 1e-12  # means are kept this far from 0, so that logarithms stay finite
+SMALLEST = 1e-12  # means are clipped to this distance from 0 and the largest, so that logarithms stay finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """The divergence kl(mean, other), and the x that minimises kl(mean, x) + price * x."""
+    """The divergence of a family of rewards, kl(mean, other), and the minimiser x of kl(mean, x) + price * x."""
 
     largest: float  # largest possible mean
     between: Callable[[FloatArray, FloatArray], FloatArray]  # kl(mean, other)
     moved: Callable[[FloatArray, FloatArray], FloatArray]  # the x that minimises kl(mean, x) + price * x
 
     def inside(self, means: FloatArray) -> FloatArray:
-        """Means clipped to lie strictly between 0 and the largest."""
+        """Means clipped to lie strictly between 0 and the largest possible mean."""
         return np.clip(means, SMALLEST, self.largest - SMALLEST)
 
 
@@ -28,7 +28,7 @@ def _between_rates(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_rates(means: FloatArray, price: FloatArray) -> FloatArray:
-    """The root in [0, 1] of (mean - x) / (x (1 - x)) = price."""
+    """The minimiser for rates: the root x in [0, 1] of (mean - x) / (x (1 - x)) = price."""
     root = np.sqrt(np.maximum(np.square(1 + price) - 4 * price * means, 0.0))
     return np.clip(2 * means / np.maximum(1 + price + root, 1e-300), 1e-300, 1 - 1e-16)
 
@@ -38,7 +38,7 @@ def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
-    """mean / (1 + price). It diverges at a price of -1, where the multiplier is too large."""
+    """The minimiser for counts, mean / (1 + price); it diverges at a price of -1, where the multiplier is too large."""
     return np.asarray(means / np.maximum(1 + price, 1e-30))
 
 

@@ -1,4 +1,4 @@
-"""Rewards with a known scale (one for all, per agent, or per cell): Gaussian, clipped Gaussian, or sub-Gaussian."""
+"""Gaussian, clipped Gaussian or sub-Gaussian rewards of known scale: one number, one per agent, or one per cell."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.rewards import sampling
+from parley.rewards.base import KnownVariance
 from parley.rewards.bets import Bets, log_bet, log_boost, log_final_payoff
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
-from parley.rewards.known_variance import KnownVariance
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, squared_scale
 from parley.settings import Key
@@ -27,7 +27,7 @@ CLIP = Key(
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled(KnownVariance):
-    """Base of models with a stated scale."""
+    """Base class of models whose scale the study states."""
 
     scale: Scale = 1.0
 
@@ -91,7 +91,7 @@ class Gaussian(Scaled):
     bound_note: ClassVar[str] = ""
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
-        """Intervals from boosted bets; see `parley.rewards.intervals.staked_interval`."""
+        """Intervals for differences from boosted bets; see `parley.rewards.intervals.staked_interval`."""
         observed = summary.observed & (summary.variance > 0)  # an arm's contrast with itself has no variance
 
         def payoff(score: FloatArray, stake: FloatArray, missing: FloatArray) -> FloatArray:
@@ -108,9 +108,9 @@ class Gaussian(Scaled):
 class ClippedGaussian(Scaled):
     """Gaussian rewards clipped to a range; all results are about the means of clipped rewards.
 
-    Clipping moves no two rewards further apart. So a clipped reward is sub-Gaussian around its own mean, both with the
-    scale before clipping (Gaussian concentration, with constant 1) and with half the range (Hoeffding). It is no longer
-    Gaussian, so payoffs are not boosted.
+    Clipping moves no two rewards farther apart. So a clipped reward is sub-Gaussian around its own mean, both with the
+    scale before clipping (Gaussian concentration, with constant 1) and with half the range (Hoeffding). Clipped rewards
+    are no longer Gaussian, so payoffs are not boosted.
 
     >>> ClippedGaussian(scale=2.0, clip=[0, 10]).document()
     {'kind': 'gaussian', 'scale': 2.0, 'clip': [0.0, 10.0]}
@@ -162,7 +162,7 @@ class ClippedGaussian(Scaled):
         """None: clipped rewards vary less than stated, so data cannot contradict the scale."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """Sizes by the scale or the range, whichever is smaller: a range may be far wider than rewards vary."""
+        """Sizes for a gap that exceeds neither the scale nor half the range: a range can be far wider than scatter."""
         return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
@@ -172,7 +172,7 @@ class ClippedGaussian(Scaled):
         return np.broadcast_to(self.bound_variances(means, scale), means.shape)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Unclipped Gaussian rewards with the means of clipped ones: the hardest case that the guarantee covers."""
+        """Unclipped Gaussian rewards with the given means: the hardest rewards that the guarantee covers."""
         root = np.sqrt(self.bound_variances(means, scale))
         return {"gaussian": lambda: sampling.gaussian(means, root)}
 

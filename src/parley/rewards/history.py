@@ -1,10 +1,12 @@
 """A truth from a table of past draws: rows are resampled with replacement, which keeps skew, tails and zeros.
 
 Every arm of every agent has a *pool* of rows: its own, or all rows of the agent if the table has no arms. A truth
-states means, and rows are shifted to them. If rewards have no range, all rows of a pool shift by the same amount. In a
-range each row moves towards an end by the same share of its distance, so that none leaves the range. 0/1 rewards stay 0
-or 1: a share of the zeros becomes 1, or a share of the ones becomes 0. Counts of events stay whole: Poisson events are
-added, or events are removed at random.
+states means, and the rows of a pool are shifted so that they have the stated mean:
+
+- If rewards have no range, all rows of a pool shift by the same amount.
+- In a range, each row moves towards one end by the same share of its distance, so that no row leaves the range.
+- 0/1 rewards stay 0 or 1: a share of the zeros becomes 1, or a share of the ones becomes 0.
+- Counts of events stay whole numbers: Poisson events are added, or events are removed at random.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from parley.validation.tables import OUTCOME, Draws
 
 REPEATS = 4  # with more draws per row of a pool, draw how often each row occurs instead of single rows
 PIECE = 2**18  # draws in memory at once
-SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which a shape is called skewed, or very skewed
+SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which a shape is called moderately, or strongly, skewed
 HEAVY = 3.0  # excess kurtosis from which tails are called heavy: that of a double exponential
-MANY_ZEROS = 0.2
+MANY_ZEROS = 0.2  # share of zeros from which a shape mentions them
 CLOSEST = 0.999  # largest correlation that a truth may state
 LARGEST_SHARE = 0.01  # share of outermost rows whose part of the variance is reported
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The shape of a pool's distribution."""
+    """Summary statistics of a pool: its mean, spread, skewness, tails and zeros."""
 
     rows: int
     mean: float
@@ -46,7 +48,7 @@ class Shape:
 
     @classmethod
     def of(cls, values: FloatArray) -> Shape:
-        """The shape of these values.
+        """The shape of a sample of `values`.
 
         >>> Shape.of(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0])).words
         'strongly skewed to the right, heavy tails, 90 % zeros'
@@ -67,7 +69,7 @@ class Shape:
 
     @property
     def words(self) -> str:
-        """The shape in words."""
+        """A short description of skewness, tails and zeros."""
         found = []
         if abs(self.skewness) > SKEWED:
             how = "strongly" if abs(self.skewness) > VERY_SKEWED else "moderately"
@@ -79,13 +81,13 @@ class Shape:
         return ", ".join(found) or "about symmetric, no heavy tails"
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The shape as a dictionary that is ready for JSON."""
         return vars(self) | {"words": self.words}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class History:
-    """The pools of a table: all rows in one array, with the start and size of every arm's and agent's pool.
+    """The pools of a table: one array of all rows, with the start and size of every pool in it.
 
     >>> from parley.validation.tables import columns_of, draws_of, read_table
     >>> table = read_table(b"site,y,age\\nP,1,50\\nP,3,60\\nQ,5,40\\n", "past.csv", needed=())
@@ -102,9 +104,10 @@ class History:
 
     @classmethod
     def of(cls, draws: Draws, arms: int, weighed: BoolArray | None = None) -> History:
-        """The pools of every arm and agent, or of every agent if all arms share one.
+        """Sort a table into one pool per arm and agent, or one per agent if the table has no arms.
 
-        `weighed (agent,)` says which agents have weight; the others draw nothing and need no rows.
+        `weighed (agent,)` says which agents have weight; the others draw nothing and need no rows. Raise if an agent
+        with weight has an empty pool.
         """
         agents = len(draws.agents)
         own = draws.arm is not None
@@ -132,12 +135,12 @@ class History:
 
     @once
     def means(self) -> FloatArray:
-        """`(arm, agent)`: every pool's mean; 0 for one without rows."""
+        """`(arm, agent)`: every pool's mean; 0 for a pool without rows."""
         return self._of_cells(lambda rows: self.outcomes[rows].mean())
 
     @once
     def scales(self) -> FloatArray:
-        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 for one without rows."""
+        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 for a pool without rows."""
         return self._of_cells(lambda rows: self.outcomes[rows].std(), 1.0)
 
     @once
@@ -149,7 +152,7 @@ class History:
 
     @once
     def correlations(self) -> FloatArray:
-        """`(arm, agent)`: the correlation of outcome and covariate in every pool; 0 if one of them is constant."""
+        """`(arm, agent)`: the correlation of outcome and covariate in every pool; 0 if either of them is constant."""
         assert self._covariates_around is not None
         x, y = self._covariates_around, self._around
 
@@ -160,7 +163,7 @@ class History:
         return np.clip(self._of_cells(found), -CLOSEST, CLOSEST)
 
     def _of_cells(self, found: Callable[[slice], Any], nothing: float = 0.0) -> FloatArray:
-        """`(arm, agent)`: a statistic of every pool's rows."""
+        """`(arm, agent)`: the statistic `found(rows)` of every pool; `nothing` for a pool without rows."""
         pools = zip(self.starts.ravel().tolist(), self.sizes.ravel().tolist(), strict=True)
         numbers = [float(found(slice(start, start + size))) if size else nothing for start, size in pools]
         return np.array(numbers).reshape(self.starts.shape)
@@ -175,17 +178,17 @@ class History:
 
     @property
     def by_arm(self) -> bool:
-        """Whether the table has rows per arm."""
+        """Whether arms have pools of their own; False if all arms share their agent's pool."""
         return bool((self.starts != self.starts[:1]).any())
 
     def shapes(self) -> list[tuple[int | None, int, Shape]]:
-        """The shape of every pool, with its arm (None where all arms share it) and its agent."""
+        """The shape of every pool with rows, as (arm, agent, shape); the arm is None where all arms share a pool."""
         arms: range | list[None] = range(self._arms) if self.by_arm else [None]
         cells = [(arm, agent) for agent in range(self._agents) for arm in arms if self.sizes[arm or 0, agent]]
         return [(arm, agent, Shape.of(self.pool(arm or 0, agent))) for arm, agent in cells]
 
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
-        """A sampler of rows from the pools, moved to `means (..., arm, agent)`."""
+        """A sampler that resamples rows of the pools, moved to `means (..., arm, agent)`."""
         if model.values:
             return two_valued(means, *model.values)  # the exact distribution of their sums
 
@@ -205,14 +208,17 @@ class History:
     ) -> list[FloatArray]:
         """Sums of y and y^2 over the rows drawn, `(..., arm, agent)` each; with covariates also of x, x^2 and xy.
 
-        y is the deviation from the mean to which a pool is shifted, x that from the pool's own mean. Replication i gets
-        the same rows however many replications follow it.
+        y is an outcome's deviation from the mean to which its pool is shifted, x a covariate's deviation from the
+        pool's own mean. Replication i gets the same rows however many replications follow it.
         """
         flat, shape = counts.ravel(), counts.shape
         cell = np.broadcast_to(np.arange(self.starts.size).reshape(self.starts.shape), shape).ravel()
         goal = np.broadcast_to(means, shape).ravel()
         found = np.zeros((5 if self.covariates is not None else 2, flat.size))
+        # Single rows are drawn in the order of replications, multinomials pool by pool: with separate generators,
+        # neither depends on how many replications follow.
         rows, moves, *pools = generator.spawn(2 + self.starts.size)
+        # Discrete rewards move row by row at random, so they never use the shortcut for many draws.
         discrete = bool(model.values) or model.whole
         often = (flat > REPEATS * self.sizes.ravel()[cell]) & (not discrete)
         for piece, drawn in _pieces(np.flatnonzero(~often & (flat > 0)), flat):
@@ -242,7 +248,7 @@ class History:
 
     @once
     def _around(self) -> FloatArray:
-        """`(row,)`: outcomes minus the mean of their pool, whose sums lose less precision."""
+        """`(row,)`: outcomes minus the mean of their pool; sums of these differences lose less precision."""
         return self.outcomes - self._of_pools(self.outcomes)
 
     @once
@@ -266,7 +272,7 @@ class History:
 
     @staticmethod
     def _shrunk(goal: FloatArray, mean: FloatArray, model: RewardModel) -> FloatArray:
-        """The factor on deviations when a pool moves from its mean to `goal`: 1 without a range."""
+        """The factor by which deviations shrink when a pool moves from `mean` to `goal`; 1 without a range."""
         low, high = model.ends
         if not model.in_range:
             return np.ones(goal.shape)
@@ -278,7 +284,7 @@ class History:
     def _moved(
         generator: np.random.Generator, y: FloatArray, mean: FloatArray, goal: FloatArray, model: RewardModel
     ) -> FloatArray:
-        """Move single rows at random so that they stay whole numbers."""
+        """Move single rows at random, so that the mean becomes `goal` and every row stays a whole number."""
         kept = np.divide(goal, mean, out=np.ones(goal.shape), where=mean > goal)
         if model.values:
             raised = np.divide(goal - mean, 1 - mean, out=np.zeros(goal.shape), where=goal > mean)
@@ -289,9 +295,9 @@ class History:
 
 
 def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """The draws of some cells in order, in pieces: the cells, and the number of draws of each.
+    """Split the draws of `cells` into pieces that fit in memory; yield the cells of a piece and the draws of each.
 
-    A large cell is split over several pieces.
+    A large cell is split over several pieces. Cells keep their order.
     """
     number = -(-counts[cells] // PIECE)
     piece = np.repeat(cells, number)
@@ -308,9 +314,9 @@ def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntAr
 
 
 def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray | None = None) -> History:
-    """The pools of a table, after checking that outcomes fit the model: within its range, whole, or of two values.
+    """The pools of a table, after a check that its outcomes fit the model: within its range, whole, or of two values.
 
-    Where the model needs 0 and 1, any two values are accepted; the smaller one becomes 0.
+    Where the model needs 0 and 1, any two values are accepted; the smaller becomes 0, the larger 1.
     """
     outcome = draws.outcome
     if model.values:

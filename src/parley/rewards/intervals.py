@@ -1,10 +1,10 @@
-"""Intervals for a mixed mean or a difference of two, and lower bounds on gaps, valid at all phases at once.
+"""Intervals for mixed means and their differences, and lower bounds on gaps, valid at all phases at once.
 
-Every phase observes a contrast through fresh draws, whose counts were fixed before. An interval contains all theta that
-bets against "the contrast is theta" have not ruled out (Ville's inequality). docs/estimates.md has the proofs, and
-docs/rewards.md those of bounds on gaps. For rewards in a range, the wealth is a mixture over many stakes on both sides
-and a bet that uses only the range. Its logarithm is convex in theta, so Newton's method from outside finds the ends
-without stepping over them.
+Every phase observes a contrast through fresh draws, whose counts were fixed before the phase. An interval contains all
+theta that bets against "the contrast is theta" have not ruled out (Ville's inequality). docs/estimates.md has the
+proofs, and docs/rewards.md the proofs for bounds on gaps. For rewards in a range, the wealth is a mixture over many
+stakes on both sides and a bet that uses only the range. The log wealth is convex in theta, so Newton's method from
+outside finds the ends of the interval without stepping over them.
 """
 
 from __future__ import annotations
@@ -19,53 +19,54 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 FIRST = 0.25  # prior over the first phase's information; the mixture of stakes is best at 10 to 100 times the prior
-# Information at which a stake is best, in units of the first phase's (here over a horizon) -> its share of the wealth.
+# Information at which a stake is best, in units of the study's expected information -> the stake's share of the wealth.
 STAKES = {0.125: 0.1, 0.5: 0.4, 2.0: 0.35, 8.0: 0.1, 32.0: 0.05}
 PLAIN = 0.05  # share of the wealth for the bet that uses only the range
 LONGER = 1.5  # roughly how much the mixture adds to the line
-STEPS = 14
-# The same for Gaussian differences: most studies have few phases, and the first is a large part of them.
+STEPS = 14  # of Newton's method
+# Stakes for Gaussian differences, by information in units of the first phase's: most studies have few phases, and the
+# first is a large part of them.
 FEW_PHASES = {2.5: 0.85, 15.0: 0.09, 90.0: 0.03, 540.0: 0.02, 3240.0: 0.01}
-DOUBLINGS, TURNS = 120, 16
+DOUBLINGS, TURNS = 120, 16  # limits on the search for an end: steps outwards, and steps of false position
 FARTHEST = 8.0  # standard deviations: larger scores do not happen
 CLOSE = 1e-7  # accuracy of an end, in steps
-FAR = 1e3  # distance from the centre, in steps, beyond which no end can be
+FAR = 1e3  # distance from the centre, in steps, beyond which no end can lie
 ALL = np.zeros(1)  # log share of a single stake that holds all the wealth
 ROUNDED_UP = 1e-6  # relative safety margin of `noise_toll`, more than that of `rest_rate`
 POWER = 8  # a maximum is bounded by the eighth root of the sum of eighth powers
 
-Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
-Bound = tuple[FloatArray, FloatArray, FloatArray]
+Interval = tuple[FloatArray, FloatArray]  # lower and upper ends, of equal shape; infinite without data
+Bound = tuple[FloatArray, FloatArray, FloatArray]  # signal, information, and the lower bound on the gap
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContrastSummary:
     """Statistics of contrasts in a phase, `(..., arm, agent)`; `(phase, ..., arm, agent)` once stacked."""
 
-    contrast: FloatArray  # its value in the fresh draws
+    contrast: FloatArray  # the contrast's value in the fresh draws
     variance: FloatArray  # its variance, from the past; the weight of the phase is 1 / variance
     noise: FloatArray  # the part of the variance due to the noise of private reports
-    observed: BoolArray  # whether all cells it needs were drawn
+    observed: BoolArray  # whether all cells that the contrast needs were drawn
     second: FloatArray  # sum of a^2 (x - r)^2, for rewards in a range
     third_up: FloatArray  # upper bound on the sum of a^3 (x - r)^3, for rewards in a range
     third_down: FloatArray  # upper bound on minus that sum
     fourth_up: FloatArray  # upper bound on the sum of a^4 (x - r)^4, for a bet on "larger"
     fourth_down: FloatArray  # the same for a bet on "smaller"
     reach_up: FloatArray  # upper bound on every a (r - x), which is what a bet on "larger" can lose
-    reach_down: FloatArray  # upper bound on every a (x - r)
-    estimated: FloatArray  # its variance from the fresh draws alone, or from the range alone
+    reach_down: FloatArray  # upper bound on every a (x - r), which is what a bet on "smaller" can lose
+    estimated: FloatArray  # the contrast's variance from the fresh draws alone, or from the range alone
     degrees: FloatArray  # degrees of freedom of `estimated`
 
     def of(self, agents: slice) -> ContrastSummary:
-        """The summary of some agents alone."""
+        """The summary restricted to some agents."""
         return replace(self, **{field.name: getattr(self, field.name)[..., agents] for field in fields(self)})
 
     def first(self, phases: int) -> ContrastSummary:
-        """The summary of the first phases alone."""
+        """The summary restricted to the first `phases` phases."""
         return replace(self, **{field.name: getattr(self, field.name)[:phases] for field in fields(self)})
 
     def against(self, reference: IntArray) -> ContrastSummary:
-        """Every arm minus the arm `reference (..., agent)`."""
+        """The summary of differences: every arm minus the agent's arm `reference (..., agent)`."""
         place = np.broadcast_to(reference[..., None, :], (*self.contrast.shape[:-2], 1, self.contrast.shape[-1]))
 
         def other(values: FloatArray) -> FloatArray:
@@ -91,8 +92,9 @@ class ContrastSummary:
     def pooled(self, observed: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Pool contrasts over phases by their information.
 
-        Returns the information `(phase, ...)` of every phase, which is 1 / variance, or 0 where nothing was observed.
-        Then, `(...)` each: the first of these that is not 0, or 0; their sum, or 1; and the pooled contrast.
+        Returns four arrays. The first is the information `(phase, ...)` of every phase: 1 / variance, or 0 where
+        nothing was observed. The others are `(...)`: the information of the first phase that has any (0 if no phase
+        has), the information of all phases (1 if no phase has any), and the pooled contrast.
         """
         each = np.where(observed, 1 / np.where(observed, self.variance, 1.0), 0.0)
         first = np.take_along_axis(each, np.argmax(observed, axis=0)[None], axis=0)[0]
@@ -101,7 +103,7 @@ class ContrastSummary:
 
 
 def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
-    """Stack phases along a new first axis."""
+    """Stack the summaries of several phases along a new first axis."""
     parts = {field.name: np.stack([getattr(one, field.name) for one in phases]) for field in fields(ContrastSummary)}
     return replace(phases[0], **parts)
 
@@ -115,11 +117,11 @@ def in_range(
     weights: FloatArray,
     variance: float,
 ) -> ContrastSummary:
-    """The summary with higher powers and reach, for rewards in a range.
+    """Add higher powers and reaches to the summary, for rewards in a range.
 
     `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most `below`, x - r at most `above`,
-    and `variance` is the largest that the range allows. Third powers are not reported, so they are bounded by the
-    squares times the reach of their cell.
+    and `variance` is the largest that the range allows. Reports contain no third powers, so third and fourth powers are
+    bounded by the squares times the reach of their cell.
     """
     each, squared = fresh.per_draw, np.square(weights)
     squares = around * np.square(each)
@@ -136,12 +138,15 @@ def in_range(
 
 
 def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
-    """`gaussian_reach` with a prior set by the `first` phase's information."""
+    """`gaussian_reach` with a prior in proportion to the information of the `first` phase."""
     return gaussian_reach(information, FIRST * np.where(first > 0, first, 1.0), line)
 
 
 def gaussian_reach(information: FloatArray, prior: FloatArray, line: float) -> FloatArray:
-    """How far a martingale with this quadratic variation may stray: the boundary for a Gaussian mixture of stakes."""
+    """The boundary that a martingale crosses with probability at most exp(-line), by a Gaussian mixture of stakes.
+
+    `information` is the quadratic variation of the martingale, `prior` the precision of the mixture.
+    """
     return np.asarray(np.sqrt((information + prior) * (2 * line + np.log1p(information / prior))))
 
 
@@ -150,7 +155,7 @@ def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interv
 
 
 def gaussian_interval(summary: ContrastSummary, line: float) -> Interval:
-    """Intervals for sub-Gaussian contrasts of known variance; `line` is log(1 / level)."""
+    """Intervals for sub-Gaussian contrasts of known variance, at level exp(-line)."""
     each, first, information, centre = summary.pooled(summary.observed)
     return _between(centre, phase_reach(each.sum(axis=0), first, line) / information, first > 0)
 
@@ -164,11 +169,12 @@ def staked_interval(
     score: Callable[[FloatArray], FloatArray],
     payoff: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> Interval:
-    """Intervals for differences that stay the same in all phases: the values that no stake has ever ruled out.
+    """Intervals for differences that are the same in all phases: the values that no bet has ever ruled out.
 
-    `score` turns a phase's distance from theta, over its standard error `root`, into a score to bet on. `payoff(scores,
-    stakes, missing)` is the log payoff of a stake before it is capped at what is `missing`. It increases with the score
-    and with earlier gains, so theta is ruled out everywhere outside an end and nowhere inside.
+    `score` converts a phase's distance from theta, over its standard error `root`, to a score to bet on.
+    `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing` wealth. It
+    increases with the score and with earlier gains, so every theta beyond an end is ruled out, and no theta between the
+    ends.
     """
     each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
@@ -178,12 +184,12 @@ def staked_interval(
     sizes = np.sqrt(each / np.where(first > 0, first, 1.0))
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """The largest wealth over all phases minus the line."""
+        """The largest log wealth over all phases minus the line; theta is ruled out where this is at least 0."""
         won, most = start, np.full(shape[1:], -np.inf)
         for size, z in zip(sizes, score(sign * (theta - summary.contrast[:, None]) / root[:, None]), strict=True):
             stakes, missing = np.broadcast_to(sharpest * size, shape), line - won
-            # No boost is computed where only a score beyond 8 would need it: a stake of 0 asks for none. This saves
-            # most of the work.
+            # Where only a score beyond FARTHEST could win the missing wealth, no boost is needed. Setting the missing
+            # wealth to 0 skips its computation, which is most of the work.
             missing = np.where(missing < FARTHEST * stakes, missing, 0.0)
             won = won + payoff(np.broadcast_to(z, shape), stakes, missing)
             most = np.maximum(most, np.logaddexp.reduce(won, axis=0))
@@ -197,9 +203,10 @@ def staked_interval(
 def outer_ends(
     excess: Callable[[FloatArray, FloatArray], FloatArray], centre: FloatArray, step: FloatArray, known: BoolArray
 ) -> Interval:
-    """The points where `excess(theta, sign)` reaches 0, found from outside; it increases outwards on the `sign` side.
+    """The ends of intervals: the points on both sides of the centre where `excess(theta, sign)` reaches 0.
 
-    Both sides are computed at once, `(side, ...)`. `step` is roughly the distance of an end from the centre.
+    `excess` increases outwards on the side given by `sign`. Both sides are computed at once, `(side, ...)`. `step` is
+    roughly the distance of an end from the centre. Ends are approached from outside, so intervals are never too short.
     """
     sign = np.array([-1.0, 1.0]).reshape(2, *(1,) * centre.ndim)
     step = np.broadcast_to(step, (2, *step.shape))
@@ -216,12 +223,14 @@ def outer_ends(
         above = np.where(short, excess(centre + sign * out, sign), above)
     found = (above >= 0) & known
     for turn in range(TURNS):  # false position (Illinois), with occasional bisection: the end stays bracketed
-        open_ = found & (out - within > CLOSE * step)  # converged entries do not change, whatever the others do
+        # Converged entries no longer change, so that the bits of an entry do not depend on the others.
+        open_ = found & (out - within > CLOSE * step)
         if not open_.any():
             break
         slope = np.where(open_, above - below, 1.0)
         middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(open_, above / slope, 0.0) * (out - within)
         value = excess(centre + sign * middle, sign)
+        # Illinois: the value at the end that did not move is halved, since false position alone could stall there.
         over, under = open_ & (value >= 0), open_ & (value < 0)
         below = np.where(over, below / 2, np.where(under, value, below))
         above = np.where(under, above / 2, np.where(over, value, above))
@@ -233,23 +242,26 @@ def outer_ends(
 def lasting_interval(
     interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
 ) -> Interval:
-    """Intervals for contrasts that stay the same in all phases: what a phase ruled out stays ruled out."""
+    """Intervals for contrasts that are the same in all phases: the intersection of the intervals after every phase."""
     after = [interval(summary.first(phases + 1), line) for phases in range(len(summary.contrast))]
     return np.max([low for low, _ in after], axis=0), np.min([high for _, high in after], axis=0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bets:
-    """Wealth against "the contrast is theta": exp(won - rate theta) per stake and side, plus a bet by the range."""
+    """The wealth of bets against "the contrast is theta", as a function of theta.
 
-    won: FloatArray  # (stake and side, ...): includes the share of the wealth placed on it
-    rate: FloatArray  # (stake and side, ...)
-    signal: FloatArray  # (...): for the bet that uses only the range
+    It is the sum of exp(won - rate theta) over stakes and sides, and of a bet that uses only the range.
+    """
+
+    won: FloatArray  # (stake and side, ...): includes the log of the bet's share of the wealth
+    rate: FloatArray  # (stake and side, ...): the slope of the bet's log wealth in theta, with reversed sign
+    signal: FloatArray  # (...): for the bet that uses only the range, like the next two
     information: FloatArray
     prior: FloatArray
 
     def log_wealth(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The logarithm of the wealth at theta, and its slope."""
+        """The logarithm of the total wealth at theta, and its derivative in theta."""
         total, rest = self.information + self.prior, self.signal - self.information * theta
         plain = np.log(PLAIN) + 0.5 * np.log(self.prior / total) + np.square(rest) / (2 * total)
         logs = np.concatenate([self.won - self.rate * theta, plain[None]])
@@ -261,7 +273,10 @@ class _Bets:
 
 
 def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
-    """Intervals for contrasts of rewards in a range; `horizon` is the information of a study over its first phase's."""
+    """Intervals for contrasts of rewards in a range.
+
+    `horizon` is the expected information of a whole study over that of its first phase; it sets the stakes.
+    """
     each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
     bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
@@ -273,6 +288,8 @@ def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Int
     ends = []
     for sign in (-1.0, 1.0):
         side = bets.rate * sign < 0  # a bet on "larger" rules out small values
+        # The wealth is at least that of every single bet, so the end by any bet alone lies outside the true end. The
+        # innermost of these is where Newton's method starts.
         lone = np.where(side, (bets.won - line) / np.where(side, bets.rate, 1.0), sign * np.inf)
         nearest = lone.max(axis=0) if sign < 0 else lone.min(axis=0)
         end = np.maximum(centre - radius, nearest) if sign < 0 else np.minimum(centre + radius, nearest)
@@ -313,7 +330,7 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
 
 
 def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
-    """Upper bound on a bet's gain from noise in private reports (docs/privacy.md): sum over cells of c^2 s^2 / 2.
+    """Upper bound on a bet's gain from noise in private reports: the sum over cells of c^2 s^2 / 2 (docs/privacy.md).
 
     The coefficient c is at most y times -log(1 - reach) / reach, where y is stake times share of the cell times width
     of the range. `noise` is s^2 times the sum of squared shares.
@@ -323,7 +340,7 @@ def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> Floa
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """(-log(1 - y) - y - y^2 / 2 - y^3 / 3) / y^4, which increases with y from 1/4; rounded up."""
+    """Rest of the series of -log(1 - y) after y^3 / 3, over y^4; rounded up. It increases with y, from 1/4 at y = 0."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))
@@ -334,18 +351,18 @@ class PhaseContrasts:
     """A phase's contrasts, for bounds on gaps; `(..., opponent, arm, agent)` unless stated."""
 
     contrast: FloatArray  # Y, opponent minus arm
-    variance: FloatArray  # its variance, from the past
-    observed: BoolArray  # (..., arm, agent): whether all cells it needs were drawn
-    opponents: IntArray
-    phase: IntArray  # (...): number of betting phases so far, this one included
-    weights: FloatArray
+    variance: FloatArray  # the variance of Y, from the past
+    observed: BoolArray  # (..., arm, agent): whether all cells that the contrasts need were drawn
+    opponents: IntArray  # arm indices
+    phase: IntArray  # (...): number of betting phases so far, including this phase
+    weights: FloatArray  # (agent n, agent m)
     past: Totals
     fresh: Totals
     line: float  # log(1 / level) of a single pair
     scale: float  # a gap to expect
 
     def both(self, values: FloatArray) -> FloatArray:
-        """The sum of the values of opponent and arm, from `(..., arm, agent)`."""
+        """`(..., opponent, arm, agent)`: the value of the opponent plus that of the arm, from `(..., arm, agent)`."""
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
 
@@ -358,11 +375,12 @@ def betting_bound(
     width: float,
     noise: float = 0.0,
 ) -> Bound:
-    """Signal, information and bound after the phase, for rewards in a range of this `width`.
+    """Update the evidence about gaps by a phase, for rewards in a range of this `width`.
 
-    `around (..., arm, agent)` is the sum of (x - r)^2 of each cell. exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is
-    fair for the gap s (docs/rewards.md). `signal` adds up log payoffs, `information` adds up stakes. With `noise`, the
-    coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
+    Returns signal, information and lower bound after the phase. `around (..., arm, agent)` is the sum of (x - r)^2 of
+    each cell. exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up
+    log payoffs, `information` adds up stakes. With privacy noise of variance `noise`, the coefficient of a sum is at
+    most lam |a| (1 + lam B / (2 (1 - lam B))).
     """
     each = phase.fresh.per_draw
     penalty = phase.both((around * each**2) @ phase.weights**2)

@@ -1,8 +1,9 @@
-"""Plausibility checks of reports: possible totals, means that the model allows, scatter that fits the scale.
+"""Plausibility checks of reports: totals that are possible, means that the model allows, scatter that fits the scale.
 
-**Totals.** For n rewards with sum S, the sum of squares is least if all are equal (S^2 / n) and, within [low, high],
-largest if all but one lie at an end (it is convex, so its maximum is at a corner). Everything in between is possible.
-The checks allow for rounding by whoever added the rewards up, and refuse rewards so large that sums would overflow.
+**Totals.** For n rewards with sum S, the sum of squares is smallest if all rewards are equal (S^2 / n) and, within
+[low, high], largest if all but one reward lie at an end (it is convex, so its maximum is at a corner). Every value in
+between is possible. The checks allow for rounding errors of whoever added the rewards up, and refuse rewards so large
+that sums would overflow.
 
 **Means, scatter, skew.** docs/rewards.md has the rules and why they hold: "Reports that cannot be" and "What is assumed
 is watched".
@@ -18,32 +19,34 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray
 
-Flaw = tuple[str, str]  # which of "sums" and "squares" is impossible, and what would be possible
+Flaw = tuple[str, str]  # which of "sums" and "squares" is impossible, and what is allowed instead
 
-LARGEST_REWARD = 1e70  # scales go up to 1e60; fourth powers, and their sums over a study, stay finite
+LARGEST_REWARD = 1e70  # scales go up to 1e60; fourth powers and their sums over a study stay finite
 ROUNDING = 1e-9  # allowed rounding error, relative to the sum of absolute values
 EPSILON = 2.3e-16  # rounding error of one addition; for ranges far from 0, ROUNDING would exceed the whole range
 OWN = 1e-15  # rounding error of the few operations in these checks
 NOISE = 10.0  # noise of a private sum beyond this many standard deviations counts as impossible
-UNDERFLOW = 1e-300  # a square below this may have become 0
+UNDERFLOW = 1e-300  # a square smaller than this may have been rounded to 0
 
-LEVEL = 1e-6  # probability that any report of a whole study is held although the model is right
+LEVEL = 1e-6  # probability that a check holds back any report of a whole study although the model is right
 FAR = 100.0  # largest difference between arms of one agent, in scales or largest gaps
 GUESSED = 1e6  # FAR while no scale is known, in guessed scales or largest gaps
 DRIFT = 0.25  # in scales: how far a single arm may move from phase to phase
-LEAST_COMPARED = 20  # least draws of a cell, in a phase and before it, to check for skew
+LEAST_COMPARED = 20  # smallest number of draws of a cell, both in a phase and before it, to check for skew
 LARGEST_MOVE = 3.0  # a mean that moves by more standard errors has drifted, which says nothing about skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
 SKEW_LEVEL = 0.001  # probability of a false warning about skew, over all arms
 SKEW_OF_MEANS = 0.1  # with less skewness of a phase's mean, Student's t is accurate to a third of delta
 
-# Factors by which a variance may be smaller than claimed; the evidence for each is a martingale.
+# Factors by which a variance or mean may be smaller than a bound; the evidence for each factor is a martingale.
 SMALLER = np.array([0.9, 0.75, 0.5, 0.25, 0.1, 0.01])
-FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8])  # of the variance, equally weighted
+FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8])  # of the variance, with equal weights
 
 
 def flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
-    """Which of "sums" and "squares" `count` rewards cannot have, and what is possible; None if nothing is wrong.
+    """Check the totals of `count` rewards.
+
+    Returns what is impossible ("sums" or "squares") and what is allowed, or None if the totals are possible.
 
     >>> flaw(10, 1.0, 1.0, 0.0, 1.0)
     >>> flaw(10, 1.0, 10.0, 0.0, 1.0)
@@ -75,11 +78,11 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
 
 
 def noisy_flaw(count: int, total: float, low: float, high: float, grid: float, variance: float) -> Flaw | None:
-    """What is impossible about a private sum: it must be on its grid, and outside the range only as far as noise goes.
+    """Check a private sum: it must be a multiple of `grid`, and outside the range only as far as noise can explain.
 
-    Noise of this variance exceeds t with probability at most 2 exp(-t^2 / (2 variance)), so it exceeds NOISE standard
-    deviations in one of 2e21 cells. In a study of a billion cells, an honest report is refused with probability below
-    1e-12.
+    Returns "sums" and what is allowed, or None if the sum is possible. Noise of this variance exceeds t with
+    probability at most 2 exp(-t^2 / (2 variance)), so it exceeds NOISE standard deviations in one of 2e21 cells. In a
+    study of a billion cells, an honest report is refused with probability below 1e-12.
 
     >>> noisy_flaw(10, -4.0, 0.0, 1.0, 1.0, 10.0), noisy_flaw(10, 2.5, 0.0, 1.0, 1.0, 10.0)
     (None, ('sums', 'a multiple of 1, the grid of this private study'))
@@ -103,18 +106,18 @@ def _nothing_drawn(total: float, square: float) -> Flaw | None:
 
 
 def _root(square: float, count: int) -> float:
-    """Square root of a sum of squares, raised by what `count` terms may have lost to underflow."""
+    """Square root of a sum of squares, raised by as much as `count` terms may have lost to underflow."""
     return math.hypot(math.sqrt(square), math.sqrt(count * UNDERFLOW))
 
 
 def _most_square(count: int, total: float, low: float, high: float) -> float:
-    """The largest sum of squares: as many as fit at `high`, one in between, the rest at `low`.
+    """The largest possible sum of squares: as many rewards as fit are `high`, one is in between, the others are `low`.
 
     >>> _most_square(4, 2.5, 0.0, 1.0), _most_square(2, 0.0, -1.0, 1.0)
     (2.25, 2.0)
     """
     width = high - low
-    above = min(max(total - count * low, 0.0), count * width)  # in excess of `count` times `low`
+    above = min(max(total - count * low, 0.0), count * width)  # the sum in excess of `count` times `low`
     whole = min(math.floor(above / width), count)
     rest = min(max(above - whole * width, 0.0), width)
     return count * low * low + 2 * low * above + whole * width * width + rest * rest
@@ -126,12 +129,12 @@ class ImplausibleMean:
 
     arm: int
     mean: float
-    against: float  # the mean it was compared with
-    other: int | None  # arm of that mean in the same report; None if it is the same arm in the previous phase
+    against: float  # the mean with which it was compared
+    other: int | None  # arm of `against` in the same report; None if `against` is the same arm's mean of a phase before
     allowed: float  # the largest allowed distance
 
     def sentence(self, arms: tuple[str, ...]) -> str:
-        """The finding as a sentence.
+        """Describe the implausible mean in one sentence.
 
         >>> ImplausibleMean(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).sentence(("A", "B"))
         'the mean 1e+11 of A differs from the mean of B, 0.5, by more than 100, the most that the stated model allows'
@@ -145,11 +148,11 @@ class ImplausibleMean:
 
 
 def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> FloatArray:
-    """Upper bound on a variance from its scatter, which is chi-squared with these degrees; inf if they are too few.
+    """Upper bound on a variance from its scatter, which is chi-squared with `degrees`; inf if degrees are too few.
 
-    For f < 1, the log likelihood ratio of a variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the
-    scatter over the variance, is the logarithm of a martingale. So q is never below
-    `(nu log(1/f) - 2 line) / (1/f - 1)`.
+    The bound holds for all phases at once, with probability 1 - `level`. For f < 1, the log likelihood ratio of a
+    variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the scatter over the variance, is the logarithm of
+    a martingale. So q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
 
     >>> [round(float(v), 2) for v in largest_variance(np.array([5.0, 1000.0]), np.array([5.0, 1000.0]), 1e-6)]
     [inf, 1.3]
@@ -164,36 +167,36 @@ def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> 
 class Past:
     """Statistics of the decided phases for every cell; computed once per phase and used for every report."""
 
-    latest: Totals  # (arm, agent): totals of the last phase
+    latest: Totals  # (arm, agent): totals of the last decided phase
     ceiling: FloatArray  # (arm, agent): upper bounds on variances, inf if unknown
-    phases: int
+    phases: int  # number of decided phases
 
     def cells(self, agent: int) -> Iterator[tuple[int, float, float]]:
-        """For each arm, an agent's draws and mean in the last phase, and an upper bound on the scale."""
+        """Yield for each arm the agent's draws and mean in the last phase, and an upper bound on the scale."""
         counts, sums = self.latest.counts[:, agent].tolist(), self.latest.sums[:, agent].tolist()
         for count, total, most in zip(counts, sums, self.ceiling[:, agent].tolist(), strict=True):
             yield count, total / max(count, 1), math.sqrt(most)
 
 
 class _Arm(NamedTuple):
-    """An arm of a report: its mean, and how far the true mean may be from it."""
+    """An arm of a report: its means in this and the previous phase, and how far the true means may be from them."""
 
-    place: int
+    place: int  # index of the arm
     mean: float
-    scale: float  # inf if unknown
-    radius: float
+    scale: float  # upper bound; inf if unknown
+    radius: float  # how far the true mean may be from `mean`
     drawn: int  # draws in the previous phase
-    was: float  # its mean then
+    was: float  # the mean in the previous phase
     earlier: float  # how far the true mean may have been from `was`
 
 
 def implausible_mean(
     counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, *, guess: float, largest_gap: float
 ) -> ImplausibleMean | None:
-    """An implausible mean in an agent's report, given the `past`; None if there is none.
+    """Find an implausible mean in an agent's report, given the `past`; None if all means are plausible.
 
-    `guess` is the scale to assume at first. The code uses plain floats, since a report has few arms and this is a hot
-    path.
+    `guess` is the scale to assume where the past gives no bound. The code uses plain floats instead of arrays, since a
+    report has few arms and this is a hot path.
     """
     wide, before = _radius(past, past.phases + 1), _radius(past, past.phases)
     arms = [
@@ -222,9 +225,9 @@ def implausible_mean(
 
 
 def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
-    """Two arms of one report whose means are too far apart.
+    """Find two arms of one report whose means are too far apart; None if no two are.
 
-    The arm to blame is the one farther from the median or, if there are only two arms, farther from 0.
+    Of the two, the arm to blame is the one farther from the median or, if there are only two arms, farther from 0.
     """
     if len(arms) < 2:
         return None
@@ -239,19 +242,22 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 
 
 def _radius(past: Past, phase: int) -> float:
-    """How far the mean of a single draw may be from the true mean in a phase, in scales."""
+    """How far a single draw may be from the true mean in a phase, in scales.
+
+    Phases share the level in proportion to 1 / phase^2, so that it lasts for any number of phases.
+    """
     share = LEVEL / 2 / past.ceiling.size * 6 / (math.pi * max(phase, 1)) ** 2
     return math.sqrt(2 * math.log(2 / share))
 
 
 def _moved(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
-    """An arm whose mean moved more than a common shift of the agent's arms can explain."""
+    """Find an arm whose mean moved more than a common shift of the agent's arms can explain; None if no arm did."""
     both = [arm for arm in arms if arm.drawn]
     if not both:
         return None
     moves = [arm.mean - arm.was for arm in both]
     allowed = [arm.radius + arm.earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was)) for arm in both]
-    # Common shifts that fit every arm lie between `low` and `high`.
+    # The common shifts that explain the moves of all arms are those from `low` to `high`; none if `low` exceeds `high`.
     low = max(-reach, *(move - slack for move, slack in zip(moves, allowed, strict=True)))
     high = min(reach, *(move + slack for move, slack in zip(moves, allowed, strict=True)))
     if low <= high:
@@ -263,7 +269,9 @@ def _moved(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 
 
 def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log e-values of "the scale is too small" and "too large", for `scatter` in units of the stated variance.
+    """Log e-values of "the stated scale is too small" and "the stated scale is too large".
+
+    `scatter` is in units of the stated variance.
 
     >>> few, many = (log_evidence_of_scale(np.array(4.0 * nu), np.array(nu))[0] for nu in (3.0, 300.0))
     >>> bool(few < np.log(100)), bool(many > np.log(100))
@@ -278,10 +286,11 @@ def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[Flo
 
 
 def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatArray, others: FloatArray) -> FloatArray:
-    """log e-value of "these rewards vary differently from the rest", if the study assumes one unknown scale for all.
+    """Log e-value of "these rewards vary differently from the others", if the study assumes one unknown scale for all.
 
-    It is the likelihood ratio of their share of all scatter, which has a Beta distribution whatever the scale is: exact
-    for counts fixed in advance, and nearly so if counts depend on the data. No decision depends on it.
+    `rest` is the scatter of the other rewards, and `others` its degrees of freedom. The e-value is the likelihood ratio
+    of the rewards' share of all scatter, which has a Beta distribution whatever the scale is. It is exact for counts
+    fixed in advance, and nearly exact if counts depend on the data. No decision depends on it.
 
     >>> log_evidence_of_ratio(np.array([20.0, 80.0]), np.full(2, 20.0), np.full(2, 100.0), np.full(2, 100.0)).round(1)
     array([-1.6,  7.9])
@@ -294,11 +303,12 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
 
 
 def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
-    """For counts, `(..., arm, agent)` each: pairs of events on one draw in excess of Poisson, and the spread of that.
+    """Pairs of events that share a draw, in excess of what Poisson counts would have, and the spread of that excess.
 
-    Given their total S, Poisson events fall on the d draws uniformly. So S (S - 1) / (2 d) pairs are on one draw on
-    average, with a variance below that (two pairs coincide independently) and a third cumulant of about 1 + 2 S / d
-    times it. These are the moments of 1 + 2 S / d times a Poisson variable, whose mean is the spread.
+    Both are `(..., arm, agent)`. Given their total S, Poisson events fall on the d draws uniformly. So, on average,
+    S (S - 1) / (2 d) pairs share a draw. The variance is smaller than that (two pairs coincide independently), and the
+    third cumulant is about 1 + 2 S / d times the variance. These are the moments of 1 + 2 S / d times a Poisson
+    variable; the spread is the mean of that variable, and the excess is in units of 1 + 2 S / d.
     """
     draws, events = np.maximum(fresh.counts, 1), np.abs(fresh.sums)
     pairs, expected = (fresh.require_squares() - fresh.sums) / 2, events * np.maximum(events - 1, 0.0) / (2 * draws)
@@ -307,7 +317,7 @@ def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
 
 
 def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> FloatArray:
-    """log e-value of "these counts are overdispersed", from sums of `shared_draws`. Not part of the guarantee.
+    """Log e-value of "these counts are overdispersed", from sums of `shared_draws`; not part of the guarantee.
 
     >>> log_evidence_of_overdispersion(np.array([0.0, 30.0]), np.array([50.0, 50.0])).round(1)
     array([-2.5,  5.5])
@@ -319,13 +329,14 @@ def log_evidence_of_overdispersion(excess: FloatArray, spread: FloatArray) -> Fl
 def skew_product(
     fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The skew statistic of every cell, `(..., arm, agent)`, with its weight and whether there are enough draws.
+    """The skew statistic of every cell, its weight, and 1 where a cell has enough draws (else 0); `(..., arm, agent)`.
 
-    The change of a cell's mean since the earlier phases and the change of its variance are turned into normal scores.
-    The statistic is their product, and its weight is the square of the first score.
+    The change of a cell's mean since the earlier phases and the change of its variance are converted to normal scores.
+    The statistic is the product of the two scores, and its weight is the square of the first.
 
-    For Gaussian rewards its mean is 0, however means move. If all arms of an agent move together by more than
-    `LARGEST_MOVE` standard errors, that is drift and is subtracted; the rest of an arm's move is clipped at that limit.
+    For Gaussian rewards the statistic has mean 0, however means move. If all arms of an agent move together by more
+    than `LARGEST_MOVE` standard errors, that common move is drift and is subtracted; an arm's own move is clipped at
+    the same limit.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
@@ -344,10 +355,10 @@ def skew_product(
 def skewed(
     leans: FloatArray, squares: FloatArray, turns: FloatArray, draws: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """The skewness of rewards from sums of `skew_product` over `turns` comparisons, and whether to warn about it.
+    """The skewness of rewards, and whether to warn about it, from sums of `skew_product` over `turns` comparisons.
 
-    A warning needs skewness that is not due to chance and is large enough to skew the mean of a phase with `draws`
-    draws. It is not part of the guarantee.
+    A warning requires skewness that chance does not explain and that is large enough to skew the mean of a phase with
+    `draws` draws. Warnings are not part of the guarantee.
     """
     logs = SKEWS * leans[..., None] - np.square(SKEWS) / 2 * squares[..., None]
     evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))

@@ -1,4 +1,4 @@
-"""Private reports: how much privacy the noise in a sum gives, and noise for simulations.
+"""Private reports: the privacy that noise in sums provides, and noise for simulations.
 
 Discrete Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010) makes a report rho-zCDP (zero-concentrated
 differential privacy: Bun and Steinke 2016) for every person in it. `docs/privacy.md` has the mechanism and the proofs.
@@ -11,17 +11,17 @@ from parley.rewards.base import RewardModel
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-DELTA = 1e-5  # the delta of (epsilon, delta)-privacy as shown to people
+DELTA = 1e-5  # the delta of the (epsilon, delta)-privacy that pages and reports state
 ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # Renyi orders; each gives a valid epsilon, and the smallest is used
-FINE = 1000.0  # grid steps per standard deviation from which a rounded normal is as good as a table
+FINE = 1000.0  # from this many grid steps per standard deviation on, a rounded normal is as good as a table
 FARTHEST = 40.0  # standard deviations that the table covers: float64 has no probability left beyond
 
 
 def epsilon(rho: float, delta: float = DELTA) -> float:
     """The smallest epsilon for which rho-zCDP implies (epsilon, delta)-differential privacy.
 
-    This is the conversion of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP uses too. It is a little
-    better than rho + 2 sqrt(rho log(1 / delta)).
+    The conversion is that of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP uses too. It gives a
+    slightly smaller epsilon than rho + 2 sqrt(rho log(1 / delta)).
 
     >>> [round(epsilon(rho), 2) for rho in (0.5, 0.05, 0.005)]
     [4.73, 1.31, 0.38]
@@ -34,9 +34,9 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
 def with_noise(
     exact: Totals, generator: np.random.Generator, model: RewardModel, moved: FloatArray | float = 0.0
 ) -> Totals:
-    """The totals as reports contain them: if private, with discrete Gaussian noise in rounded sums, and no squares.
+    """The totals that a report contains: private sums are rounded and get noise, and private squares are 0.
 
-    Noise may be `moved` by whole steps of the grid, to sample rare errors.
+    `moved` shifts the noise by whole steps of the grid, to sample rare errors. Exact reports are returned unchanged.
 
     For simulations only: the noise is discrete Gaussian to floating-point precision, but its random numbers are not
     cryptographically secure. Sites draw their noise with OpenDP.
@@ -54,8 +54,9 @@ def with_noise(
 
 
 def _noise(generator: np.random.Generator, counts: IntArray, variance: float, grid: float) -> FloatArray:
-    """Noise on multiples of `grid`, for every cell with draws."""
+    """Discrete Gaussian noise on multiples of `grid` for every cell with draws; 0 for cells without."""
     steps = variance**0.5 / grid
+    # By inversion every cell uses one uniform number, so the noise of a replication does not depend on later ones.
     uniform = generator.random(counts.shape)
     if steps > FINE:
         drawn = np.round(steps * ndtri(np.maximum(uniform, 1e-300)))

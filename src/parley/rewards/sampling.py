@@ -1,4 +1,4 @@
-"""Simulated rewards: the totals of n draws are drawn at once, from their exact distribution.
+"""Simulated rewards: a sampler draws the totals of n rewards at once, from their exact distribution.
 
 A sampler is a pure function of a random generator and the counts to draw, `(..., arm, agent)`. Sums of squares have
 their own generator, so that replication i gets the same numbers however many replications follow it. Ranges are
@@ -15,21 +15,22 @@ from scipy.special import gammaln, xlogy
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
-# Given a generator and the counts to draw, (..., arm, agent), returns the totals of fresh draws.
+# Takes a generator and the counts to draw, (..., arm, agent); returns the totals of the fresh draws.
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 
 ONE_BY_ONE = 512  # up to this many uniform rewards are drawn one by one; more are drawn by bins
 BINS = 64  # the leading six bits of a uniform number
-SLICE = 2**14
-REACH = 9.0  # counts farther than this many standard deviations from the mean are left out
-MOST_COUNTS = 2_000  # largest number of possible counts to enumerate; beyond it, a rounded normal is drawn
+SLICE = 2**14  # cells processed together, to limit memory
+REACH = 9.0  # counts of events farther than this many standard deviations above the mean are never drawn
+MOST_COUNTS = 2_000  # largest count of events to enumerate; beyond it, sums are drawn from a rounded normal
 LEAST_MEAN = 1e-300  # keeps logarithms finite
 
 
 def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
-    """Gaussian rewards: sums have mean n mu and variance n scale^2, scatters are chi-squares of n - 1 degrees."""
+    """Sampler of Gaussian rewards: the sum of n draws is Gaussian, their scatter chi-squared with n - 1 degrees."""
 
     def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        # Gamma variates use a varying number of random bits, so scatters must not share the generator of the sums.
         (other,) = generator.spawn(1)
         noise = generator.standard_normal(counts.shape)
         sums = np.asarray(counts * means + scale * np.sqrt(counts) * noise)
@@ -40,7 +41,7 @@ def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
 
 
 def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:
-    """Rewards that are `low` or `high`: n draws are one binomial."""
+    """Sampler of rewards that are `low` or `high`: a single binomial gives the total of n draws."""
     chances = np.clip((means - low) / (high - low), 0, 1)
 
     def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
@@ -52,14 +53,14 @@ def two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | fl
 
 
 def poisson(means: FloatArray) -> Sampler:
-    """Poisson counts: one multinomial per cell gives the number of draws with each count."""
+    """Sampler of Poisson counts: one multinomial per cell gives the number of draws with each count of events."""
     return _whole_numbers(
         means, means, lambda counts, mean: xlogy(counts, np.maximum(mean, LEAST_MEAN)) - mean - gammaln(counts + 1)
     )
 
 
 def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
-    """Overdispersed counts, as if people differed in their rates: the variance is mean + dispersion * mean^2."""
+    """Sampler of overdispersed counts, as if people differed in their rates: variance mean + dispersion * mean^2."""
     size = 1 / dispersion
 
     def log_chances(counts: FloatArray, mean: FloatArray) -> FloatArray:
@@ -73,7 +74,7 @@ def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
 def _whole_numbers(
     means: FloatArray, variances: FloatArray, log_chances: Callable[[FloatArray, FloatArray], FloatArray]
 ) -> Sampler:
-    """A sampler of whole numbers of at least 0; `log_chances(count, mean)` is the log of their probability.
+    """A sampler of whole numbers of at least 0; `log_chances(counts, mean)` are the logs of their probabilities.
 
     If there are too many possible counts to enumerate, sums are normal, rounded to whole numbers, and scatters are
     chi-squared.
@@ -86,12 +87,14 @@ def _whole_numbers(
         most = np.broadcast_to(means + REACH * (spread + REACH), counts.shape).ravel()
         total, square = np.zeros(flat.size), np.zeros(flat.size)
         exactly, about = generator.spawn(2)
+        # Every cell has a row of up to MOST_COUNTS probabilities, so slices are smaller than elsewhere.
         for part in _slices(np.flatnonzero((flat > 0) & (most <= MOST_COUNTS)), SLICE // 16):
             values = np.arange(np.ceil(most[part].max()) + 1)
             # Most replications share their means: the probabilities of each distinct mean are computed once.
             unlike, which = np.unique(mean[part], return_inverse=True)
             chances = np.exp(log_chances(values, unlike[:, None]))
             found = exactly.multinomial(flat[part], (chances / chances.sum(axis=-1, keepdims=True))[which])
+            # Columns beyond the largest count drawn are all 0; without them the products below are faster.
             seen = int(np.flatnonzero(found.sum(axis=0))[-1]) + 1
             found, values = found[:, :seen], values[:seen]
             total[part], square[part] = found @ values, found @ np.square(values)
@@ -112,7 +115,9 @@ def _whole_numbers(
 
 
 def least_squares(counts: IntArray, sums: FloatArray) -> FloatArray:
-    """The smallest sum of squares of `counts` whole numbers with this sum: they differ by at most 1.
+    """The smallest sum of squares that `counts` whole numbers with the sum `sums` can have.
+
+    It is reached when the numbers differ by at most 1.
 
     >>> least_squares(np.array([4]), np.array([6.0]))
     array([10.])
@@ -124,7 +129,7 @@ def least_squares(counts: IntArray, sums: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TiltedLaw:
-    """Rewards under a tilt: the density of a reward x is multiplied by exp(tilt x) and normalized."""
+    """The distribution of rewards under a tilt: the density at x is multiplied by exp(tilt x) and normalized."""
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
@@ -132,7 +137,7 @@ class TiltedLaw:
 
 
 def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
-    """Gaussian rewards: a tilt moves the mean by the variance times the tilt."""
+    """Tilted Gaussian rewards: a tilt moves the mean by the variance times the tilt."""
     scale = np.sqrt(variances)
     return TiltedLaw(
         draw=lambda generator, counts, tilt: gaussian(means + variances * tilt, scale)(generator, counts),
@@ -143,7 +148,7 @@ def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
 
 
 def tilted_two_valued(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> TiltedLaw:
-    """Rewards that are `low` or `high`: a tilt multiplies the odds."""
+    """Tilted rewards that are `low` or `high`: a tilt multiplies the odds of `high` by exp(tilt * (high - low))."""
     width = high - low
     rates = (means - low) / width
 
@@ -160,7 +165,7 @@ def tilted_two_valued(means: FloatArray, low: FloatArray | float, high: FloatArr
 
 
 def tilted_poisson(means: FloatArray) -> TiltedLaw:
-    """Counts of events: a tilt multiplies the mean."""
+    """Tilted Poisson counts: a tilt multiplies the mean by exp(tilt)."""
     return TiltedLaw(
         draw=lambda generator, counts, tilt: poisson(means * np.exp(tilt))(generator, counts),
         cumulant=lambda counts, tilt: np.asarray((counts * means * np.expm1(tilt)).sum(axis=(-2, -1))),
@@ -169,7 +174,7 @@ def tilted_poisson(means: FloatArray) -> TiltedLaw:
 
 
 def uniform(means: FloatArray, low: FloatArray | float, high: FloatArray | float) -> Sampler:
-    """Rewards uniform around their mean, as wide as [low, high] allows."""
+    """Sampler of rewards that are uniform around their mean, as widely as [low, high] allows."""
     half = np.minimum(means - low, high - means)
 
     def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
@@ -206,10 +211,10 @@ def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[Float
 def _by_bins(
     binned: np.random.Generator, inside: np.random.Generator, counts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Like `_one_by_one` for many numbers: one multinomial over 64 bins draws their leading six bits exactly.
+    """Like `_one_by_one`, but fast for many numbers: a multinomial over 64 bins gives their leading six bits exactly.
 
-    The remaining bits add Gaussians with the exact mean and covariance. They are sums of hundreds of terms, and less
-    than a sixty-fourth of either sum.
+    The remaining bits contribute Gaussians with the exact mean and covariance. A Gaussian is accurate enough: these
+    contributions are sums of hundreds of terms, and less than a sixty-fourth of either sum.
     """
     bins = binned.multinomial(counts, np.full(BINS, 1 / BINS))
     normal = inside.standard_normal((len(counts), BINS + 1))

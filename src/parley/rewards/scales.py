@@ -1,4 +1,4 @@
-"""Scales as a study file states them (a number, a row per agent, or a matrix), and their keys in [noise]."""
+"""Scales in the forms that a study file allows (a number, a row per agent, or a matrix), and their keys in [noise]."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ GUESS = Key(
     default="gaussian: 1.0; bounded: a quarter of the range",
 )
 
-# A number, a row per agent, or a matrix (a row per arm), as tuples, which compare and hash.
+# A number, a row per agent, or a matrix with a row per arm; tuples, because they compare and hash.
 Scale = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 ALLOWED = "a number, a row (one per agent) or a matrix (a row per arm), all above 0"
 
 
 def checked_scale(key: str, value: Any) -> Scale:
-    """Check a stated scale and return its shortest form.
+    """Check a stated scale and return its shortest form: a number if all values are equal, a row if all rows are.
 
     >>> checked_scale("noise.scale", [[1, 2], [1, 2]])
     (1.0, 2.0)
@@ -47,17 +47,17 @@ def checked_scale(key: str, value: Any) -> Scale:
 
 
 def in_lists(value: Any) -> Any:
-    """A value with lists instead of tuples, ready for JSON."""
+    """Convert nested tuples to lists, ready for JSON; other values are returned unchanged."""
     return list(map(in_lists, value)) if isinstance(value, tuple) else value
 
 
 def squared_scale(scale: Scale) -> FloatArray | float:
-    """The variance: a float if there is one for all, else an array that broadcasts to `(arm, agent)`."""
+    """The square of a scale: a float for a single number, else an array that broadcasts to `(arm, agent)`."""
     return scale**2 if isinstance(scale, float) else np.square(np.array(scale))
 
 
 def fitting(key: str, scale: Scale, shape: tuple[int, int]) -> None:
-    """Raise unless a scale has one number per agent (and arm)."""
+    """Raise unless a scale is a number or has one number per agent, or per arm and agent, of a problem of `shape`."""
     found = np.shape(scale)
     if found not in ((), shape[1:], shape):
         sizes = " x ".join(map(str, found))
@@ -66,7 +66,7 @@ def fitting(key: str, scale: Scale, shape: tuple[int, int]) -> None:
 
 
 def no_scale(kind: str, scale: Scale | None) -> None:
-    """Raise if a truth states a scale although the rewards need none."""
+    """Raise if a truth states a scale, for rewards whose means determine the variance."""
     if scale is not None:
         found = f"{in_lists(scale)} with rewards of kind {kind!r}"
         raise InvalidInput(

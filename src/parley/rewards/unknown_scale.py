@@ -1,6 +1,6 @@
-"""Gaussian rewards of unknown scale, one per arm and agent unless the study pools them.
+"""Gaussian rewards of unknown scale, with one scale per arm and agent unless the study pools them.
 
-Student's t of a phase is turned into a normal score, and bets on that score are fair: docs/rewards.md has the proof.
+Student's t of a phase is converted to a normal score, and bets on that score are fair: docs/rewards.md has the proof.
 """
 
 import math
@@ -34,7 +34,7 @@ from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, positive
 
-SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
+SCOPES = {  # value of the key `scale` -> the axes of (arm, agent) that share a scale
     "unknown": (),
     "unknown per cell": (),
     "unknown per agent": (-2,),
@@ -42,15 +42,16 @@ SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
 }
 PRIOR = 4.0  # prior degrees of freedom, from the next wider group, in a variance estimate for planning
 MOST_NEEDED = 13  # largest minimum cell: with 12 degrees of freedom a scale is nearly as good as known
-WIDEST = 1e9  # largest ratio of Student's quantile to the normal one; beyond it, a cell is useless
-TINY = 1e-280
-HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance about which nothing is known; that of a mixed mean containing one
+WIDEST = 1e9  # largest ratio of Student's quantile to the normal quantile; beyond it, a cell is useless
+TINY = 1e-280  # smallest variance estimate
+# HIDDEN stands for a variance about which the data say nothing; a mixed mean that contains one exceeds HIDDEN_MIX.
+HIDDEN, HIDDEN_MIX = 1e250, 1e200
 
 SMALLEST_TAIL = 1e-290
 LARGEST_EXPONENT = 600.0
 ROUNDING = 1e-10  # subtracted from every score: Student's distribution function is accurate to a few units in 1e-13
 
-BASEL = math.log(6 / math.pi**2)
+BASEL = math.log(6 / math.pi**2)  # the sum of 6 / (pi t)^2 over all phases t is 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +103,11 @@ class UnknownScale(RewardModel):
         return SCOPES[self.scale]
 
     def enough_draws(self, draws: FloatArray, stake: FloatArray) -> FloatArray:
-        """More draws where degrees of freedom are few: Student's quantile is larger than the normal one.
+        """Raise the draws where degrees of freedom are few, since Student's quantile exceeds the normal quantile.
 
-        Either small cells of an arm are raised to a minimum, or its large cells get even more draws. Of all minimum
-        cells up to MOST_NEEDED, the one with the fewest draws in total is chosen, together for all arms that share a
-        scale.
+        Either the small cells of an arm are raised to a minimum size, or its large cells get even more draws. Of all
+        minimum sizes up to MOST_NEEDED, the one with the fewest draws in total is chosen, jointly for all arms that
+        share a scale.
         """
         axes, drawn, u = (-2, -1) if self.shared_axes else (-1,), draws > 0, stake[:, None, None]
         best, fewest = draws, np.full(draws.sum(axis=axes, keepdims=True).shape, np.inf)
@@ -121,7 +122,10 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards that of the next wider group; the guess if nothing was drawn."""
+        """Each group's variance, shrunk towards that of the next wider group; the squared guess if nothing was drawn.
+
+        Groups range from all cells over those of one agent to single cells, and stop at the cells that share a scale.
+        """
         scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
         each: FloatArray = np.full(past.counts.shape, self.first_variance)
         for axes, prior in (((-2, -1), 1e-9), ((-2,), PRIOR), ((), PRIOR)):
@@ -132,10 +136,10 @@ class UnknownScale(RewardModel):
         return np.maximum(np.broadcast_to(each, past.counts.shape), TINY)
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a cell's variance from this phase alone, and its degrees of freedom.
+        """Every cell's variance from this phase alone, and its degrees of freedom; `(..., arm, agent)` each.
 
-        The variance is raised by possible rounding errors, so that no score exceeds that of the exact rewards. If the
-        scatter may be nothing but rounding error, the variance is HIDDEN: such a bet cannot win.
+        The variance is raised by possible rounding errors, so that no score exceeds the score of the exact rewards. If
+        all of the scatter may be rounding error, the variance is HIDDEN, so that no bet can win by such a cell.
         """
         axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
@@ -144,7 +148,7 @@ class UnknownScale(RewardModel):
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The payoff of a bet on the normal score of the phase's Student's t; 1 without degrees of freedom."""
+        """`(bet,)`: log payoffs of bets on normal scores of the phase's Student's t; 0 without degrees of freedom."""
         score, nu = self.scores(bets)
         tied, paid = bets.tied, np.empty(len(score))
         if not tied.all():
@@ -156,14 +160,21 @@ class UnknownScale(RewardModel):
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        """The payoff by normal scores. Only scores above 0 are dominated by N(0, 1), so others must not win."""
+        """`(bet,)`: the log payoff of a last look at normal scores; 0 without degrees of freedom.
+
+        A score of 0 or below always loses: only above 0 does N(0, 1) dominate the distribution of scores.
+        """
         score, nu = self.scores(bets)
         lost = log_final_payoff(np.full(score.shape, -np.inf), bets.missing, bets.kept)
         paid = np.where(score > 0, log_final_payoff(score, bets.missing, bets.kept), lost)
         return np.where(nu > 0, paid, 0.0)
 
     def scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
-        """`(bet,)` each: the phase's Student's t as a normal score, and its degrees of freedom; 0 without any."""
+        """Convert the phase's Student t statistics to normal scores.
+
+        Returns the scores and the degrees of freedom, `(bet,)` each; both are 0 where the phase has no degrees of
+        freedom.
+        """
         variances, degrees = self.fresh_variances(bets.fresh)
         if self.shared_axes != (-2, -1):  # a side without draws contributes neither to the contrast nor to its scatter
             degrees = np.where(bets.fresh.counts > 0, degrees, np.inf)
@@ -173,12 +184,15 @@ class UnknownScale(RewardModel):
         return normal_score(contrast / np.sqrt(contrast_variance(bets, variances)), nu), nu
 
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a mixed mean's variance from this phase alone, and its least degrees of freedom."""
+        """The variance of every mixed mean from this phase alone, and its degrees of freedom; `(..., arm, agent)` each.
+
+        The degrees of freedom are the smallest among the agents in the mix.
+        """
         variances, degrees = self.fresh_variances(fresh)
         return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """The summary with phases weighted by their draws alone, since the scale is unknown."""
+        """The summary of a phase, whose weight depends on its draws alone, since the scale is unknown."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))
@@ -215,7 +229,10 @@ class UnknownScale(RewardModel):
         return np.sqrt(self.cell_variances(past))
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """Bounds from past scatter; the largest over an agent's arms, since rare rewards may not have occurred yet."""
+        """`(arm, agent)`: upper bounds on variances from past scatter, the same for all arms of an agent.
+
+        It is the largest bound over the agent's arms, since an arm's rare large rewards may not have occurred yet.
+        """
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
@@ -243,7 +260,7 @@ def _pooled(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
 
 
 def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """z with Phi(z) = P(Student's t <= t), rounded down; 0 for t <= 0 and without degrees of freedom.
+    """The normal score z with Phi(z) = P(Student's t <= t), rounded down; 0 for t <= 0 and without degrees of freedom.
 
     >>> normal_score(np.array([2.0, 2.0, -1.0]), np.array([10.0, 1e6, 5.0])).round(3).tolist()
     [1.79, 2.0, 0.0]
@@ -258,10 +275,11 @@ def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
 def log_floored_bet(
     z: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The boosted log payoffs of scores, fair once capped at `log_cap`; and the logs of the multipliers.
+    """The boosted log payoffs of scores, which are fair once capped at `log_cap`, and the logs of the multipliers.
 
-    For scores of 0 or below, the payoff is its average there. The multiplier b of the plain bet keeps E min(b f, cap)
-    at most 1. Averaging does not change that as long as b f is below the cap there, so b is limited to cap / f(0).
+    All scores of 0 or below get the average payoff of such scores. The multiplier b of the plain bet keeps
+    E min(b f, cap) at most 1. Averaging does not change that as long as b f is below the cap for z <= 0, so b is
+    limited to cap / f(0).
     """
     at_zero = log_bet(np.zeros(z.shape), stakes, log_shares)
     average = np.logaddexp.reduce(log_shares + np.log(2.0) + log_ndtr(-stakes), axis=-1)
@@ -270,10 +288,10 @@ def log_floored_bet(
 
 
 def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -> FloatArray:
-    """c with P(Student's t > c) <= level, in closed form: the tail is at most (1 + c^2 / nu)^(-nu / 2) / 2.
+    """A bound c on Student's quantile, with P(t > c) <= level, in closed form; infinite without degrees of freedom.
 
-    This follows from P(t > c) = E Phi(-c sqrt(chi2 / nu)) and Phi(-x) <= exp(-x^2 / 2) / 2. It is infinite without
-    degrees of freedom.
+    The tail P(t > c) is at most (1 + c^2 / nu)^(-nu / 2) / 2, because P(t > c) = E Phi(-c sqrt(chi2 / nu)) and
+    Phi(-x) <= exp(-x^2 / 2) / 2.
 
     >>> student_quantile_bound(np.log(0.01), np.array([10.0, 1000.0, 0.0])).round(2).tolist()
     [3.44, 2.8, inf]
@@ -293,7 +311,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
     degrees = np.where(observed, summary.degrees, 0.0)
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
-        """The bet's value at theta, on the side of `sign`, minus the value that rules theta out."""
+        """The weighted sum of scores at theta, on the side of `sign`, minus the value that rules theta out."""
         score = student_scores(sign * (theta - summary.contrast[:, None]) / root[:, None], degrees[:, None])
         return np.asarray((stakes[:, None] * score).sum(axis=0) - reach)
 
@@ -301,7 +319,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
 
 
 def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Normal scores of t values of either sign."""
+    """The normal scores of t statistics of either sign; odd in t."""
     return np.copysign(normal_score(np.abs(t), np.broadcast_to(degrees, t.shape)), t)
 
 
@@ -311,7 +329,8 @@ def student_bound(
     """The gap bound for Gaussian rewards of unknown scale: phase t has its own interval, at 6 / (pi t)^2 of the level.
 
     `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
-    Phases are not added up; the best bound of all phases is kept.
+    The evidence of phases is not added up: signal and information are returned unchanged, and the caller keeps the best
+    bound of all phases.
     """
     order = np.maximum(phase.phase, 1)[..., None, None]
     level = BASEL - 2 * np.log(order) - phase.line

@@ -1,6 +1,6 @@
-"""The two API operations that simulate: what a study would cost, and what is likely left of one.
+"""The two API operations that simulate: what a new study would cost, and how a running study is likely to end.
 
-They are beside the coordinator, not in it: it never simulates, so that no decision can depend on a forecast.
+They are outside the coordinator, which never simulates: so no decision can depend on a forecast.
 """
 
 import os
@@ -34,7 +34,7 @@ CACHED = 64  # forecasts
 
 
 async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
-    """The expected cost of a study before it is created, by simulating the hardest truths with given gaps."""
+    """Estimate what a study would cost before it is created, by simulating the hardest truths with given gaps."""
     body = call.body
     try:
         return await call.compute(lambda: estimate(read_study(body, call.context.settings), body.power, body.gap))
@@ -43,9 +43,9 @@ async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
 
 
 def estimate(study: StudyMessage, power: float | None = None, gap: float | None = None) -> Estimated:
-    """The planner's figures, together and alone; without scenarios if simulating would take too long.
+    """The planner's figures, with all agents together and with each alone; no scenarios if simulating is too slow.
 
-    With a wanted `power`, also the smallest budget that has it.
+    With a wanted `power`, also the smallest budget that reaches it.
     """
     problem, policy = study.problem, study.make_policy()
     named = (study.policy, study.options, problem)
@@ -67,7 +67,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
 
 
 async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
-    """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
+    """Forecast how a study will end: its totals with their spread, and the lower bound at the estimated means."""
     study = call.study
 
     def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...], IntArray | None]:
@@ -76,6 +76,7 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
         frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
         state = latest_state(transaction, row)
         over = row.stage in (Stage.FINISHED, Stage.CANCELLED, Stage.STALLED)
+        # Everything that the forecast depends on, so that a cached forecast never needs to be invalidated.
         key = (row.digest, row.id, int(state.phase), frozen, over)
         plan = phases.plan_of(transaction, row.id, int(state.phase) + 1)
         between = np.array(plan.between, dtype=np.int64) if plan is not None and plan.between else None
@@ -119,9 +120,10 @@ FORECASTS = (
 
 
 class Forecaster:
-    """Computes forecasts in the background, one at a time, and caches them: a decided phase never changes.
+    """Computes forecasts in the background, one at a time, and caches them.
 
-    Its thread is a daemon: a forecast in progress does not delay a shutdown.
+    Cached forecasts stay valid, since a decided phase never changes. The thread is a daemon, so that a forecast in
+    progress does not delay a shutdown.
     """
 
     def __init__(self) -> None:
@@ -131,7 +133,7 @@ class Forecaster:
         self._thread: threading.Thread | None = None
 
     def ask(self, key: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """The cached result, or None while it is being computed."""
+        """Return the cached result for a key, or None while `work` computes it in the background."""
         found = self._known.get(key)
         if found is None and key not in self._asked:
             self._asked.add(key)
@@ -142,14 +144,14 @@ class Forecaster:
         return found
 
     def _run(self) -> None:
-        if hasattr(os, "setpriority"):  # requests come first
+        if hasattr(os, "setpriority"):  # lower the priority of this thread: requests come first
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             key, work = self._due.get()
             try:
                 found = work()
-            except Exception:  # a bug here must not end other forecasts
+            except Exception:  # a bug in one forecast must not end the thread
                 logger.exception("a forecast failed")
                 found = {"state": "none", "reason": "the forecast failed; the log has the details"}
             self._known.put(key, found)

@@ -1,4 +1,4 @@
-"""What `parley serve` serves, and how: the API, forecasts, and the pages unless disabled.
+"""The application behind `parley serve`, and how it runs: the API, forecasts, and the pages unless disabled.
 
 uvicorn runs the application on a socket that is bound before its address is announced.
 """
@@ -16,8 +16,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
-from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.clock import Clock
 from parley.coordinator.http.app import create_app, new_context
+from parley.coordinator.http.context import utc_now
 from parley.coordinator.observability import configure
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, open_storage
@@ -28,13 +29,15 @@ from parley.web.connections import ConnectionLimits, address, affordable_connect
 
 SWITCH = 0.0005  # seconds between thread switches
 GARBAGE = (10_000, 20, 100)  # thresholds of the garbage collector
-ARENA_MAX, ARENAS = -8, 2  # as in malloc.h; memory arenas that threads share
-MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which on a block is returned to the system when freed
+# Parameters of glibc's `mallopt`, as in malloc.h, and their values.
+ARENA_MAX, ARENAS = -8, 2  # memory arenas that threads share
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # bytes from which on a block is returned to the system when freed
+# Statuses of malformed requests, and the kinds of their refusals.
 UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
-    """The application over an open storage; the caller closes the storage."""
+    """Create the application on an open storage, which the caller closes."""
     app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
     app.state.forecaster = Forecaster()
     if not settings.no_dashboard:
@@ -46,9 +49,9 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
 
 
 def settle_memory() -> None:
-    """Make garbage collection rarer, and exempt what exists at the start.
+    """Make garbage collection rarer, exempt objects that exist at the start from it, and return freed memory sooner.
 
-    A full collection stops every thread, for a fifth of a second while a large certificate is being read.
+    A full collection stops every thread: for a fifth of a second, if a large certificate is being read.
     """
     gc.collect()
     gc.freeze()
@@ -59,7 +62,7 @@ def settle_memory() -> None:
 
 
 class _Orderly(uvicorn.Server):
-    """Releases long polls before shutdown; otherwise they would be cut off, each with a traceback in the log."""
+    """Ends long polls before the server shuts down; otherwise each would be cut off, with a traceback in the log."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
@@ -67,7 +70,7 @@ class _Orderly(uvicorn.Server):
 
 
 def refuse_request(status: int, words: str) -> JSONResponse:
-    """The answer to a malformed request."""
+    """The response to a request that is not valid HTTP, in the form of the API's refusals."""
     return Refusal(UNREADABLE[status], words).response()
 
 
@@ -82,7 +85,7 @@ def serve(
 ) -> None:
     """Serve until stopped; `announce` gets the address as soon as connections are accepted."""
     configure(settings.log_level)
-    # A request changes threads a few times; waiting Python's usual 5 ms for each would be most of its time.
+    # A request changes threads a few times. To wait Python's usual 5 ms for each change would be most of its time.
     sys.setswitchinterval(SWITCH)
     # uvicorn stops gracefully and then raises the signal again; this turns it into an orderly exit.
     signal.signal(signal.SIGTERM, _leave)

@@ -1,4 +1,4 @@
-"""Simulation: environments that draw sums of rewards, and the loop that runs a policy on many replications at once."""
+"""Simulation: environments that draw totals of rewards, and the loop that runs a policy on many replications."""
 
 from parley.simulation.guarded import phase_outcomes
 from parley.simulation.outcome import Outcome, Regret

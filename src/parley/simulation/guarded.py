@@ -1,8 +1,9 @@
-"""Studies with guardrails, many at a time: alarms stop arms, and every study goes on with the rest.
+"""Simulated studies with guardrails, many at a time: alarms stop arms, and a study continues with its other arms.
 
 Studies in which the same arms were stopped run as one batch; after an alarm the batch splits. Random numbers depend on
 the seed, the chunk, the phase and the stopped arms. An arm is stopped before the phase that raised the alarm is
-decided, as in a live study. Alarms in mid-phase are not simulated, so a live study stops an arm no later than this.
+decided, as in a live study. Alarms in mid-phase are not simulated, so a live study stops an arm no later than a
+simulated one.
 """
 
 import math
@@ -24,7 +25,7 @@ from parley.totals import Totals
 CHUNK = 500  # studies in memory at a time
 MOST_PHASES = 400
 OUTCOMES = 2000  # stream number of the first further outcome
-EARLY = 900  # the stream of people between phases
+EARLY = 900  # stream number of people between phases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,14 +36,17 @@ class GuardedStudies:
     alarmed_in: IntArray  # (R, guardrail, arm): the phase of the alarm, 0 without one
     drawn: IntArray  # (R, guardrail, arm): draws of the arm before the alarm
     cleared: BoolArray  # (R, guardrail, arm): cleared for every mix
-    wrongly: BoolArray  # (R, guardrail): an alarm or a clearing that is false in somebody's mix
-    stopped: BoolArray  # (R, arm)
+    wrongly: BoolArray  # (R, guardrail): an alarm or a clearing was false in some agent's mix
+    stopped: BoolArray  # (R, arm): stopped by an alarm
     correct: BoolArray  # (R,): every agent's answer is right among the remaining arms
     samples: IntArray  # (R,)
     rounds: IntArray  # (R,)
 
     def document(self) -> dict[str, dict[str, float]]:
-        """For each guardrail, the fractions of studies with an alarm, a clearing and a wrong one; ready for JSON."""
+        """For each guardrail, the shares of studies with an alarm, a clearing, and a false alarm or clearing.
+
+        The dictionary is ready for JSON.
+        """
         return {
             outcome.name: {
                 "alarms": float((self.alarmed_in[:, place] > 0).any(axis=-1).mean()),
@@ -55,14 +59,14 @@ class GuardedStudies:
 
 @dataclass(frozen=True, kw_only=True)
 class _Group:
-    """Studies of a chunk in which the same arms were stopped."""
+    """Studies of a chunk in which the same arms were stopped; they share a policy and a batch of states."""
 
-    members: IntArray
-    stopped: tuple[str, ...]
+    members: IntArray  # (study,): numbers of the studies among all replications
+    stopped: tuple[str, ...]  # names of the stopped arms
     policy: Policy
     state: State
-    guards: tuple[GuardState, ...]
-    past: tuple[Totals, ...]
+    guards: tuple[GuardState, ...]  # a state per guardrail
+    past: tuple[Totals, ...]  # totals of the earlier phases
     unasked: IntArray  # (study,): people assigned to a phase in which their site had nothing to draw
     between: IntArray | None = None  # (study, arm, agent): people assigned to the next phase while the last one waited
 
@@ -81,7 +85,7 @@ class _Group:
 def simulate_guarded(
     policy: Policy, instance: Instance, *, replications: int, seed: int, progress: Callable[[int], None] | None = None
 ) -> GuardedStudies:
-    """Run studies with guardrails; the instance must state the true means of their outcomes."""
+    """Run studies with guardrails; the instance must state the true means of every guardrail's outcome."""
     guards = guardrails(policy.problem)
     for guard in guards:
         if guard.outcome.name not in instance.outcomes:
@@ -130,8 +134,9 @@ def _phase(
     seeds: tuple[int, int],
     found: GuardedStudies,
 ) -> Iterator[_Group]:
-    """Run a phase and yield the groups of studies that continue; finished studies are recorded in `found`."""
+    """Run one phase of a group, record studies that finish in `found`, and yield the groups that continue."""
     phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
+    # Groups of a chunk differ in their stopped arms; without these in the key, they would share random numbers.
     key = (seeds[1], phase, *places)
 
     def stream(number: int) -> np.random.Generator:
@@ -179,7 +184,7 @@ def _phase(
 
 
 def _asked_anew(group: _Group, first: Policy) -> _Group:
-    """The group with its stopped arms removed from the question and its earlier phases replayed for that question."""
+    """The group with its stopped arms removed from the problem and its earlier phases replayed without these arms."""
     policy = replace(first, problem=first.problem.with_arms((), group.stopped))
     state = policy.start((len(group.members),))
     for totals in group.past:
@@ -188,7 +193,7 @@ def _asked_anew(group: _Group, first: Policy) -> _Group:
 
 
 def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
-    """`(study, arm)`: arms to stop now; at least as many arms as an answer names remain."""
+    """`(study, arm)`: the arms to stop now; alarms are ignored if fewer arms than an answer names would remain."""
     problem = group.policy.problem
     still = ~np.isin(problem.arms, problem.dormant)
     alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)
@@ -196,12 +201,16 @@ def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
         if guard.outcome.on_alarm == "stop":
             alarmed |= state.alarmed
     alarmed &= still
+    # Arms are stopped in their order, until only as many remain as an answer names.
     room = int(still.sum()) - problem.top
     return alarmed & (alarmed.cumsum(axis=-1) <= room)
 
 
 def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: GuardState, drawn: IntArray) -> None:
-    """Record a guardrail's alarms and clearings after a phase; `drawn (study, arm)` are the draws so far."""
+    """Record the alarms and clearings of guardrail number `place` after a phase.
+
+    `drawn (study, arm)` is the number of draws so far.
+    """
     new = state.alarmed & (found.alarmed_in[members, place] == 0)
     found.alarmed_in[members, place] = np.where(new, state.phase, found.alarmed_in[members, place])
     found.drawn[members, place] = np.where(new, drawn, found.drawn[members, place])
@@ -209,10 +218,10 @@ def _enter_guard(found: GuardedStudies, members: IntArray, place: int, state: Gu
 
 
 def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None:
-    """Record studies that ended."""
+    """Record the samples, rounds and answers of studies that ended, and whether their guardrails were wrong."""
     which, state = group.members, group.state
     found.samples[which] = np.sum([totals.everybody.counts.sum(axis=(-2, -1)) for totals in group.past], axis=0)
-    if group.between is not None:  # people assigned to a phase that never came are draws too
+    if group.between is not None:  # people assigned to a phase that never took place count as draws too
         found.samples[which] += group.between.sum(axis=(-2, -1)) + group.unasked
     found.rounds[which] = len(group.past)
     asked = instance if not group.stopped else replace(instance, problem=group.policy.problem)
@@ -227,7 +236,7 @@ def _enter_end(found: GuardedStudies, group: _Group, instance: Instance) -> None
 
 
 def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
-    """`(arm, agent)`: the true harm in every mix minus what the guardrail allows."""
+    """`(arm, agent)`: the true harm in every mix minus the harm that the guardrail allows."""
     problem, sign = instance.problem, outcome.sign
     mixed = sign * problem.mixed(np.asarray(instance.outcomes[outcome.name]))
     if outcome.limit is not None:
@@ -236,7 +245,10 @@ def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
 
 
 def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals) -> tuple[Totals, ...]:
-    """Every further outcome of a phase's draws (phases from 0), for callers that run the phases themselves."""
+    """Totals of every further outcome in a phase (from 0), for callers that run the phases themselves.
+
+    `primary` are the phase's totals of the primary outcome, with which further outcomes may be correlated.
+    """
     found = []
     for place, outcome in enumerate(instance.problem.outcomes):
         if outcome.name not in instance.outcomes:
@@ -250,7 +262,7 @@ def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals
 def outcome_totals(
     instance: Instance, outcome: FurtherOutcome, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """Totals of a further outcome of the same draws, from their exact distribution given the primary totals."""
+    """Totals of a further outcome of the same people, drawn from their exact distribution given the primary totals."""
     if primary.between is not None:
         own = outcome_totals(instance, outcome, generator, replace(primary, between=None))
         return replace(own, between=outcome_totals(instance, outcome, generator, primary.between))
@@ -274,7 +286,10 @@ def outcome_totals(
 def _correlated_rates(
     rates: FloatArray, others: FloatArray, together: float, generator: np.random.Generator, primary: Totals
 ) -> Totals:
-    """Totals of 0/1 outcomes: one binomial for people whose primary outcome is 1, and one for the others."""
+    """Totals of 0/1 outcomes correlated with a 0/1 primary outcome.
+
+    One binomial is drawn for people whose primary outcome is 1, and another for those whose primary outcome is 0.
+    """
     spread = together * np.sqrt(others * (1 - others))
     with_it = others + spread * np.sqrt((1 - rates) / rates)
     without = others - spread * np.sqrt(rates / (1 - rates))

@@ -1,4 +1,4 @@
-"""The outcome of many replications, and the tally that collects it."""
+"""The outcome of many replications: costs, answers, errors and regret, and the tally that collects them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus
 from parley.text.tabular import Columns, Picture, Tabular, cells
 
-POINTS = 41  # points of a curve
+POINTS = 41  # points of a curve of regret over time
 
 
 def draw_losses(instance: Instance) -> FloatArray:
@@ -26,11 +26,12 @@ def draw_losses(instance: Instance) -> FloatArray:
 class Regret:
     """The regret of R replications: expected and realised per agent, and over time.
 
-    A draw of arm k by agent m costs the mixed gap of k for m. Their sum is the *pseudo-regret*, a function of the
-    counts. The *realised* regret adds the noise of the agent's own rewards: it has the same mean and a larger spread.
+    A draw of arm k by agent m costs the mixed gap of k for m. The sum over all draws is the *pseudo-regret*, a function
+    of the counts. The *realised* regret also contains the noise of the agent's own rewards, so it has the same mean and
+    a larger spread.
     """
 
-    pseudo: FloatArray  # (R, agent): draws times their regret
+    pseudo: FloatArray  # (R, agent): draws times their mixed gaps
     realised: FloatArray  # (R, agent): pseudo-regret minus the noise of the agent's own rewards
     times: IntArray  # (points,): draws per agent
     curves: FloatArray  # (R, points): pseudo-regret of all agents together, up to each time
@@ -42,7 +43,7 @@ class Regret:
 
     @classmethod
     def blank(cls, instance: Instance, count: int, until: int) -> Regret:
-        """The regret before any draw; curves end after `until` draws per agent."""
+        """The regret of `count` replications before any draw; curves end after `until` draws per agent."""
         agents = instance.problem.agent_count
         times = np.unique(np.geomspace(1, max(until, 1), POINTS).round().astype(np.int64))
         return cls(
@@ -53,7 +54,10 @@ class Regret:
         )
 
     def add_phase(self, members: IntArray, losses: FloatArray, played: IntArray, quotas: IntArray) -> None:
-        """Add a phase to the curves of some replications, as if its draws were made in random order."""
+        """Add a phase to the curves of some replications, as if its draws were made in random order.
+
+        `played` is the number of draws per agent before the phase.
+        """
         length = np.maximum(quotas.sum(axis=-2).max(axis=-1), 1)[:, None]
         passed = np.clip((self.times - played[:, None]) / length, 0.0, 1.0)
         self.curves[members] += (quotas * losses).sum(axis=(-2, -1))[:, None] * passed
@@ -67,7 +71,7 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Outcome(Tabular):
-    """The outcome of R replications, one entry each.
+    """The outcome of R replications of a study under one policy.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -84,17 +88,17 @@ class Outcome(Tabular):
     problem: Problem
     costs: IntArray  # (R,): samples drawn
     rounds: IntArray  # (R,): rounds of communication
-    correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
+    correct: BoolArray  # (R,): every agent's answer is right (False if the run is unfinished)
     finished: BoolArray  # (R,): every agent has an answer; False if the budget ran out first
-    mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
+    mistaken: BoolArray  # (R,): a true top arm was ruled out for some agent, whether or not the run finished
     statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst among the study's agents
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
     money: FloatArray  # (R,): the cost of the draws at the problem's prices
     priced: bool  # whether the problem states prices; otherwise a draw costs 1
     days: FloatArray | None = None  # (R,): duration at the problem's rates; None without rates
-    regret: Regret | None = None  # with a horizon
-    seconds: float
+    regret: Regret | None = None  # None without a horizon
+    seconds: float  # computing time
 
     @property
     def headline(self) -> str:
@@ -114,9 +118,9 @@ class Outcome(Tabular):
         return Picture(shape="histogram", values="cost" if self.regret is None else "regret", rows="replications")
 
     def columns(self) -> Columns:
-        """One row per replication, with the column names of sweeps; answers of several arms are joined."""
+        """One row per replication, with the column names of sweeps; commas separate the arms of one answer."""
         parts = {name: values for name, values in self.study_costs.parts.items() if name != "samples"}
-        arms = np.array([*self.problem.arms, ""])  # -1 is the last: no answer
+        arms = np.array([*self.problem.arms, ""])  # index -1, for no answer, is the empty text
         answers = {
             f"answer of {agent}": [", ".join(filter(None, row)) for row in arms[self.chosen[..., place]].tolist()]
             for place, agent in enumerate(self.problem.agents)
@@ -135,30 +139,30 @@ class Outcome(Tabular):
 
     @property
     def mean_draws(self) -> MeanDraws:
-        """The mean draws of every arm by every agent, as a separate table."""
+        """The mean number of draws of every arm by every agent, as a separate table."""
         return MeanDraws(problem=self.problem, draws=self.draws)
 
     @property
     def status_shares(self) -> dict[str, float]:
-        """The share of the replications with each outcome status."""
+        """The share of replications with each outcome status: decided, accepted, exhausted and blocked."""
         words = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.EXHAUSTED, OutcomeStatus.BLOCKED)
         return {word.value: float((self.statuses == word.value).mean()) for word in words}
 
     @property
     def study_costs(self) -> StudyCosts:
-        """Samples, with money, days and regret if the problem has prices, rates or a horizon."""
+        """Samples per replication; money, days and regret too if the problem has prices, rates or a horizon."""
         played = None if self.regret is None else self.regret.totals
         return StudyCosts(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 
     @property
     def error_rate(self) -> float:
-        """The share of replications that ruled out a true top arm. Delta bounds this."""
+        """The share of replications that ruled out a true top arm; delta bounds its expectation."""
         return float(self.mistaken.mean())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MeanDraws(Tabular):
-    """Mean draws of every arm by every agent."""
+    """The mean number of draws of every arm by every agent, as a table with a plot."""
 
     problem: Problem
     draws: FloatArray  # (arm, agent)
@@ -176,12 +180,12 @@ class MeanDraws(Tabular):
         return Picture(shape="heat map", values="draws", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The table of draws."""
+        """One row per arm and agent, with the mean draws of that cell."""
         return cells(self.problem.arms, self.problem.agents, draws=self.draws)
 
 
 class Tally:
-    """Fills the arrays of an outcome while replications run."""
+    """Collects an outcome: fills its arrays while replications run and end."""
 
     def __init__(self, policy: Policy, instance: Instance, count: int, seed: int, max_samples: int | None) -> None:
         problem, horizon = instance.problem, policy.problem.horizon
@@ -199,7 +203,7 @@ class Tally:
             mistaken=np.zeros(count, dtype=np.bool_),
             statuses=np.full(count, OutcomeStatus.OPEN.value, dtype="U9"),
             chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
-            draws=np.zeros(problem.shape),  # the sum, until the outcome is complete
+            draws=np.zeros(problem.shape),  # sums over replications, until `complete` divides them
             money=np.zeros(count),
             priced="price" in problem.non_default(),
             days=None if problem.rate is None else np.zeros(count),
@@ -208,7 +212,7 @@ class Tally:
         )
 
     def run_phase(self, members: IntArray, quotas: IntArray, before: State) -> None:
-        """Add a phase of replications that continue."""
+        """Record a phase of replications that continue: its days and its regret."""
         if self.outcome.days is not None:
             self.outcome.days[members] += phase_days(self._instance.problem, quotas)
         if self.outcome.regret is not None:
@@ -218,7 +222,7 @@ class Tally:
     def enter(self, members: IntArray, state: State, statuses: NDArray[np.str_], phase: int) -> None:
         """Record replications that ended in `state`, with their agents' `statuses (..., agent)`.
 
-        Answers are judged among the arms open in that `phase`.
+        Answers are judged against the arms that were open in the last `phase`.
         """
         found, instance, top = self.outcome, self._instance, self._instance.problem.top
         question = instance.question(instance.problem, phase)
@@ -230,10 +234,10 @@ class Tally:
         # People who dropped out cost as much as the others, but are not in the counts.
         found.money[members] = money_of(instance.problem, state.counts) / (1 - instance.problem.dropout)
         found.rounds[members] = self._policy.rounds_of(state)
-        for word in OutcomeStatus:  # from best to worst
+        for word in OutcomeStatus:  # from best to worst, so that the worst status of a study's agents is written last
             found.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
         answered = (state.active.sum(axis=-2) <= top).all(axis=-1)
-        # An answer is right if all its arms are true top arms; if arms tie, there are more than N of these.
+        # An answer is right if all its arms are true top arms; with ties there are more than N true top arms.
         lost = ((state.active & instance.good).sum(axis=-2) < top).any(axis=-1)
         ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
         chosen = np.where(answered[:, None, None], ranked[:, :top], -1)
@@ -242,5 +246,5 @@ class Tally:
         found.draws[...] += state.counts.sum(axis=0)
 
     def complete(self, seconds: float) -> Outcome:
-        """The outcome of all replications."""
+        """The finished outcome of all replications, given the computing time in `seconds`."""
         return replace(self.outcome, draws=self.outcome.draws / len(self.outcome.costs), seconds=seconds)

@@ -1,10 +1,10 @@
-"""Simulated outcomes with their covariate: the sums that a site keeps for a phase, `(..., arm, agent)`.
+"""Simulated outcomes y with a covariate x: the sums that a site keeps for a phase, `(..., arm, agent)`.
 
 x has the mean that the study states (or the middle of its range), and a standard deviation of 1 (or a sixth of the
 range). Between phases a site's mean of x moves, and the outcomes of all its arms move with it by their average slope,
 so that tied arms stay tied even if their slopes differ. Gaussian outcomes with an unclipped Gaussian x are drawn as one
-Wishart matrix per cell, which is exact; with any other x they are drawn person by person. For yes-or-no outcomes x has
-16 levels, and a cell is one multinomial draw.
+Wishart matrix per cell, which is exact; with any other x they are drawn person by person. For yes-or-no outcomes, x has
+16 levels, and the sums of a cell come from one multinomial draw.
 """
 
 import math
@@ -24,14 +24,14 @@ from parley.totals import Totals
 
 SPREAD = 6.0  # width of the range of x, in standard deviations
 LOG_SCALE = 1.0  # standard deviation of log x for a lognormal x, whose skewness is then 6.2
-PEOPLE = 2**22  # simulated at once
+PEOPLE = 2**22  # number of people simulated at once
 CLOSEST = 0.999  # largest correlation of the normal scores behind x and a 0/1 outcome
 EDGES = np.concatenate([[-6.0], np.linspace(-2.8, 2.8, 15), [6.0]])  # borders between the levels of x, as normal scores
 NODES = 5  # quadrature nodes within a level
 
 
 def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray:
-    """`(count, 1, agent)`: how far each site's mean of x moved before a phase (from 0), in standard deviations."""
+    """`(count, 1, agent)`: how far each site's mean of x has moved before a phase (from 0), in standard deviations."""
     truth, shape = instance.covariate, (count, instance.problem.agent_count)
     moved = np.zeros(shape)
     if truth is not None and truth.drift:
@@ -44,7 +44,7 @@ def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: i
 def draw_pairs(
     instance: Instance, generator: np.random.Generator, counts: IntArray, means: FloatArray, moved: FloatArray
 ) -> Pairs:
-    """Draw `counts` people in every cell; `means` are the outcome means before x moved by `moved`."""
+    """Draw `counts` people in every cell; `means` are the means of y before the mean of x moved by `moved`."""
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
     assert truth is not None
@@ -62,20 +62,24 @@ def draw_pairs(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TiltedPairs:
-    """Outcomes with their covariate under a tilt: the density is multiplied by exp(tilt y') and normalized."""
+    """The distribution of y and x under a tilt: the density is multiplied by exp(tilt y') and normalized.
+
+    y' is the adjusted outcome.
+    """
 
     draw: Callable[[np.random.Generator, IntArray, FloatArray], Pairs]  # from counts and tilts, (run, arm, agent)
     cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt y') over all draws
     variances: FloatArray  # (run, arm, agent): of y' under the truth
-    width: float = 0.0  # distance between values of y', which limits tilts; 0 for no limit
+    width: float = 0.0  # largest distance between values of y', which limits tilts; 0 for no limit
 
 
 def tilted_pairs(
     instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
 ) -> TiltedPairs:
-    """The tilted distribution of a phase adjusted by theta and x0 `(run, agent)`; other arguments as in `draw_pairs`.
+    """The tilted distribution of a phase whose reports are adjusted by `theta` and `x0`, `(run, agent)` each.
 
-    If outcomes have no range, x is not clipped here: clipping has no tilted form.
+    Other arguments are those of `draw_pairs`. If outcomes have no range, x is not clipped here, because clipping has no
+    tilted form.
     """
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None
@@ -110,7 +114,10 @@ def tilted_pairs(
 def _tilted_gaussian(
     instance: Instance, means: FloatArray, moved: FloatArray, theta: FloatArray, x0: FloatArray
 ) -> TiltedPairs:
-    """Jointly Gaussian: a tilt shifts the means of x and y by their covariances with y', and changes no scatter."""
+    """`tilted_pairs` for jointly Gaussian x and y.
+
+    A tilt shifts the means of x and y by their covariances with y', and changes no scatter.
+    """
     assert instance.problem.adjustment is not None
     scale, centre = _units(instance.problem.adjustment)
     slopes, deviation, correlation = _slopes(instance)
@@ -129,14 +136,17 @@ def _tilted_gaussian(
 
 
 def _slopes(instance: Instance) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`(arm, agent)` each: the slope of outcomes per standard deviation of x, their deviation, their correlation."""
+    """The slope of y per standard deviation of x, the standard deviation of y, and the correlation.
+
+    Each is an array or a number that broadcasts to `(arm, agent)`.
+    """
     assert instance.covariate is not None
     deviation = np.sqrt(instance.problem.noise.true_variances(instance.means, instance.scale))
     return instance.covariate.correlation * deviation, deviation, instance.covariate.correlation
 
 
 def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatArray:
-    """The shift of all outcomes at a site due to the drift of x, limited so that means stay in the range of rewards."""
+    """The shift of all outcomes of a site due to the drift of x, limited so that means stay in the range of rewards."""
     model = instance.problem.noise
     low, high = (model.outcome or model).ends
     room = low - means.min(axis=-2, keepdims=True), high - means.max(axis=-2, keepdims=True)
@@ -146,7 +156,7 @@ def _common(instance: Instance, means: FloatArray, moved: FloatArray) -> FloatAr
 def _rows(
     history: History, generator: np.random.Generator, counts: IntArray, means: FloatArray, outcomes: RewardModel
 ) -> Pairs:
-    """Draw rows of a table, each with its outcome and covariate; outcomes are shifted to the given means."""
+    """Draw rows of a table of past draws, with outcome and covariate; outcomes are shifted to the given means."""
     y, yy, x, xx, xy = history.deviations(generator, counts, means, outcomes)
     number = np.maximum(counts, 1)
     sums, scatter = counts * means + y, np.maximum(yy - np.square(y) / number, 0.0)
@@ -164,7 +174,7 @@ def _rows(
 
 
 def _units(rule: Covariate) -> tuple[float, float]:
-    """The standard deviation and mean of x."""
+    """The standard deviation and the mean of x, in the study's units."""
     if rule.range is None:
         return 1.0, rule.center or 0.0
     low, high = rule.range
@@ -179,9 +189,10 @@ def _gaussian(
     deviation: FloatArray,
     correlation: FloatArray,
 ) -> Pairs:
-    """Sums for standard normal x and y linear in x with normal errors, by Bartlett's decomposition of a Wishart matrix.
+    """Draw sums for standard normal x and for y linear in x with normal errors.
 
-    Every array has its own generator, so that a replication's numbers do not depend on how many follow it.
+    The scatter of x and y is one Wishart matrix per cell, drawn by Bartlett's decomposition.
+    Every array has its own generator, so that a replication's numbers do not depend on how many replications follow it.
     """
     one, two, three, four, five = generator.spawn(5)
     rest, roots = deviation * np.sqrt(1 - np.square(correlation)), np.sqrt(counts)
@@ -211,12 +222,12 @@ def _in_units(pairs: Pairs, scale: float, centre: FloatArray) -> Pairs:
     )
 
 
+# Draws the outcomes of people, given a generator, their cells, and their x in standard deviations.
 Outcomes = Callable[[np.random.Generator, IntArray, FloatArray], FloatArray]
-# Draws outcomes, given a generator, the people's cells, and their x in standard deviations.
 
 
 def _linear(instance: Instance, means: FloatArray) -> Outcomes:
-    """Outcomes linear in x, with normal errors."""
+    """A function that draws outcomes linear in x, with normal errors."""
     slopes, deviation, correlation = _slopes(instance)
     rest = deviation * np.sqrt(1 - np.square(correlation))
 
@@ -229,7 +240,10 @@ def _linear(instance: Instance, means: FloatArray) -> Outcomes:
 
 @cache
 def _levels(law: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values of x `(level,)`, with mean 0 and deviation 1; normal scores `(level, node)`, and probabilities."""
+    """The levels of x: their values `(level,)`, and the normal scores and probabilities of their nodes `(level, node)`.
+
+    The values have mean 0 and standard deviation 1.
+    """
     points, weights = np.polynomial.legendre.leggauss(NODES)
     half = np.diff(EDGES) / 2
     scores = (EDGES[:-1] + half)[:, None] + half[:, None] * points
@@ -248,9 +262,10 @@ def _level_values(rule: Covariate, truth: CovariateTruth, moved: FloatArray) -> 
 
 
 def _chances(instance: Instance, means: FloatArray) -> FloatArray:
-    """`(..., arm, agent, outcome, level)`: probabilities of `low` and `high` with every level of x.
+    """`(..., arm, agent, outcome, level)`: joint probabilities of each outcome (`low`, `high`) and each level of x.
 
-    The outcome is `high` if a normal score correlated with that of x is below a quantile, so means are exact.
+    An outcome is `high` if a normal score that is correlated with the score of x is below a quantile. The quantile
+    makes means exact.
     """
     model, truth = instance.problem.noise.outcome, instance.covariate
     assert model is not None
@@ -271,7 +286,7 @@ def _chances(instance: Instance, means: FloatArray) -> FloatArray:
 def _yes_or_no(
     generator: np.random.Generator, counts: IntArray, chances: FloatArray, x: FloatArray, model: RewardModel
 ) -> Pairs:
-    """One multinomial per cell: how many people have which outcome and level of x."""
+    """Draw sums for yes-or-no outcomes: one multinomial per cell counts the people by outcome and level of x."""
     low, high = (model.outcome or model).ends
     found = generator.multinomial(
         counts, (chances / chances.sum(axis=(-2, -1), keepdims=True)).reshape(*counts.shape, -1)
@@ -303,7 +318,7 @@ def _one_by_one(
     scale: float,
     moved: FloatArray,
 ) -> Pairs:
-    """Draw every person individually, a batch of cells at a time."""
+    """Draw every person individually, for a batch of cells at a time."""
     of_x, of_y = generator.spawn(2)
     flat, found = counts.ravel(), np.zeros((6, counts.size))
     shift = np.broadcast_to(moved, counts.shape).ravel()
@@ -322,6 +337,7 @@ def _one_by_one(
             return np.asarray(np.bincount(at - first, weights=values, minlength=most), dtype=np.float64)
 
         x_sums, y_sums = summed(x), summed(y)
+        # Squares around the means of a cell lose less precision than raw squares.
         dx, dy = x - (x_sums / n)[cells - some.start], y - (y_sums / n)[cells - some.start]
         found[:, some] = y_sums, summed(y * y), x_sums, summed(dx * dx), summed(dx * dy), summed(dy * dy)
     sums, squares, x_sums, xx, xy, yy = found.reshape(6, *counts.shape)
@@ -331,14 +347,14 @@ def _one_by_one(
 
 
 def _lognormal(scores: FloatArray) -> FloatArray:
-    """Lognormal values with mean 0 and standard deviation 1."""
+    """Convert normal scores to lognormal values, shifted and scaled to mean 0 and standard deviation 1."""
     square = LOG_SCALE**2
     raw, mean = np.exp(LOG_SCALE * scores), np.exp(square / 2)
     return np.asarray((raw - mean) / (mean * np.sqrt(np.expm1(square))))
 
 
 def _parts(counts: IntArray) -> Iterator[slice]:
-    """Slices of cells of about PEOPLE people each."""
+    """Yield slices of cells that have at most PEOPLE people together, or a single cell with more."""
     ends = np.cumsum(counts)
     start = 0
     while start < len(counts):

@@ -1,13 +1,13 @@
 """Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
 Under the measure that the bets describe, errors are common. Before a phase, a stake i is drawn with the probability of
-its share, and the rewards that settle the bet are tilted by exp(lam_i Y), where Y is its contrast "opponent minus arm".
+its share, and the rewards that settle the bet are tilted by exp(lam_i Y), where Y is the contrast "opponent minus arm".
 The noise of a private report is tilted in the same way. Then, with psi_i the log of E exp(lam_i Y) under the truth,
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
 exactly, whatever the policy does with the rewards. If sets of N arms are tested (`policies.evidence.wealth`), the bets
-are those of the true top N, and an error means that any of them is ruled out.
+are those against the true top N, and an error means that any arm of the true top N is ruled out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-STRETCH = 400  # times the first phase's samples, after which a run counts as open, as in docs/appendix
+STRETCH = 400  # a run counts as open after this many times the first phase's samples, as in docs/appendix
 FEWEST_EFFECTIVE = 16.0  # effective runs; with fewer, the standard error exceeds a quarter of the estimate
-CHUNK = 20_000
-LARGEST_TILT = 5.0  # of one reward over its whole range: multiplies odds by 150, if drift takes rates close to 0 or 1
+CHUNK = 20_000  # cells of all runs in memory at once
+# Largest tilt of one reward over its whole range. It multiplies odds by about 150, and matters if drift takes rates
+# close to 0 or 1.
+LARGEST_TILT = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +50,18 @@ class RareError:
 
     probability: float
     standard_error: float
-    effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which it happened
-    largest_share: float  # share of the whole estimate that comes from a single run
-    unresolved: float  # weight of runs that ended before the arm was ruled out or safe
+    effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which the arm was ruled out
+    largest_share: float  # largest share of the estimate that comes from a single run
+    unresolved: float  # mean weight of open runs, in which the arm was neither ruled out nor safe
     replications: int
 
     @property
     def believable(self) -> bool:
-        """Whether enough runs contribute to the estimate."""
+        """Whether enough runs contribute to the estimate for its standard error to be reliable."""
         return self.effective >= FEWEST_EFFECTIVE
 
     def require_believable(self) -> RareError:
-        """This estimate, or an error that says why it is unreliable."""
+        """Return the estimate itself; raise if too few runs contribute to it."""
         if not self.believable:
             raise InvalidInput(
                 "replications",
@@ -80,10 +82,10 @@ def ruled_out_probability(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> RareError:
-    """The probability that `arm`, one of the true top N, is ruled out for `agent` under the truth of `instance`.
+    """Estimate the probability that `arm`, one of the true top N, is ruled out for `agent` in the truth of `instance`.
 
-    If sets are tested, it is the probability that any of `arm` and the N - 1 best others is ruled out. A run counts as
-    open if, after 400 times its first phase's samples, the arm is neither ruled out nor safe.
+    If sets are tested, estimate the probability that `arm` or any of the N - 1 best others is ruled out. A run counts
+    as open if, after 400 times its first phase's samples, the arm is neither ruled out nor safe.
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")
@@ -128,7 +130,11 @@ def _run(
     moved: Callable[..., FloatArray | None],
     moved_x: Callable[..., FloatArray],
 ) -> tuple[FloatArray, float]:
-    """The weight of every run in which the arm was ruled out, 0 for the others; and the weight of open runs."""
+    """Simulate tilted runs; `moved` and `moved_x` give the drift of outcomes and of the covariate in a phase.
+
+    Returns `(run,)` the likelihood ratio of every run in which the arm was ruled out, 0 for other runs, and the sum of
+    the likelihood ratios of open runs.
+    """
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
     left_open, first, noise, phase = 0.0, 0, instance.problem.noise, 0
     members = _members(policy, instance, arm, agent)
@@ -177,11 +183,11 @@ def _run(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bet:
-    """The tilt of the rewards of a phase in every run."""
+    """The tilt of a phase's rewards in every run, as a mixture of stakes."""
 
     direction: FloatArray  # (run, arm, agent): the coefficient of one reward in the contrast Y
     stakes: FloatArray  # (run, mixture): lam; 0 where nothing is staked
-    shares: FloatArray  # (mixture,)
+    shares: FloatArray  # (mixture,): probability of each stake
 
 
 def _reported(
@@ -189,7 +195,7 @@ def _reported(
 ) -> tuple[Totals, FloatArray]:
     """The totals that a phase's reports contain, and the log likelihood ratios `(run, mixture)` of their tilted noise.
 
-    Tilted noise is shifted by whole steps of its grid, so that its distribution is known exactly.
+    To tilt the noise, it is shifted by whole steps of its grid, so that its distribution is known exactly.
     """
     if model.rho is None:
         return fresh, np.zeros(bet.stakes.shape)
@@ -201,7 +207,7 @@ def _reported(
 
 
 def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
-    """The arms that must not be ruled out: `arm`, and the N - 1 best others if sets are tested."""
+    """The arms that must not be ruled out: `arm` and, if sets are tested, the N - 1 best others."""
     if policy.problem.top == 1:
         return np.array([arm])
     order = np.argsort(-instance.mixed_means[:, agent], kind="stable")
@@ -218,9 +224,9 @@ def _bet(
     variances: FloatArray,
     width: float,
 ) -> _Bet:
-    """The bet that makes an error likely, as a tilt.
+    """The tilt that makes an error likely: that of the policy's own bet against the arm.
 
-    `variances (..., arm, agent)` are the true variances of rewards; `width` limits tilts.
+    `variances (..., arm, agent)` are the true variances of rewards; `width`, the range of rewards, limits tilts.
     """
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
@@ -246,7 +252,8 @@ def _bet(
     if noise.boosted:
         missing = of_slot(contrasts.missing)
         stakes *= boldness(gaps[:, 1] / np.sqrt(variance[:, 0]), missing)[:, None]
-        # Whatever it stakes, a boosted bet reaches the line at about the normal quantile of the missing wealth.
+        # A boosted bet reaches the line at about the normal quantile of the missing wealth, whatever its stake. A tilt
+        # beyond that score would waste weight.
         score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     if width:
@@ -256,7 +263,10 @@ def _bet(
 
 
 def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: int) -> tuple[IntArray, IntArray]:
-    """`(run,)` each: the slot of the set and its arm; for a single arm, the slot of the truly worst opponent."""
+    """The slot of the bet to tilt and the arm it is against, `(run,)` each.
+
+    If sets are tested, they are those of the set `members`; else the slot of the arm's truly worst opponent.
+    """
     if contrasts.ranks is None:
         rivals = contrasts.opponents[:, :, members[0], agent]
         return np.argmin(instance.mixed_means[rivals, agent], axis=-1), np.full(len(rivals), members[0])
@@ -265,15 +275,15 @@ def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: in
 
 @dataclass(frozen=True, kw_only=True)
 class Tie:
-    """A truth in which `arm` is in everybody's top N, tied with another arm at the boundary."""
+    """A truth in which `arm` is in every agent's top N, tied with another arm at the boundary."""
 
-    words: str
+    words: str  # description of the truth
     instance: Instance
-    arm: int
+    arm: int  # index of the tied arm
 
 
 def hardest_ties(problem: Problem) -> list[Tie]:
-    """Truths with N - 1 clearly better arms, two tied at the boundary, and the rest clearly worse or tied as well.
+    """Truths with N - 1 clearly better arms, two arms tied at the boundary, and the others clearly worse or tied too.
 
     >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
     ['two arms tie', 'all arms below the top tie']

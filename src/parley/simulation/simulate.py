@@ -1,8 +1,9 @@
 """Run a policy in an environment, many replications at a time.
 
 Replications are grouped in *blocks* of a fixed size. In each phase a block has its own random generator, seeded by
-(seed, block, phase), which draws its replications in order. So replication i sees the same rewards whatever the chunk
-size, however many replications follow it and, as long as it draws the same counts, whatever the policy.
+(seed, block, phase), which draws for the replications of the block in order. So replication i sees the same rewards
+whatever the chunk size, however many replications follow it and, as long as it draws the same counts, whatever the
+policy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +30,9 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
-    """An environment by name; by default the past rows of the instance if it has any, else the reward model.
+    """An environment by name; without a name, the past rows of the instance or, without these, its reward model.
 
-    `shifts (..., 1, agent)` are added to the means: how far each replication has drifted.
+    `shifts (..., 1, agent)` are added to the means; they say how far the sites of each replication have drifted.
     """
     model = instance.problem.noise
     means = instance.means if shifts is None else instance.means + shifts
@@ -55,7 +56,7 @@ BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # a policy's data for a chunk take about 256 MiB at most
 
 Progress = Callable[[int], None]
-# Called after every phase (from 0) with the replications that drew, their draws, and their states after it.
+# Called after every phase with the replications that drew, the phase (from 0), their draws, and their new states.
 Watch = Callable[[IntArray, int, Totals, State], None]
 
 
@@ -65,14 +66,14 @@ class Phase:
 
     number: int  # from 1
     quotas: IntArray  # (arm, agent): draws planned for this phase
-    before: State
-    after: State
+    before: State  # state before the phase
+    after: State  # state after the phase
 
 
 def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | None = None) -> Iterator[Phase]:
-    """A single run, phase by phase: replication 0 of `simulate` with the same seed.
+    """Run one study and yield it phase by phase: replication 0 of `simulate` with the same seed.
 
-    It runs until the policy is finished. The caller may stop earlier: with a tie it never finishes.
+    The run ends when the policy has finished. With a tie a policy may never finish, so the caller may have to stop.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -106,7 +107,10 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
 
 
 def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | None) -> IntArray | None:
-    """`(..., arm, agent)`: people assigned to the next phase while this one waits for outcomes; None if not allowed."""
+    """`(..., arm, agent)`: people assigned to the next phase while the current phase waits for its outcomes.
+
+    None if the study does not assign people between phases.
+    """
     problem = policy.problem
     if problem.between != "assign":
         return None
@@ -116,10 +120,10 @@ def ahead(policy: Policy, state: State, quotas: IntArray, between: IntArray | No
 def _asked_in(
     first: Policy, instance: Instance, phase: int, now: tuple[Policy, State], past: Sequence[Totals]
 ) -> tuple[Policy, State]:
-    """The policy at the end of a phase, and its state before the phase.
+    """The policy that decides a phase, and its state before the phase.
 
-    Both are as `now`, unless arms were opened or withdrawn in the phase. Then the `past` phases are replayed with the
-    open arms, as in a live study.
+    Both are those of `now`, unless arms were opened or withdrawn in the phase. Then the `past` phases are replayed with
+    the open arms, as in a live study.
     """
     if phase not in (*instance.opens.values(), *instance.withdraws.values()):
         return now
@@ -142,10 +146,10 @@ def simulate(
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
+    """Run `replications` independent studies; `max_samples` stops a run before a phase that would exceed it.
 
-    `chunk` is how many replications are in memory at once, in whole blocks; results do not depend on it. `progress` is
-    called with the number of replications that have just ended, `watch` after every phase.
+    `chunk` is the number of replications in memory at once, rounded up to whole blocks; results do not depend on it.
+    `progress` is called with the number of replications that have just ended, `watch` after every phase.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -179,9 +183,10 @@ def simulate_truths(
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> list[Outcome]:
-    """`simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; the outcomes are the same.
+    """Run `simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; returns their outcomes.
 
-    The policy handles them all in one batch, which is many times faster if replications are few.
+    The outcomes equal those of separate calls. But the policy handles all truths in one batch, which is many times
+    faster if replications are few.
     """
     for key, value in {"replications": replications, "max_samples": max_samples, "chunk": chunk}.items():
         if value is not None or key == "replications":
@@ -228,7 +233,7 @@ class _Batch:
     blocks: int  # per truth
 
     def members(self, replications: int) -> IntArray:
-        """The numbers of all replications."""
+        """`(member,)`: the numbers of all replications of all truths; padding after a truth's last block is skipped."""
         starts = np.arange(len(self.truths)) * self.blocks * self.block
         return np.asarray((starts[:, None] + np.arange(replications)).ravel())
 
@@ -241,7 +246,7 @@ class _Batch:
         then: Slopes,
         between: IntArray | None = None,
     ) -> tuple[Totals, Slopes]:
-        """The adjusted draws of the remaining replications as sites report them, and the slopes afterwards.
+        """The adjusted totals that sites report for the remaining replications, and the slopes after the phase.
 
         `slopes` are those before this phase, `then` those before the previous phase.
         """
@@ -266,7 +271,7 @@ class _Batch:
         return Totals.concatenated(totals), Slopes.concatenated(kept)
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray, between: IntArray | None = None) -> Totals:
-        """The draws of the remaining replications, each from its own position in its block's random stream."""
+        """The totals that the remaining replications draw, each at its own position in its block's random stream."""
         parts = []
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
@@ -285,28 +290,31 @@ class _Batch:
         return Totals.concatenated(parts)
 
     def of_truths(self, members: IntArray) -> Iterator[tuple[Tally, IntArray, slice]]:
-        """For every truth with some of these replications: its tally, their numbers in it, and their positions."""
+        """Split replications by truth: yield each truth's tally, their numbers in it, and their slice of `members`."""
         each = self.blocks * self.block
         for truth, some in _groups(members // each):
             yield self.tallies[truth], members[some] % each, some
 
 
 def _padded(draws: IntArray, places: IntArray) -> IntArray:
-    """Draws of replications at their positions in a block; 0 for those that ended."""
+    """Spread draws over a block: each replication's draws at its position, 0 for replications that have ended.
+
+    A generator then gives a replication the same numbers, whichever others have ended.
+    """
     whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
     whole[places] = draws
     return whole
 
 
 def _groups(ascending: IntArray) -> Iterator[tuple[int, slice]]:
-    """Every distinct value of an ascending array, with the slice where it occurs."""
+    """Yield every distinct value of an ascending array, with the slice in which it occurs."""
     values, starts = np.unique(ascending, return_index=True)
     for value, start, end in zip(values, starts, [*starts[1:], len(ascending)], strict=True):
         yield int(value), slice(int(start), int(end))
 
 
 def _check_fit(policy: Policy, instance: Instance) -> None:
-    """Check that policy and instance share weights, shape and top. Delta and noise may differ on purpose."""
+    """Raise unless policy and instance share weights, shape and top; their delta and noise may differ on purpose."""
     asked, true = policy.problem, instance.problem
     if asked.shape != true.shape or asked.top != true.top or not np.array_equal(asked.weights, true.weights):
         raise InvalidInput(
@@ -321,7 +329,7 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
 
 
 def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
-    """Check that a run will end: by a budget, a tolerance or a horizon, or because no arms tie."""
+    """Raise unless a run will end: by a budget, a tolerance or a horizon, or because no arms tie."""
     budget = max_samples or asked.max_samples or asked.max_rounds
     if asked.horizon == "open" and not budget:
         raise InvalidInput(
@@ -336,10 +344,10 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
 def phase_totals(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Totals:
-    """`(arm, agent)`: replication 0's draws in a phase (from 0), for callers that run the phases themselves.
+    """`(arm, agent)`: the totals of replication 0 in a phase (from 0), for callers that run the phases themselves.
 
-    `between` are people who came before the phase but count in it. Rewards are as the sites see them, without the noise
-    of private reports.
+    `between` is the number of people who came before the phase but count in it. Rewards are those that sites see,
+    without the noise of private reports.
     """
     early = None if between is None else between[None]
     return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False, between=early)[0]
@@ -348,13 +356,13 @@ def phase_totals(
 def phase_pairs(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Pairs:
-    """`(arm, agent)`: like `phase_totals`, with every person's covariate."""
+    """`(arm, agent)`: like `phase_totals`, with the sums of every person's covariate."""
     early = None if between is None else between[None]
     return _draw_pairs(instance, seed, phase=phase, counts=counts[None], between=early)[0]
 
 
 def _no_slopes(instance: Instance, count: int) -> Slopes | None:
-    """The sites' slopes before the first phase; None without a covariate."""
+    """The sites' slopes before the first phase, for `count` replications; None without a covariate."""
     return None if instance.covariate is None else Slopes.none((count, instance.problem.agent_count))
 
 
@@ -368,9 +376,9 @@ def _draw_pairs(
     policy: Policy | None = None,
     between: IntArray | None = None,
 ) -> Pairs:
-    """Outcomes of a block in a phase with their covariate, as the sites see them.
+    """A block's outcomes and covariates in a phase, as the sites see them.
 
-    For people `between` phases, outcomes and covariates have the means of the previous phase.
+    Outcomes and covariates of people `between` phases have the means of the previous phase.
     """
 
     def drawn(generator: np.random.Generator, counts: IntArray, phase: int) -> Pairs:
@@ -389,17 +397,17 @@ def _draw_pairs(
 def _adjusted(
     instance: Instance, pairs: Pairs, slopes: Slopes, then: Slopes | None, *, seed: int, block: int, phase: int
 ) -> tuple[Totals, Slopes]:
-    """The totals that sites report for these pairs, given the slopes of earlier phases; and the updated slopes."""
+    """The adjusted totals that sites report for `pairs`, given the slopes of earlier phases, and the updated slopes."""
     assert instance.problem.adjustment is not None
     totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
     return _reported(instance, totals, seed, block, phase), after
 
 
-EARLY = 8  # random stream of people between phases; the next stream decides which of them drop out
+EARLY = 8  # number of the random stream for people between phases; the next stream decides which of them drop out
 
 
 def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntArray, stream: int = 1) -> IntArray:
-    """Counts without dropouts, if the policy accepts counts that differ from the plan; else dropouts are replaced."""
+    """The counts without dropouts; all counts if the study replaces dropouts or the policy needs the planned counts."""
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is None or not settings.dropout or settings.site_counts == "exact":
         return counts
@@ -408,7 +416,7 @@ def _kept(policy: Policy | None, seed: int, block: int, phase: int, counts: IntA
 
 
 def _reported(instance: Instance, drawn: Totals, seed: int, block: int, phase: int) -> Totals:
-    """The totals with the noise of private reports."""
+    """The totals with the noise of private reports; unchanged if reports are exact."""
     added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
     return with_noise(drawn, added, instance.problem.noise)
 
@@ -437,7 +445,8 @@ def _draw(
 ) -> Totals:
     """A block's rewards in a phase; if `reported`, with the noise of private reports.
 
-    People `between` phases have the means of the previous phase: they came while it waited for outcomes.
+    Rewards of people `between` phases have the means of the previous phase, because these people came while that phase
+    waited for its outcomes.
     """
     counts = _kept(policy, seed, block, phase, counts)
     shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
@@ -462,7 +471,7 @@ def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int
 def _with_sites_asked(
     quotas: IntArray, between: IntArray | None, unasked: IntArray
 ) -> tuple[IntArray | None, IntArray]:
-    """The people `between` at sites that draw in this phase; the others are added to `unasked`."""
+    """The people `between` phases at sites that draw in this phase, and `unasked` plus the people at other sites."""
     if between is None:
         return None, unasked
     asked = asked_with(quotas, between)
@@ -477,17 +486,17 @@ def _run(
     policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress, watch: Watch
 ) -> None:
     state, phase = policy.start((len(members),)), 0
-    # The past is kept if arms come and go. `unasked` counts people assigned to a phase in which their site did not
-    # draw.
+    # The past is kept if arms come and go, because opening or withdrawing an arm replays it. `unasked` counts people
+    # assigned to a phase in which their site did not draw.
     first, truth, past, unasked = policy, batch.truths[0], list[Totals](), np.zeros_like(state.counts)
     keeps = bool(truth.opens or truth.withdraws)
     slopes = then = _no_slopes(truth, len(members))  # before this phase, and before the previous one
     between: IntArray | None = None
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
-        """Record the replications that ended, by themselves or stopped; people assigned ahead count as draws too."""
+        """Record replications that ended or were `stopped` by the budget; people assigned ahead count as draws too."""
         final, which = state.take(ended), members[ended]
-        if keeps:  # a replay may finish before its last phase, whose draws were made nevertheless
+        if keeps:  # a replay may finish before its last phase, although the draws of that phase were made
             counts = np.sum([totals.everybody.counts[ended] for totals in past], axis=0)
             final = replace(final, counts=counts, phase=np.full(final.phase.shape, phase))
         statuses = policy.statuses(final)
@@ -516,6 +525,7 @@ def _run(
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
+        # People are assigned ahead while the phase waits for outcomes, so this decision must not use its draws.
         coming = ahead(policy, state, quotas, between)
         if slopes is None or then is None:
             fresh = batch.rewards(phase, members, quotas, between)

@@ -1,9 +1,9 @@
-"""Who may enter, and which requests can be trusted.
+"""Access to the site's service: who may use it, and which requests can be trusted.
 
-On a loopback address everybody on the machine may, unless a code is required; on any other address a code is. A web
-page elsewhere cannot use the service through somebody's browser: the service must be called by its own name, and
-requests from another site are refused (`web.guard`). A client that guesses codes is locked out for a while
-(docs/site.md).
+On a loopback address, everybody on the machine may use the service unless it has a code; on any other address a code is
+required. A page of another web site cannot use the service through somebody's browser: requests must name the service's
+own host, and requests from other web sites are refused (`web.guard`). A client that guesses codes is locked out for a
+while (docs/site.md).
 """
 
 import hmac
@@ -24,18 +24,18 @@ from parley.web.guard import MOST_FIELDS, Buckets, form_fields, read_body, sent_
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of about ten thousand people
-EVERYBODY = ""  # instead of an address
+EVERYBODY = ""  # stands for all addresses together, where a limit is by address
 ELSEWHERE = Translatable("a form that was not sent from this page")
 
 
 class Form(dict[str, str]):
-    """The fields of a form, and its uploaded file, if any."""
+    """The fields of a form, and its uploaded file."""
 
-    file: bytes = b""
+    file: bytes = b""  # empty if none was uploaded
 
 
 class Refused(Exception):
-    """A refused request: why, and when to come again if that helps."""
+    """A refused request: its HTTP status, the reason, and after how many seconds to retry, if that helps (`later`)."""
 
     def __init__(self, status: int, words: str, *, later: int = 0) -> None:
         super().__init__(words)
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Access control: `code` is typed once by a person, or sent by a program as a bearer token; empty if none."""
+    """Access control by a code, which a person types once and a program sends as a bearer token; empty: no code."""
 
     host: str
     code: str = ""
@@ -53,10 +53,12 @@ class Access:
     _session: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # cookie of clients that showed the code
     _tries: Buckets = field(default_factory=lambda: Buckets(rate=1 / 60, burst=10))  # by address
     _tries_of_all: Buckets = field(default_factory=lambda: Buckets(rate=10 / 60, burst=100))
-    _welcome: set[str] = field(default_factory=set)  # addresses that showed the right code
+    # Addresses that showed the right code: the common limit does not lock them out while others guess.
+    _welcome: set[str] = field(default_factory=set)
 
     def check(self, request: Request) -> None:
-        """Raise if a request uses another host name or comes from another site."""
+        """Raise `Refused` if a request uses another host name or comes from another web site."""
+        # Against DNS rebinding: a host name of another web site may be made to point to this machine.
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
@@ -75,14 +77,14 @@ class Access:
         return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._session.encode())
 
     def open_for(self, request: Request, response: Response, code: str) -> bool:
-        """Give the browser a session if the code is right."""
+        """Give the browser a session if the code is right; returns whether it is."""
         if not self._is_right(request, code, self.code):
             return False
         response.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", secure=self.secure)
         return True
 
     def _is_right(self, request: Request, given: str, right: str) -> bool:
-        """Whether the code is right; `Refused`, without comparing it, after too many wrong ones."""
+        """Whether a code is right. After too many wrong codes, raise `Refused` without comparing it."""
         address = request.client.host if request.client else "unknown"
         asked = [(self._tries, address)]
         if address not in self._welcome:
@@ -94,13 +96,16 @@ class Access:
             raise Refused(429, words, later=later)
         if not hmac.compare_digest(given.encode(), right.encode()):
             return False
-        for buckets, key in asked:  # only wrong ones are counted
+        for buckets, key in asked:  # only wrong codes count: give back what `wait` took
             buckets.charge(key, -1.0)
         self._welcome.add(address)
         return True
 
     async def form(self, request: Request) -> Form:
-        """The fields of a form from our own page. Checked even without a code: browsers here are trusted then."""
+        """Read a form, which our own page must have sent.
+
+        This is checked even if no code is required, because then every browser on this machine is trusted.
+        """
         if sent_from_elsewhere(request, unsaid=True):
             raise Refused(403, ELSEWHERE)
         words = Translatable("a form of this page has at most {most} fields", most=MOST_FIELDS)
@@ -111,7 +116,7 @@ class Access:
         return Form(form_fields(body, too_many))
 
     async def json(self, request: Request) -> dict[str, Any]:
-        """The JSON object in a request to the API. A form of another site cannot send this type."""
+        """Read the JSON object of an API request. Its type is required, because forms of other sites cannot send it."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")
         found = read_json(await self.body(request), "body")
@@ -127,7 +132,7 @@ NAMED = re.compile(rb'[; ]name="([^"]*)"')
 
 
 def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
-    """The parts of a multipart form: fields, and a file."""
+    """Parse a multipart form into its fields and its file."""
     form = Form()
     parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"))[1:-1]
     if len(parts) > MOST_FIELDS:
@@ -140,7 +145,7 @@ def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
         if b"filename=" in head:
             form.file = content
         else:
-            # A text area sends its platform's line ends.
+            # Browsers send the line ends of a text area as CRLF.
             form[name[1].decode("utf-8", "replace")] = content.decode("utf-8", "replace").replace("\r\n", "\n")
     return form
 

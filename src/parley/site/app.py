@@ -1,9 +1,10 @@
-"""The service: an API for the site's own programs, and the page. The journal does all the work (`agent.site`).
+"""The site's service: an API for the site's own programs, and a page for people. `parley.agent.site` does the work.
 
-`operations` has the table of operations, and edges add theirs. Routing, guard and OpenAPI (`/v1/openapi.json`) come
-from it.
+`operations` is the table of the API's operations, to which edges add theirs. Routes, access checks and the OpenAPI
+document (`/v1/openapi.json`) are made from it.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -32,7 +33,6 @@ from parley.hooks import edges
 from parley.protocol.codec import Count, Model, build_structs, described
 from parley.site.access import COOKIE, Access, Refused
 from parley.site.pages import HERE, Pages
-from parley.system.killpoints import reached
 from parley.validation.checks import is_loopback
 from parley.web import guard
 from parley.web.connections import ConnectionLimits, address, affordable_connections, bind
@@ -70,7 +70,7 @@ class Problem(Model):
 
 
 def problem(status: int, words: str) -> JSONResponse:
-    """A refusal as a response."""
+    """Make the response that refuses a request."""
     return guard.problem(Problem(type="about:blank", title=TITLES[status], status=status, detail=words).to_json())
 
 
@@ -91,7 +91,7 @@ Key = Annotated[str, msgspec.Meta(description=f"A participant's key, 1 to {LONGE
 
 @dataclass(frozen=True, kw_only=True)
 class SiteOperation(Endpoint):
-    """An operation of a site; `refused` builds the answer of a refusal, if it is not a problem document."""
+    """An operation of the site's API. `refused` makes the response to a refused request, usually a problem document."""
 
     refused: Refuse = lambda _, status, error: problem(status, str(error))
 
@@ -136,7 +136,7 @@ class Lost(Participant):
 
 
 class Gone(Model, omit_defaults=True):
-    """A participant, and the name of the outcome that will not come."""
+    """A participant whose outcome was marked as missing."""
 
     participant: Key
     missing: bool
@@ -144,14 +144,14 @@ class Gone(Model, omit_defaults=True):
 
 
 class Void(Participant):
-    """A participant whose assignment was a mistake, why, and who says so. None of it leaves the site."""
+    """A participant whose assignment was a mistake, the reason, and who voids it. All three stay at the site."""
 
     reason: str
     who: str
 
 
 class Correction(Model, omit_defaults=True):
-    """The right outcome of a reported phase, why it is corrected, and by whom. The last two stay at the site."""
+    """The right value of an outcome in a reported phase. The reason, and who corrects it, stay at the site."""
 
     participant: Key
     reward: float
@@ -188,7 +188,7 @@ class OutcomeRows(Model):
 
 
 class RowAnswer(Model):
-    """The result for a row; rows are answered in the order sent."""
+    """The result of one row. Results are in the order in which the rows were sent."""
 
     participant: str | None
     taken: bool
@@ -196,7 +196,7 @@ class RowAnswer(Model):
 
 
 class RowAnswers(Model):
-    """The results for many outcomes."""
+    """The results of many outcomes that were sent at once."""
 
     taken: Count
     refused: Count
@@ -257,13 +257,13 @@ class SiteStatus(Model):
 
 
 class Api:
-    """The operations, each one call of the site."""
+    """The handlers of the API's operations; each makes one call to the site."""
 
     def __init__(self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access) -> None:
         self._runtimes, self._strata, self._access = runtimes, strata, access
 
     async def assign(self, request: Request) -> Response:
-        """Assign a participant an arm: drawn the first time (201), and the same ever after (200).
+        """Assign a participant an arm: drawn the first time (201), and the same arm ever after (200).
 
         A new key that looks like a known one is refused, unless the request says that this is another person. If the
         site has strata, the first request names one; later ones may leave it out, and are refused if they name
@@ -276,7 +276,7 @@ class Api:
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
     async def given(self, participant: str, **more: Any) -> Assignment:
-        """A participant's arm, in the journal before this returns; `more` is what `Strata.assign` takes."""
+        """Assign a participant; the assignment is in the journal when this returns. `more` goes to `Strata.assign`."""
         given: Assignment = await self._done(partial(self._strata.assign, **more), participant)
         return given
 
@@ -289,8 +289,8 @@ class Api:
     async def note_outcomes(self, request: Request) -> Response:
         """Record many outcomes at once.
 
-        Each row is accepted or refused by itself, and all accepted ones are on disk together before the answer.
-        Sending the same rows again changes nothing.
+        Each row is accepted or refused by itself, and all accepted rows are on disk before the answer is sent. Sending
+        the same rows again changes nothing.
         """
         match found := await self._access.json(request):
             case {"outcomes": [*rows]} if len(found) == 1:
@@ -301,16 +301,16 @@ class Api:
         return JSONResponse(RowAnswers(taken=taken, refused=len(answers) - taken, rows=answers).to_json())
 
     async def note_missing(self, request: Request) -> Response:
-        """Record that a participant's outcome, or the named one, will not come."""
+        """Record that a participant's reward, or the named outcome, will not come."""
         body = await self._read(request, Lost)
         await self._done(self._strata.missing, body.participant, body.outcome)
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
     async def void_assignment(self, request: Request) -> Response:
-        """Void a mistaken assignment, before anything is noted about the participant.
+        """Void a mistaken assignment, before anything is recorded about the participant.
 
-        The place is filled again, nobody else's arm changes, and this participant is never assigned again. If it was
-        voided before, the answer has the first reason.
+        Another participant will be assigned instead. All others keep their arms, and this participant is never assigned
+        again. If the assignment was voided before, the answer has the first reason.
         """
         body = await self._read(request, Void)
         work = partial(self._strata.void, reason=body.reason, who=body.who)
@@ -319,8 +319,10 @@ class Api:
         return JSONResponse(answer.to_json())
 
     async def correct_outcome(self, request: Request) -> Response:
-        """Correct an outcome of a reported phase. The first report stays in force: a corrected report of the phase goes
-        to the coordinator, where an administrator confirms or refuses it.
+        """Correct an outcome of a reported phase.
+
+        The first report stays in force. A corrected report of the phase goes to the coordinator, where an administrator
+        confirms or refuses it.
         """
         body = await self._read(request, Correction)
         key = checked_key(body.participant)
@@ -333,7 +335,7 @@ class Api:
     async def unmask(self, request: Request) -> Response:
         """Show the arm of one participant of a masked study, in an emergency.
 
-        The journal records who saw it and why, and the coordinator is told that somebody was unmasked.
+        The journal records who saw the arm and why, and the coordinator learns how many participants were unmasked.
         """
         body = await self._read(request, Emergency)
         work = partial(self._strata.unmask, by=body.by, reason=body.reason, emergency=True)
@@ -341,7 +343,7 @@ class Api:
         return JSONResponse(shown.to_json())
 
     async def get_status(self, request: Request) -> Response:
-        """A stratum's progress in the phase. Keep it from those who enrol: they could guess the last arms."""
+        """Get the progress of a stratum in the phase. Keep it from people who enrol: they could guess the last arms."""
         site = self._strata.named(request.query_params.get("stratum", ""))
         runtime = self._runtimes[site.stratum]
         found = await anyio.to_thread.run_sync(site.status)
@@ -349,11 +351,11 @@ class Api:
         return JSONResponse(shown.to_json())
 
     async def openapi(self, request: Request) -> Response:
-        """The OpenAPI document."""
+        """Get the OpenAPI document of this API."""
         return JSONResponse(request.app.state.openapi())
 
     async def healthz(self, _: Request) -> Response:
-        """Whether the site is in contact with its coordinator; 503 if its last answer is too long ago."""
+        """Check the contact with the coordinator: 503 before its first answer, and if its last one is too long ago."""
         heard = [known for one in self._runtimes.values() if (known := one.silence) is not None]
         since = max(heard) if len(heard) == len(self._runtimes) else None
         well = since is not None and since < LATE
@@ -361,7 +363,7 @@ class Api:
         return JSONResponse(found.to_json(), status_code=200 if well else 503)
 
     def _take(self, rows: list[Any]) -> list[RowAnswer]:
-        """Record the rows that are well-formed; the site may refuse others among them."""
+        """Record the rows that are well-formed and that the site accepts; returns the result of every row."""
         keys = [row.get("participant") if isinstance(row, dict) else None for row in rows]
         wrong: dict[int, Exception] = {}
         offered: dict[int, Entered] = {}
@@ -383,11 +385,12 @@ class Api:
         ]
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
-        """Run `work` in a thread, with its result on disk; then the reporting thread checks for a due report."""
+        """Run `work` in a thread, which writes to disk; then let the reporting threads check for a due report."""
         try:
             found = await anyio.to_thread.run_sync(work, *values)
-            reached("site-before-answer")
+            sys.audit("parley.reached", "site-before-answer")
             return found
+        # After an error too: part of the work may be in a journal.
         finally:
             for runtime in self._runtimes.values():
                 runtime.noted()
@@ -420,7 +423,7 @@ the disk. Refusals are `application/problem+json` (RFC 9457), unless the operati
 
 @dataclass(frozen=True, kw_only=True)
 class SiteParts:
-    """What operations of edges work with: the site, its access control, and its assignment function."""
+    """What the operations of edges may use: the site, its access control, and its assignment function."""
 
     strata: Strata
     access: Access
@@ -429,7 +432,7 @@ class SiteParts:
 
 
 def operations(api: Api) -> tuple[SiteOperation, ...]:
-    """The table of operations."""
+    """The table of the API's own operations."""
 
     def row(method: str, path: str, handler: Handler, **more: Any) -> SiteOperation:
         return SiteOperation(method=method, path=path, handler=handler, **more)
@@ -452,7 +455,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
 
 
 def all_operations(api: Api, parts: SiteParts) -> tuple[SiteOperation, ...]:
-    """The table, including operations of edges."""
+    """The table of all operations, including those of edges."""
     return (*operations(api), *(row for edge in edges() for row in edge.site_operations(parts)))
 
 
@@ -465,7 +468,7 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 def create_app(
     runtimes: SiteRuntime | Sequence[SiteRuntime], access: Access, options: Mapping[str, Any] | None = None
 ) -> Starlette:
-    """The application of a site with all its strata; `access` is its access control, `options` belong to edges."""
+    """Make the web application of a site with all its strata. `options` are the values of edges' own options."""
     each = runtimes if isinstance(runtimes, Sequence) else (runtimes,)
     strata = Strata(runtime.site for runtime in each)
     by_name = {runtime.site.stratum: runtime for runtime in each}
@@ -516,12 +519,15 @@ def create_app(
 
 
 SHORTEST_CODE = 8
-CONNECTIONS = 512  # a ward has a few tablets; more than this are not in real use
+CONNECTIONS = 512  # at most; a ward has a few tablets, so more connections than this would not be real users
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Where the service listens. Beyond this machine it needs a code, and TLS unless a proxy has it (`plain_http`)."""
+    """Where and how the service listens.
+
+    Beyond this machine it needs a code, and TLS unless a proxy in front of it terminates TLS (`plain_http`).
+    """
 
     host: str = "127.0.0.1"
     port: int = 8643
@@ -529,7 +535,7 @@ class SiteSettings:
     tls_cert: str = ""
     tls_key: str = ""
     plain_http: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)  # of edges
+    options: Mapping[str, Any] = field(default_factory=dict)  # values of edges' own options
 
     def __post_init__(self) -> None:
         if self.code and len(self.code) < SHORTEST_CODE:

@@ -1,4 +1,7 @@
-"""The page: the phase, its progress, and forms for all that a study nurse does. Its address has no key in it."""
+"""The site's page: the phase, its progress, and forms for all that a study nurse does.
+
+No URL of the page contains a participant's key.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,15 +53,15 @@ from parley.text.translation import (
 
 HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
-FEW = 5  # people whose forms are all open: more would make a long page on a phone
+FEW = 5  # up to so many people, all forms are open; with more, the page would be too long on a phone
 DUE = {"due": 0, "week": 7}  # filters of the list: days until outcomes are due
-PAGE, EMERGENCY = "somebody at the page", "emergency"  # recorded as who saw an arm, and why, after the emergency button
-CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser's
+PAGE, EMERGENCY = "somebody at the page", "emergency"  # the emergency button records these: who saw an arm, and why
+CHOSEN = "parley-language"  # cookie with the language that the reader chose instead of the browser's
 A_YEAR = 365 * 86_400
 
 
 class Pages:
-    """Handlers of the page's forms; each answers with the page itself."""
+    """The handlers of the page and its forms, for one stratum. The answer to every form is the page itself."""
 
     def __init__(
         self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access, here: str | None = None
@@ -70,7 +73,7 @@ class Pages:
         self._site = self._runtime.site
 
     def _at(self, stratum: str) -> Self:
-        """The page of another stratum; this one if there is none of that name."""
+        """The page of the named stratum; this page if there is no other stratum of that name."""
         known = stratum in self._runtimes and stratum != self._stratum
         return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
 
@@ -84,7 +87,7 @@ class Pages:
         return self._at(fields.get("stratum", "") or fields.get("here", ""))
 
     async def enter(self, request: Request) -> Response:
-        """Ask for the code, once."""
+        """Ask for the access code; if it is right, give the browser a session."""
         if "language" in request.query_params:
             return self._choose(request)
         with self._reading(request):
@@ -97,7 +100,7 @@ class Pages:
             return self._show(request, "enter.html", status=403, problem=gettext("This code is wrong."))
 
     async def page(self, request: Request) -> Response:
-        """Show the page, after doing what its form asks for."""
+        """Show the page. For a POST, do what the form asks for first."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         if "language" in request.query_params:
@@ -110,12 +113,12 @@ class Pages:
             return await anyio.to_thread.run_sync(self._asked(fields)._answer, request, fields)
 
     async def api(self, request: Request) -> Response:
-        """The API's OpenAPI document for people to read, in English."""
+        """Show the API's OpenAPI document as a page for people, in English."""
         with self._reading(request):
             return self._show(request, "api.html", document=request.app.state.openapi())
 
     async def export(self, request: Request) -> Response:
-        """Everybody here as a table that can be uploaded again; without arms if the site is masked."""
+        """Download a table of everybody here, which can be uploaded again; without arms if the site is masked."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         with self._reading(request):
@@ -136,7 +139,7 @@ class Pages:
             yield
 
     def _choose(self, request: Request) -> Response:
-        """Set another language in this browser."""
+        """Set a cookie with the chosen language, and show the page again."""
         response = RedirectResponse(request.url.path, status_code=303)
         chosen = request.query_params["language"]
         if chosen in LANGUAGES:
@@ -151,6 +154,7 @@ class Pages:
         except SimilarKey as error:
             alike = self._at(self._strata.known(error.similar).stratum)
             shown, status = {"similar": alike._line(alike._site.people[error.similar]), "new": error.key}, 409
+            # The page asks whether this is another person, and the form for that repeats what was entered.
             kept = ("stratum", "covariate", "without_covariate")
             shown["entered"] = {
                 name: value for name, value in fields.items() if name in kept or name.startswith("eligible-")
@@ -162,7 +166,7 @@ class Pages:
         return self._whole(request, view | shown, status)
 
     def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        """Do what a form asks for; returns the message about it."""
+        """Do what a form asks for; returns the template's values that show the result."""
         what, key = fields.get("do", ""), fields.get("participant", "")
         match what:
             case "assign":
@@ -202,7 +206,7 @@ class Pages:
         raise InvalidInput("form", found=repr(what)[:40], allowed=Translatable("a form of this page"))
 
     def _end(self, what: str, fields: Mapping[str, str]) -> str:
-        """Close the phase here, or send its report; returns the message about it."""
+        """Close the phase at this site, or send or release its report; returns the message for the page."""
         phase, reason = _whole(fields.get("phase", "")), fields.get("reason", "")
         if what == "send":
             self._runtime.send(phase)
@@ -216,7 +220,7 @@ class Pages:
         return gettext("No more people will be assigned in this phase.")
 
     def _note(self, key: str, text: str, named: str) -> dict[str, Any]:
-        """Record a person's outcome, or that it will not come."""
+        """Record a person's outcome, or mark it as missing; returns the template's values that show the result."""
         if text == GONE:
             self._site.missing(key, named)
         else:
@@ -225,7 +229,7 @@ class Pages:
         return {"noted": line, "field": next(one for one in line["fields"] if one["outcome"] == named)}
 
     def _correct(self, key: str, fields: Mapping[str, str]) -> str:
-        """Correct outcomes of a person whose phase is reported; returns the message about it."""
+        """Correct outcomes of a person whose phase is reported; returns the message for the page."""
         said = {name: checked_line(name, fields.get(name, "")) for name in ("reason", "who")}
         known = self._site.people.persons.get(key)
         if known is None:
@@ -252,7 +256,7 @@ class Pages:
         return all(f"eligible-{number}" in fields for number in range(len(self._site.people.rules.eligibility)))
 
     def _value(self, text: str, named: str) -> float:
-        """The value typed for an outcome: a number, or a word for yes or no."""
+        """Parse the value typed for an outcome: a number, or a word for yes or no."""
         asked = {one.name: one for one in all_outcomes(self._site.people.rules)}
         one = asked.get(named)
         return typed_value(text) if one is None else value_of(text, one, typed_value)
@@ -301,24 +305,24 @@ class Pages:
         )
 
     def _many_voids(self) -> tuple[int, int] | None:
-        """How many of how many assignments were voided here, if that should be questioned."""
+        """The numbers of voided assignments and of all assignments here; None unless too many were voided."""
         books = [book for site in self._strata.sites for book in site.people.phases.values()]
         voided, drawn = sum(book.voided for book in books), sum(book.drawn for book in books)
         return (voided, drawn) if too_many_voids(voided, drawn - voided) else None
 
     def _listed_strata(self) -> list[dict[str, Any]]:
-        """Every stratum, if there are several: how many outcomes it awaits, and whether it needs people."""
+        """Each stratum's number of awaited outcomes, and whether it needs people; empty if the site has only one."""
         if len(self._strata.sites) == 1:
             return []
         found = ((site.stratum, site.status()) for site in self._strata.sites)
         return [{"name": name, "awaited": one["pending"], "needed": _takes(one)} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """A page of the people awaited (overdue first), of all in this phase, or of search results."""
+        """One page of the list of people: with awaited outcomes (overdue first), of the phase, or found by a search."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         of_phase = people.in_progress
         awaited = [person for person in of_phase if people.awaits(person)]
-        if people.rules.outcomes:  # otherwise the first who came is due first
+        if people.rules.outcomes:  # with the reward alone, people are due in the order they came
             awaited.sort(key=self._first_due)
         found = awaited
         if which in DUE:
@@ -342,13 +346,13 @@ class Pages:
         }
 
     def _is_due(self, person: Person, days: int) -> bool:
-        """Whether an outcome is due within so many days, or overdue."""
+        """Whether an outcome of the person is due within `days` days, or overdue."""
         people = self._site.people
         dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
         return any(self._days_after(due) >= -days for due in dues)
 
     def _overdue(self, person: Person) -> int:
-        """Days since the outcome that is longest overdue was due, in this machine's calendar."""
+        """Days since a person's first awaited outcome was due, in this machine's calendar; 0 or less if not overdue."""
         people = self._site.people
         return max((self._days_after(people.due(person, name)) for name in people.awaits(person)), default=0)
 
@@ -356,7 +360,7 @@ class Pages:
         return (self._site.clock().astimezone().date() - due.astimezone().date()).days if due else 0
 
     def _first_due(self, person: Person) -> datetime:
-        """When a person's first awaited outcome is due; without a due date, when the person came."""
+        """When a person's first awaited outcome is due; if none has a due date, when the person came."""
         people = self._site.people
         dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
         return min(dues, default=person.at or self._site.clock())
@@ -383,11 +387,11 @@ class Pages:
         }
 
     def _correctable(self, person: Person) -> bool:
-        """Whether a corrected report can be made of a person's phase."""
+        """Whether the phase of a person can still be corrected by another report."""
         return self._runtime.correctable(self._site.people.reported_in(person))
 
     def _field(self, person: Person, one: OutcomeRules, awaited: bool) -> dict[str, Any]:
-        """One outcome of a person, as the page asks for it."""
+        """The template's values for one outcome of a person."""
         due = self._site.people.due(person, one.name)
         return {
             "outcome": one.name,
@@ -404,7 +408,7 @@ class Pages:
         }
 
     def _phases(self) -> list[dict[str, Any]]:
-        """Reported phases; counts by arm are shown only for phases that are over."""
+        """The phases that are over, latest first: only for these does the page show counts by arm."""
         receipts = self._runtime.receipts()
         return [
             {
@@ -436,7 +440,7 @@ class Pages:
 
 
 def example_of(pattern: str) -> str:
-    """A key that fits a pattern.
+    """Make an example of a key that fits the study's pattern.
 
     >>> example_of("BX-@##")
     'BX-A12'
@@ -446,7 +450,7 @@ def example_of(pattern: str) -> str:
 
 
 def as_typed(value: float) -> str:
-    """A number as the reader would type it in a form: without separators of thousands, which are refused there.
+    """Format a number as the reader would type it in a form: without separators of thousands, which forms refuse.
 
     >>> as_typed(1234.5), as_typed(1.0)
     ('1234.5', '1')
@@ -455,7 +459,7 @@ def as_typed(value: float) -> str:
 
 
 def contact_words(silence: float | None) -> str:
-    """When the coordinator last answered.
+    """Say when the coordinator last answered, from the seconds since then; None if it has never answered.
 
     >>> contact_words(None), contact_words(3.0), contact_words(130.0)
     ('no contact yet', 'last contact just now', 'last contact 2 minutes ago')
@@ -469,24 +473,24 @@ def contact_words(silence: float | None) -> str:
 
 
 def day(at: datetime) -> str:
-    """A date in this machine's calendar, which is the site's."""
+    """Format a date in this machine's time zone, which is the site's."""
     return format_date(at.astimezone().date(), "long", locale=locale())
 
 
 def moment(at: datetime) -> str:
-    """A time on this machine's clock."""
+    """Format a date and time in this machine's time zone."""
     local = at.astimezone()
     return f"{day(at)}, {format_time(local, 'short', locale=locale())} {local:%Z}"
 
 
 def grace(site: Site) -> datetime | None:
-    """Until when a complete phase can still be changed; None if it is incomplete, or reported at once."""
+    """The time until which a complete phase can still be changed; None if it is incomplete, or reported at once."""
     at = site.sends_at
     return at if at is not None and at > site.clock() else None
 
 
 def _takes(standing: Mapping[str, Any]) -> bool:
-    """Whether the next person is assigned: for this phase, or for the next one."""
+    """Whether the next person who comes is assigned, for this phase or for the next one."""
     return standing["to_assign"] > 0 or bool(standing["takes_ahead"])
 
 
@@ -495,8 +499,9 @@ def _whole(text: str) -> int:
 
 
 def about(asked: int) -> int:
-    """A number of people, rounded to tens: the exact number would reveal the last arms of a phase to somebody
-    counting.
+    """Round a number of people to tens, but to at least 10.
+
+    The exact number would reveal the last arms of a phase to somebody who counts.
 
     >>> about(24), about(3), about(212)
     (20, 10, 210)

@@ -1,8 +1,8 @@
-"""Outcomes from an uploaded table: what every row would do, in the reader's words, and doing it.
+"""Outcomes from an uploaded table: preview what every row would do, in the reader's words, and record the rows.
 
-The columns are `participant` and `reward`, or the words for these on any of our pages. `missing` stands for an outcome
-that will not come, and an empty cell for one that is not known yet. Values of 0 or 1 may be words. Each further outcome
-of a study has a column with its name; a table has a column for at least one outcome.
+The columns are `participant` and `reward`, or the words for these in any language and for any audience of the page. A
+cell is `missing` if its outcome will not come, and empty if the outcome is not known yet. Values of 0 or 1 may be
+words. Each further outcome of a study has a column with its name. A table needs a column for at least one outcome.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def locale() -> str:
 
 
 def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
-    """All outcomes that the page asks for, the reward first, which has no name."""
+    """The rules of all outcomes that the page asks for; the reward comes first, with an empty name."""
     primary = OutcomeRules(
         name=PRIMARY,
         question=rules.question or (gettext("Primary reward") if rules.outcomes else ""),
@@ -55,12 +55,12 @@ def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
 
 
 def words_for(rules: OutcomeRules) -> tuple[str, ...]:
-    """The words for 1 and 0: the study's, else yes and no."""
+    """The words for 1 and 0: the study's own, or else yes and no in the reader's language."""
     return rules.answers or (gettext("yes"), gettext("no"))
 
 
 def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> float:
-    """The value that a person wrote for an outcome: a number, or one of the words for 1 and 0."""
+    """Parse the value that a person wrote for an outcome: a number, or one of the words for 1 and 0."""
     if rules.values != YES_OR_NO:
         return number(text)
     meant = words_of_tables("yes", "no").get(text.lower())
@@ -76,7 +76,7 @@ def value_of(text: str, rules: OutcomeRules, number: Callable[[str], float]) -> 
 
 
 def error_text(error: ParleyError, *, place: bool = True) -> str:
-    """An error in the reader's words; for a table also its place, unless that is shown already."""
+    """An error in the reader's language; an error in a table begins with its position, unless `place` is False."""
     if not isinstance(error, InvalidInput):
         return translated(error.args[0])
     found = translated(error.found) if isinstance(error.found, str) else str(error.found)
@@ -88,7 +88,7 @@ def error_text(error: ParleyError, *, place: bool = True) -> str:
 
 
 def typed_value(text: str) -> float:
-    """A number in the reader's notation."""
+    """Parse a number in the notation of the reader's language."""
     return typed_number(text, thousands="." if get_decimal_symbol(locale()) == "," else ",")
 
 
@@ -98,7 +98,7 @@ COLUMNS = (Translatable("draw"), Translatable("reward"))
 
 @cache
 def words_of_tables(*messages: str) -> dict[str, str]:
-    """Some messages by their text in every audience's words and in every language, in lower case.
+    """Text -> message, for the text of each message in every language and every audience's words, in lower case.
 
     >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
     ('reward', 'yes')
@@ -112,7 +112,7 @@ def words_of_tables(*messages: str) -> dict[str, str]:
 
 
 class Change(NamedTuple):
-    """What a table's row does to an outcome: line, person, new value and old value."""
+    """What a row of a table does to an outcome: its line, the person, the outcome, the new value and the old one."""
 
     line: int
     key: str
@@ -123,22 +123,22 @@ class Change(NamedTuple):
 
 @dataclass(kw_only=True)
 class Taken:
-    """The result of a table's rows, or what it would be. If one is wrong, none is accepted."""
+    """What the rows of a table did, or would do. If any row is wrong, none is recorded."""
 
     text: str
-    done: bool = False
-    stale: bool = False  # somebody changed what it is about since it was shown: nothing was taken
+    done: bool = False  # whether the rows were recorded
+    stale: bool = False  # the preview is out of date, since somebody entered other values: nothing was recorded
     outcomes: int = 0
     missing: int = 0
-    same: int = 0  # rows that are known already
-    changes: list[Change] = field(default_factory=list)  # replacements first
-    ignored: list[int] = field(default_factory=list)  # lines that are still empty
+    same: int = 0  # values that are recorded already
+    changes: list[Change] = field(default_factory=list)  # those that replace a value come first
+    ignored: list[int] = field(default_factory=list)  # lines without any outcome yet
     rows: list[Entered] = field(default_factory=list, repr=False)
-    refused: dict[tuple[int, str], None] = field(default_factory=dict)  # lines, and what is wrong in them
+    refused: dict[tuple[int, str], None] = field(default_factory=dict)  # (line, error), as an ordered set
 
     @property
     def wrong(self) -> list[tuple[int, str]]:
-        """The errors, by line."""
+        """The errors with their lines, in the order of the lines."""
         return sorted(self.refused)
 
     @property
@@ -147,18 +147,18 @@ class Taken:
         return hashlib.sha256(repr((self.changes, self.same)).encode()).hexdigest()
 
     def refuse(self, line: int, words: str) -> None:
-        """Record an error in a line, once: it may be the same for every outcome of a person."""
+        """Record an error in a line, but only once, since all outcomes of a person may have the same error."""
         self.refused[line, words] = None
 
 
 def columns_in(rules: RulesSeen) -> dict[str, str]:
-    """Possible names of a column, in lower case -> what it is."""
+    """Name that a column may have, in lower case -> the column that it means."""
     named = {one.name.lower(): one.name.lower() for one in rules.outcomes}
     return words_of_tables(*COLUMNS) | named
 
 
 def uploaded_text(site: Site | Strata, data: bytes) -> str:
-    """The text of the table in a file."""
+    """The text of the table in an uploaded file."""
     columns = columns_in(site.rules)
     names = [gettext(one) for one in COLUMNS] + [one.name for one in site.rules.outcomes]
     return text_of(data, lambda name: name.lower() in columns, names)
@@ -167,8 +167,9 @@ def uploaded_text(site: Site | Strata, data: bytes) -> str:
 def take_table(
     site: Site | Strata, text: str, source: str = TABLE, *, take: bool = True, seen: str | None = None
 ) -> Taken:
-    """Record a table's rows, all or none; or only say what they would do. With `seen`, the digest of a preview, they
-    are recorded only if they would still do the same.
+    """Record a table's rows, all or none; without `take`, only say what they would do.
+
+    With `seen`, the digest of a preview, the rows are recorded only if they would still do the same.
     """
     with site.turn():
         found = _judged(site, text, source)
@@ -180,7 +181,7 @@ def take_table(
 
 
 def _judged(site: Site | Strata, text: str, source: str) -> Taken:
-    """What a table's rows would do."""
+    """Check a table's rows, and find out what they would do, without recording anything."""
     rules = site.rules
     named = {one.name.lower(): one for one in rules.outcomes}
     table = read_table(
@@ -196,6 +197,7 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
     rows: list[tuple[int, OutcomeRules, Entered]] = []
     for row in table.rows:
         key, said = row.values["draw"], [name for name in shown if row.values.get(name)]
+        # An exported table escapes keys that a spreadsheet would take for formulas; undo that if it is uploaded again.
         key = key if key in before else csv_meant(key)
         if not said:
             taken.ignored.append(row.line)
@@ -228,7 +230,7 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
 
 
 def exported(site: Site | Strata) -> str:
-    """A table of everybody at a site: what is recorded and, unless the site is masked, the arm."""
+    """A CSV table of everybody at a site: what is recorded and, unless the site is masked, the arm."""
     rules = site.rules
     masked = rules.masked or rules.kits
     unmasked = [] if masked else [gettext("Arm")]
@@ -247,7 +249,7 @@ def exported(site: Site | Strata) -> str:
 
 
 def _exported(person: Person, rules: OutcomeRules) -> str | float:
-    """The known value of an outcome, as in an upload."""
+    """The value of an outcome as an upload accepts it; empty if it is not known yet."""
     if person.is_gone(rules.name):
         return GONE
     value = person.value(rules.name)
@@ -257,7 +259,7 @@ def _exported(person: Person, rules: OutcomeRules) -> str | float:
 
 
 def _everybody(site: Site | Strata) -> dict[str, Person]:
-    """All people by key, as they are now; others keep writing meanwhile."""
+    """All people by key, in a copy: other threads may add people meanwhile."""
     return {person.key: person for one in _sites(site) for person in list(one.people.persons.values())}
 
 
@@ -276,21 +278,21 @@ def _note_change(taken: Taken, line: int, rules: OutcomeRules, entered: Entered,
 
 
 def said_value(rules: OutcomeRules, value: float | None) -> str:
-    """A value in the reader's words."""
+    """The value of an outcome in the reader's words; None means that none will come."""
     if value is None:
         return gettext("none will come")
     return words_for(rules)[0 if value else 1] if rules.values == YES_OR_NO else figure(value)
 
 
 def _cell(table: Table, row: Row, column: str, rules: OutcomeRules) -> float | None:
-    """The value of a cell: a number, a word for one, or None if none will come."""
+    """Parse a cell with the value of an outcome: a number, or a word for 0 or 1. None if the outcome will not come."""
     text = row.values[column]
     meant = (words_of_tables(GONE) | {"na": GONE, "n/a": GONE}).get(text.lower())
     return None if meant == GONE else value_of(text, rules, lambda _: number_in(table, row, column))
 
 
 def _about(rules: OutcomeRules, error: ParleyError) -> str:
-    """What is wrong in a row, preceded by the name of the further outcome that it is about."""
+    """The error in a row as text, preceded by the name of the further outcome that it concerns, if any."""
     words = error_text(error, place=False)
     about_value = isinstance(error, InvalidInput) and error.key != "participant"
     return f"{rules.name}: {words}" if rules.name and about_value else words

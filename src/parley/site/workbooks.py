@@ -1,7 +1,8 @@
-"""An uploaded file as the text of a table: CSV and TSV as they are, and the right sheet of an Excel workbook (.xlsx).
+"""Turn an uploaded file into the text of a table: CSV and TSV unchanged, an Excel workbook (.xlsx) by its right sheet.
 
-A workbook is a zip archive that somebody else made: its size is bounded before and after it is unpacked, and so are
-rows and columns. What a table cannot say (a formula, a date, merged cells) is refused by the cell, never guessed.
+A workbook is a zip archive from somebody else, so its size is limited before and after unpacking, and so are rows and
+columns. Content that a table cannot express (a formula, a date, merged cells) is refused with the name of the cell,
+never guessed.
 """
 
 import csv
@@ -21,7 +22,7 @@ from parley.validation.tables import EXCEL, OLD_EXCEL, cell_text
 
 MOST_UNPACKED = 16 * 1024 * 1024
 MOST_PARTS, MOST_SHEETS, MOST_ROWS, MOST_COLUMNS = 1_000, 20, 20_000, 200
-FIRST_ROWS = 50  # the line that names the columns is among these
+FIRST_ROWS = 50  # the line with the names of the columns must be among these
 KINDS = Translatable("a table: .xlsx, .csv or .tsv")
 FILE = Translatable("file")
 BOOK, SHEETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
@@ -31,7 +32,7 @@ Known = Callable[[str], bool]  # whether a column of this name is known
 
 
 def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
-    """The text of an uploaded table; the error names `columns` if a workbook has none that is `known`."""
+    """The text of an uploaded table. If a workbook has no column that is `known`, the error names `columns`."""
     if data.startswith(EXCEL):
         return _workbook(data, known, columns)
     if data.startswith(OLD_EXCEL):
@@ -65,12 +66,12 @@ def _workbook(data: bytes, known: Known, columns: Sequence[str]) -> str:
     except InvalidInput:
         raise
     except Exception as error:
-        # Whatever a broken archive does to the reader, it is one that cannot be read.
+        # A broken archive may make the reader raise anything; to the user it is a workbook that cannot be read.
         raise _wrong(Translatable("a workbook that cannot be read"), KINDS) from error
 
 
 def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Limit the size of the unpacked parts. An archive that understates it is refused when read."""
+    """Limit the stated size of the unpacked parts. An archive that understates a size is refused when it is read."""
     parts = archive.infolist()
     if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_UNPACKED:
         found = Translatable("a workbook that becomes too large when it is unpacked")
@@ -81,13 +82,14 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
     for part in parts:
         with archive.open(part) as file:
             text = file.read()
-            # No program writes a document type, which can make a small file expand without end, nor other encodings.
+            # No spreadsheet program writes a document type, which can make a small file expand without end. UTF-16 is
+            # refused because it would hide one from this search.
             if b"<!DOCTYPE" in text or text.startswith((b"\xff\xfe", b"\xfe\xff", b"\0<", b"<\0")):
                 raise _wrong(Translatable("a workbook that cannot be read"), KINDS)
 
 
 def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
-    """The sheet whose first line names known columns."""
+    """The only sheet whose first line of text names known columns; raise if there is none, or more than one."""
     if len(book.sheetnames) > MOST_SHEETS:
         found_many = Translatable("{count} sheets", count=len(book.sheetnames))
         raise _wrong(found_many, Translatable("up to {most} sheets", most=MOST_SHEETS))
@@ -106,7 +108,7 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
 
 
 def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
-    """Rows one at a time: a sheet with a single cell far down has very many."""
+    """Iterate over the first `most` rows, one at a time: a sheet with a single cell far down has very many."""
     sheet.reset_dimensions()  # a file's stated size may be wrong
     return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 
@@ -116,7 +118,7 @@ def _said(row: Sequence[Any]) -> bool:
 
 
 def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
-    """Refuse merged cells: only the first of them has a value, and the rows of the others would be empty."""
+    """Refuse merged cells: only the first cell has a value, and the rows of the others would seem empty."""
     relations = {one.get("Id"): one.get("Target", "") for one in ElementTree.fromstring(archive.read(SHEETS))}
     for one in ElementTree.fromstring(archive.read(BOOK)).iter():
         if one.tag.endswith("}sheet") and one.get("name") == title:
@@ -129,7 +131,7 @@ def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
 
 
 def _text(sheet: Any, known: Known) -> str:
-    """The known columns; one line of text for every line of the sheet."""
+    """The known columns as text, with a line for every line of the sheet, so that errors name the sheet's lines."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     kept: list[int] | None = None
@@ -144,7 +146,7 @@ def _text(sheet: Any, known: Known) -> str:
 
 
 def _value(cell: Any) -> str:
-    """A cell as in a CSV file; what such a file cannot express is refused."""
+    """The text of a cell as in a CSV file; raise for content that such a file cannot express."""
     value = cell.value
     if value is None:
         return ""
@@ -157,6 +159,7 @@ def _value(cell: Any) -> str:
         found = Translatable("a date in cell {place}", place=cell.coordinate)
     if found is not None:
         raise _wrong(found, Translatable("text or a number: copy the column, and paste it as values"))
+    # Excel stores whole numbers as floats: write 3, not 3.0. From about 1e15 on, digits may be lost.
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return cell_text(value)

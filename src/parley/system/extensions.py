@@ -14,7 +14,7 @@ from parley.errors import InvalidInput
 
 @cache
 def offered(group: str) -> dict[str, list[EntryPoint]]:
-    """Entry points of installed packages, by name, without importing any. Read once per process: it is slow."""
+    """Entry points of installed packages by name, without importing them. Read once per process, since that is slow."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, []).append(point)
@@ -26,8 +26,8 @@ def offered_class(
 ) -> type[Any] | None:
     """The class that a package offers under this name, a subclass of `kind` whose `attribute` is the name; or None.
 
-    Raise `InvalidInput` about `key` if several packages offer it, or if it is one of Parley's `own` names: whichever
-    won, some users would run another class than they meant.
+    Raise `InvalidInput` about `key` if several packages offer the name, or if it is one of Parley's `own` names:
+    whichever class Parley chose, some users would run one that they did not intend.
     """
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]
@@ -51,12 +51,12 @@ def _loaded(point: EntryPoint, key: str, kind: type, attribute: str) -> type[Any
 
 
 def origin(point: EntryPoint) -> str:
-    """The name of an entry point and the package it comes from, for people."""
+    """A description of an entry point for people: its name, its package and its target."""
     return f"{point.name} of {_source(point)} ({point.value})"
 
 
 def forget() -> None:
-    """Clear the cache of installed packages; for tests that install some while they run."""
+    """Clear the cache of installed packages, for tests that install packages while they run."""
     offered.cache_clear()
     _loaded.cache_clear()
 

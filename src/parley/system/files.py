@@ -39,7 +39,8 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     path = path.resolve()
     aside = path.with_name(f"{path.name}.{os.getpid()}{ASIDE}")
     try:
-        # A process with the same number may have left one; and a link put there by somebody is not followed.
+        # A killed process with the same number may have left this file. A link that somebody put here must not be
+        # followed either: it is deleted, and O_EXCL refuses a new one.
         aside.unlink(missing_ok=True)
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
@@ -90,13 +91,13 @@ def open_private(path: Path, flags: int = 0) -> int:
 
 
 def read_from(file: int, start: int, size: int) -> bytes:
-    """At most `size` bytes of an open file, from the offset `start`."""
+    """Read at most `size` bytes of an open file, from the offset `start`."""
     os.lseek(file, start, os.SEEK_SET)
     return os.read(file, size)
 
 
 class Locked(ParleyError):
-    """Another process holds the lock; `holder` is what it wrote into the file, if anything."""
+    """Another process holds the lock; `holder` is what that process wrote into the file, empty if nothing."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is in use by another process ({holder or 'unknown'})")
@@ -104,7 +105,7 @@ class Locked(ParleyError):
 
 
 class FileLock:
-    """A lock that one process holds at a time. The system releases it when the process dies, however it dies.
+    """A lock that only one process can hold at a time. The system releases it when the process dies, even if killed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +119,7 @@ class FileLock:
     """
 
     def __init__(self, path: Path, *, signed: bool = True) -> None:
-        """Take the lock, or raise `Locked`. If not `signed`, nothing is written: the file has another purpose."""
+        """Take the lock, or raise `Locked`; writes the process number into the file, unless `signed` is False."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open_private(path)

@@ -1,30 +1,42 @@
-"""Named points at which a test can kill the process: between every two steps of an operation that must be atomic.
+"""Kills the process at a named point, for tests: between every two steps of an operation that must be atomic.
 
-`PARLEY_KILL_AT=report-inserted` kills the process the first time it reaches that point, `report-inserted:7` the seventh
-time. Without the variable a point costs one comparison. `coordinator.record.writer` lists its points as `POINTS`, for
-the chaos tests.
+At each of its points such an operation raises an audit event: `sys.audit("parley.reached", "report-inserted")`. It
+costs next to nothing while nobody listens. So nothing that may be killed needs this module: it is the hook that listens
+once a point is armed. `PARLEY_KILL_AT=report-inserted` kills a command the first time it reaches that point,
+`report-inserted:7` the seventh time. `coordinator.record.writer` lists its points as `POINTS`, for the chaos tests.
 """
 
 import os
 import signal
+import sys
+from functools import cache
+from typing import Any
+
+REACHED = "parley.reached"  # the audit event; its argument is the name of the point
 
 _armed: dict[str, int] = {}  # point -> how many more times until the process dies there
 
 
 def arm(point: str) -> None:
-    """Choose where to die: a point and, after a colon, the visit. An empty string disarms."""
+    """Choose the point at which to die and, after a colon, on which visit; an empty string chooses none."""
     _armed.clear()
     name, _, count = point.partition(":")
-    if name:
-        _armed[name] = int(count or 1)
+    if not name:
+        return
+    _armed[name] = int(count or 1)
+    _listen()
 
 
-def reached(point: str) -> None:
-    """Kill the process if this point is armed."""
-    if point in _armed:
-        _armed[point] -= 1
-        if _armed[point] == 0:
-            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows, one that nobody can catch
+@cache
+def _listen() -> None:
+    """Add the hook, once: hooks cannot be removed, and forks inherit them."""
+    sys.addaudithook(_die)
 
 
-arm(os.environ.get("PARLEY_KILL_AT", ""))
+def _die(event: str, values: tuple[Any, ...]) -> None:
+    """Kill the process if it has reached the armed point."""
+    if event != REACHED or values[0] not in _armed:
+        return
+    _armed[values[0]] -= 1
+    if _armed[values[0]] == 0:
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows: SIGTERM cannot be caught there

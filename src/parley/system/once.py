@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class once(cached_property[T]):  # noqa: N801 - it decorates, as `property` does
-    """A cached property: the method's result is stored in the object. Two threads asking at once may both compute it.
+    """A cached property that stores the method's result in the object; two threads may compute it at the same time.
 
     Python 3.11's own `cached_property` computes under one lock for all objects of a class: while one thread encodes a
     large certificate, no other could encode a report. Later versions have no such lock.

@@ -1,1 +1,1 @@
-"""Shared by tests: this repository's, those of an installation, and suites for other packages."""
+"""Helpers for tests: of this repository, of an installed server, and of packages that extend Parley."""

@@ -1,4 +1,4 @@
-"""Access rights: every operation called with every role, compared with a table that does not come from the code."""
+"""Test of access rights: call every operation with every role and compare the answers with an independent table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
-ENDLESS = ("follow_study", "follow_studies")
+ENDLESS = ("follow_study", "follow_studies")  # streams of events, whose bodies are not read
 REASON = {"reason": "x"}
 BODIES: dict[str, Any] = {
     "create_study": {"study": {}},
@@ -27,25 +27,25 @@ BODIES: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One request of the matrix."""
+    """One request of the test: an operation, called with a role for a study and an agent."""
 
     operation: str
     method: str
     path: str  # with its parameters in braces
-    role: str | None
+    role: str | None  # None for a request without a token
     study: str
     agent: str
-    public: bool
+    public: bool  # whether the operation needs no token
 
     @property
     def place(self) -> dict[str, str]:
-        """Values of the path's parameters."""
+        """The values of the path's parameters, by name."""
         known = {"phase": "1", "kid": "0" * 16, "arm": "arm 1", "study": self.study, "agent": self.agent}
         return {key: known.get(key, "unknown") for key in re.findall(r"{(\w+)}", self.path)}
 
 
 def call(http: Any, tokens: Mapping[str | None, str], asked: Asked) -> int:
-    """The status of the answer over HTTP."""
+    """Make the request over HTTP with the role's token, and return the status code."""
     address = asked.path
     for key, value in asked.place.items():
         address = address.replace(f"{{{key}}}", quote(value))
@@ -64,7 +64,11 @@ def access_mistakes(
     agents: Sequence[str],
     ask: Callable[[Asked], int],
 ) -> tuple[list[str], int]:
-    """Differences from the table of rights, and the number of calls; `agents[0]` of study "mine" calls."""
+    """Call every operation of the OpenAPI `document` with every role; return the mistakes and the number of calls.
+
+    A mistake is a sentence about an answer that differs from the `table` of rights. Tokens are those of `agents[0]` in
+    the study "mine"; `ask` makes a request and returns the status code.
+    """
     wrong, tried = [], 0
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

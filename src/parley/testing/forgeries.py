@@ -8,7 +8,7 @@ from parley.protocol import Receipt, Record, Report
 
 
 def receipts_of(records: Sequence[Record]) -> list[Receipt]:
-    """The receipts that the agents of a log hold."""
+    """The receipts that agents got for the accepted reports of a log."""
     accepted = [record for record in records if record.kind == "report-accepted"]
     return [
         Receipt.of(Report.from_json(record.payload["report"]), sequence=record.sequence, head=record.hash)
@@ -17,7 +17,10 @@ def receipts_of(records: Sequence[Record]) -> list[Receipt]:
 
 
 def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """Every record changed, removed and moved; the log cut before its last report, and entirely rewritten."""
+    """Yield tampered copies of a log, each with a description of the change.
+
+    Every record is changed, removed and moved; the log is cut before its last report; and it is entirely rewritten.
+    """
     for place, record in enumerate(records):
         changes = {
             "actor": replace(record, actor="somebody else"),
@@ -39,7 +42,7 @@ def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
 
 
 def rewritten(records: Sequence[Record]) -> list[Record]:
-    """A consistent chain with other squares, as an operator could forge it: only the receipts do not fit."""
+    """A consistent log with other sums of squares, as an operator could forge it: only the receipts reveal it."""
     forged: list[Record] = []
     for record in records:
         payload = dict(record.payload)

@@ -1,6 +1,6 @@
 """Numbers and findings as people read them, the same on a terminal, on a static page and on the dashboard.
 
-Numbers for people have as many decimals as their interval justifies (`ranged`); files have them in full.
+Numbers for people have as many decimals as their interval justifies (`ranged`); files have all digits.
 """
 
 import csv
@@ -23,7 +23,7 @@ NUMBER = re.compile(
 
 
 def number(value: float | None) -> str:
-    """A whole number with thousands separators.
+    """A number rounded to a whole number, with thousands separators; a dash for None.
 
     >>> number(1234567), number(2117.4), number(None)
     ('1,234,567', '2,117', '–')
@@ -34,10 +34,10 @@ def number(value: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text with control characters spelled out, so that names and answers of others cannot drive a terminal.
+    r"""Text with control characters spelled out, so that names and answers from others cannot control a terminal.
 
-    Line ends and tabs stay. Marks that reverse the direction of writing are spelled out too: they hide what a line
-    says.
+    Line ends and tabs stay. Marks that reverse the direction of writing are spelled out too, since they can disguise
+    what a line says.
 
     >>> printable("a\x1b[2Jb"), printable("two\nlines")
     ('a\\x1b[2Jb', 'two\nlines')
@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def plural(count: float, word: str, words: str | None = None) -> str:
-    """A count with its unit.
+    """A count with its noun in the singular or the plural.
 
     >>> plural(1, "sample"), plural(1200, "sample"), plural(2, "study", "studies")
     ('1 sample', '1,200 samples', '2 studies')
@@ -65,7 +65,7 @@ def size_text(shape: tuple[int, int], questions: int = 0) -> str:
 
 
 def real(value: float | None, digits: int = 3) -> str:
-    """A mean or a bound, with a true minus sign.
+    """A mean or a bound with `digits` decimals and a true minus sign; a dash for None.
 
     >>> real(-0.12345), real(12.5, 1), real(None)
     ('−0.123', '12.5', '–')
@@ -99,7 +99,7 @@ def typed(value: object) -> str:
 
 
 def decimals(radius: float) -> int:
-    """The number of decimals that shows two digits of this half-width.
+    """The number of decimals that shows two significant digits of a half-width.
 
     >>> decimals(0.0031), decimals(4.2), decimals(120.0)
     (4, 1, 0)
@@ -140,7 +140,7 @@ def share_text(share: float, error: float) -> str:
 
 
 def gap(value: float | None) -> str:
-    """A lower bound on a gap, as text; of an arm that was ruled out it says "worse" even if it rounds to 0.
+    """A lower bound on a gap as text, which reads "above 0" if it would round to 0; a dash for None.
 
     >>> gap(0.0351), gap(0.0), gap(None)
     ('0.035', 'above 0', '–')
@@ -149,7 +149,7 @@ def gap(value: float | None) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of a table is right-aligned; empty cells follow their column.
+    """Whether a cell of a table counts as a number, which is right-aligned; an empty cell does.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]
@@ -167,7 +167,7 @@ HEAD = ("agent", "end", "leader", "arm", "status", "dropped_in", "draws", *NUMBE
 
 
 def unit_of(kind: str, *, rates: bool) -> str:
-    """The unit of a mean or a difference: per cent for shares, points for their differences."""
+    """The unit of a mean or a difference: per cent or points if outcomes are `rates`, otherwise none."""
     return "" if not rates else "%" if kind == "mean" else gettext("points")
 
 
@@ -182,7 +182,7 @@ def estimate_text(cell: Mapping[str, float | None] | None, *, unit: str = "") ->
 
 
 def status_text(arm: Mapping[str, Any]) -> str:
-    """The status of an arm of an agent, from the API or from a certificate.
+    """The status of an agent's arm in words, from a document of the API or from a certificate.
 
     >>> status_text({"status": "ruled out", "dropped_in": 3})
     'ruled out in phase 3'
@@ -194,14 +194,14 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     """What is proven about an agent's candidates under these settings; empty for a study that plays a horizon.
 
     >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
-    "each agent's true best is among them, as far as the guarantee goes"
+    "each agent's true best is among them if the guarantee holds"
     >>> candidates_text({"top": 2, "tolerance": 0.1, "horizon": None})
-    'for each agent 2 of them are within 0.1 of its 2 best, as far as the guarantee goes'
+    'for each agent 2 of them are within 0.1 of its 2 best if the guarantee holds'
     """
     top, tolerance = settings["top"], settings["tolerance"]
     if settings["horizon"] is not None:
         return ""
-    if tolerance and top == 1:  # the true best may be gone if one as good within the tolerance is left
+    if tolerance and top == 1:  # the true best may have been dropped if an arm within the tolerance of it remains
         return Translatable(
             "for each agent one of them is within {0} of its best if the guarantee holds",
             typed(tolerance),
@@ -218,7 +218,7 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
 
 
 def answer_text(found: Mapping[str, Any]) -> str:
-    """An agent's answer, or a statement that it has none, and what leads.
+    """An agent's answer, or a statement that it has none and which arms lead.
 
     >>> answer_text({"arms": ["A"], "answered": True}), answer_text({"arms": ["A"], "answered": False})
     ('A', 'none; A leads')
@@ -230,7 +230,7 @@ def answer_text(found: Mapping[str, Any]) -> str:
 
 
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per agent and arm, with one value per column."""
+    """The findings as rows, one per agent and arm, with a value for every column of `HEAD`."""
     for agent in found["agents"]:
         for arm in agent["arms"]:
             numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
@@ -245,7 +245,7 @@ def findings_csv(found: Mapping[str, Any]) -> str:
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_end: str = "\r\n") -> str:
-    """A CSV file with the values of each row under their keys; lines end as RFC 4180 says unless given.
+    """A CSV file with the values of each row under their keys; lines end with CR LF (RFC 4180) unless given.
 
     >>> csv_text(["arm", "draws"], [{"draws": 3, "arm": "=A"}])
     "arm,draws\\r\\n'=A,3\\r\\n"
@@ -268,11 +268,11 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return written.getvalue()
 
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\n")  # how text begins that a spreadsheet may compute
+FORMULAS = ("=", "+", "-", "@", "\t", "\n")  # first characters of text that a spreadsheet may compute
 
 
 def csv_safe(value: object) -> object:
-    """A value with text escaped so that spreadsheets do not take it for a formula, nor terminals for a command.
+    """A value for CSV; text is escaped so that no spreadsheet takes it for a formula, and no terminal for a command.
 
     >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)

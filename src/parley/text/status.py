@@ -1,6 +1,6 @@
 """The status of a study, an agent, and an agent's arm: one word each, the same everywhere.
 
-Policy, log, certificate, API, pages, files and commands render these, and have no words of their own.
+Policies, logs, certificates, the API, pages, files and commands all use these words, and no others.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ from parley.text.translation import Translatable
 class OutcomeStatus(StrEnum):
     """How an agent's question ended, from best to worst."""
 
-    UNASKED = "unasked"  # it asks no question and is only drawn
+    UNASKED = "unasked"  # the agent asks no question and is only drawn
     DECIDED = "decided"  # its N best arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
     LEFT = "left"  # the agent is gone, and the others' questions were re-weighed without it
     EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, ran out first
     BLOCKED = "blocked"  # nobody is left who could make the missing draws
     CANCELLED = "cancelled"  # an administrator stopped the study first
-    SETTLED = "settled"  # its own question is closed; final once all agents' are
-    OPEN = "open"  # not yet
+    SETTLED = "settled"  # its own question is closed, but its answer is final only when all agents' are
+    OPEN = "open"  # its question has not ended
 
     @property
     def answered(self) -> bool:
@@ -29,7 +29,7 @@ class OutcomeStatus(StrEnum):
 
     @property
     def description(self) -> str:
-        """The word with an explanation where it needs one, for pages and commands.
+        """The status with an explanation if it needs one, for pages and commands.
 
         >>> OutcomeStatus.ACCEPTED.description, OutcomeStatus.DECIDED.description
         ('accepted: within the tolerance of the best', 'decided')
@@ -56,7 +56,7 @@ class ArmStatus(StrEnum):
     CLOSED = "closed"  # nobody's candidate: not opened yet, or withdrawn
 
     def described(self, phase: int) -> str:
-        """The status, with the phase that dropped the arm if one did.
+        """The status in words, with the phase in which the arm was dropped, if it was.
 
         >>> ArmStatus.SET_ASIDE.described(4), ArmStatus.RULED_OUT.described(3), ArmStatus.OPEN.described(0)
         ('set aside in phase 4', 'ruled out in phase 3', 'open')
@@ -69,7 +69,7 @@ class ArmStatus(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:
-    """The status of a study: the worst status of any agent that asks something and, unless all left, has not left.
+    """The status of a study: the worst status of all agents that ask and have not left; `LEFT` if there are none.
 
     >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
     ('accepted', 'decided')

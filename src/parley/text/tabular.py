@@ -1,7 +1,7 @@
-"""Results in the forms researchers use: a frame, a table in a notebook, a short repr, a picture.
+"""Results in the forms that researchers use: a data frame, a table in a notebook, a short repr, a picture.
 
 A kind of result names its columns once (`columns`), and says which of them make its picture (`picture`). Frame, HTML
-and picture follow from these. Neither pandas nor Polars nor matplotlib is imported before somebody asks for one.
+and picture follow from these. pandas, Polars and matplotlib are imported only when somebody asks for their output.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from parley.errors import MissingPackage, UnknownName, need
 from parley.text.formatting import plural
 
 FRAMES = {"pandas": "experiments", "polars": "polars"}  # package -> the extra that provides it, preferred first
-MOST_ROWS = 12  # shown of a table in a notebook
+MOST_ROWS = 12  # of a table in a notebook
 LARGEST_TABLE = 100_000  # rows: larger tables are not built just to show a few
-DRAWING = "parley.experiments.report_kit.plots"  # a higher room: numeric rooms must not know matplotlib
+DRAWING = "parley.experiments.report_kit.plots"  # imported by name: numeric packages must not depend on matplotlib
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
@@ -33,14 +33,14 @@ class Picture:
 
     shape: str
     values: str  # the column that is drawn
-    rows: str = ""  # names of the bars or of a heat map's rows; what a histogram counts
-    across: str = ""  # names of the columns of a heat map
-    low: str = ""  # bars: the ends of a range around the values
+    rows: str = ""  # the column that names the bars or a heat map's rows; what a histogram counts
+    across: str = ""  # the column that names a heat map's columns
+    low: str = ""  # bars: the columns with the ends of a range around the values
     high: str = ""
 
 
 class Tabular(ABC):
-    """A result with a table; its frame, HTML and picture follow from that.
+    """Base class of results with a table, from which data frames, HTML and pictures are made.
 
     >>> class Draws(Tabular):
     ...     headline = "draws of two arms"
@@ -62,33 +62,33 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def row_count(self) -> int:
-        """How many rows the table has, without building it."""
+        """The number of rows of the table, computed without building it."""
 
     @property
     @abstractmethod
     def picture(self) -> Picture:
-        """What `plot` draws."""
+        """Which columns `plot` draws, and how."""
 
     @abstractmethod
     def columns(self) -> Columns:
-        """The table, as columns by name."""
+        """The columns of the table, by name."""
 
     def to_frame(self, package: str | None = None) -> Any:
-        """The table as a frame of pandas or Polars: the one asked for, or else the one installed."""
+        """The table as a data frame of `package`, "pandas" or "polars"; by default, of the one that is installed."""
         if package is not None and package not in FRAMES:
             raise UnknownName("package", package, FRAMES)
         found = [name for name in FRAMES if package in (None, name) and find_spec(name)]
         if not found:
             wanted = package or " or ".join(FRAMES)
             raise MissingPackage(wanted, extra=FRAMES[package or "pandas"], purpose="to_frame()")
-        # Text as a list: NumPy's has a fixed width, which neither package preserves.
+        # Text is passed as a list: NumPy's text type has a fixed width, which neither package preserves.
         table = {name: _plain(values) for name, values in self.columns().items()}
         return need(found[0], extra=FRAMES[found[0]], purpose="to_frame()").DataFrame(table)
 
     def plot(self, values: str | None = None, *, axes: Any = None) -> Any:
         """Draw the table on the given matplotlib axes, or on new ones; returns the axes.
 
-        `values` names another numeric column to draw than the usual one.
+        `values` names the numeric column to draw instead of the usual column.
         """
         return importlib.import_module(DRAWING).draw(self, values, axes)
 
@@ -96,7 +96,7 @@ class Tabular(ABC):
         return f"<{type(self).__name__}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        """The first rows as HTML, for notebooks."""
+        """The first rows of the table as HTML, for notebooks."""
         from html import escape
 
         caption = f"<caption>{escape(self.headline)}</caption>"
@@ -114,7 +114,7 @@ class Tabular(ABC):
 
 
 def cells(arms: Sequence[str], agents: Sequence[str], **values: NDArray[Any]) -> dict[str, Any]:
-    """A row for every arm and agent, from arrays `(arm, agent)`.
+    """Columns of a table with a row for every arm and agent, from arrays `(arm, agent)`.
 
     >>> table = cells(["A", "B"], ["Paris"], draws=np.array([[3], [5]]))
     >>> {name: list(map(str, column)) for name, column in table.items()}
@@ -132,7 +132,7 @@ def _plain(values: Sequence[Any] | NDArray[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A table's value as people read it.
+    """A value of a table as text for people.
 
     >>> _shown(np.int64(1200)), _shown(0.123456), _shown(np.True_), _shown("A"), _shown(1e-12)
     ('1,200', '0.1235', 'yes', 'A', '1e-12')

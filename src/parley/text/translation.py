@@ -1,13 +1,15 @@
-"""Messages in the words of their reader: catalogs of audiences and of languages, in `catalogs/`; edges bring theirs.
+"""Messages in the words of their reader, from catalogs of audiences and languages in `catalogs/` and in edges.
 
-A message is written once, in English and in the researcher's words (agent, arm, draw, reward). `trial.po` has it as
-people of a trial say it, `fr.po` in French, `fr_trial.po` in French as people of a trial say it. What a catalog lacks
-is looked up in the next one: (language, audience), then language, then audience, then the message itself.
+A message is written once, in English and in the researcher's words (agent, arm, draw, reward). `trial.po` has it in the
+words of people in a trial, `fr.po` in French, `fr_trial.po` in French and in the words of people in a trial. A message
+that a catalog lacks is looked up in the next one: (language, audience), then language, then audience. If no catalog has
+the message, it is used as it is.
 
-Values stand in a message as `%(name)s`, a per cent sign as `%%`. Lower rooms make sentences before anybody knows who
-reads them: as `Translatable`, which is the English text and also carries its message (the template, with values as
-`{name}`) and the values. Pages show it `translated`. What is stored keeps both beside the text: `messages_of`. Words
-of ours that are stored as plain text among such values are a `phrase`: they are recognised when they are shown.
+A message has its values as `%(name)s` and a per cent sign as `%%`. Packages that make sentences before the reader is
+known use `Translatable`: the English text, which also carries its message (the template, with values as `{name}`) and
+the values. Pages show `translated(text)`. Stored documents keep message and values beside the text (`messages_of`).
+Words of Parley that are stored as plain text among such values are declared with `phrase`, so that pages recognise and
+translate them.
 """
 
 import io
@@ -30,12 +32,12 @@ from parley.hooks import edges
 PLAIN_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?")
 FOLDER = Path(__file__).parent / "catalogs"
 AUDIENCES = ("trial", "experiment", "bandit")  # one catalog each, except bandit: messages are in its words
-LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of a site's page
+LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # in which a site's page can be shown
 
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """The catalogs of one reader."""
+    """The catalogs and the language of one reader."""
 
     catalogs: NullTranslations
     language: str = "en"
@@ -46,7 +48,7 @@ _active: ContextVar[_Words] = ContextVar("_active", default=_Words(NullTranslati
 
 @contextmanager
 def reading(audience: str = "bandit", language: str = "en") -> Iterator[None]:
-    """Within a `with` block, messages are in an audience's words and in a language.
+    """Use an audience's words and a language for all messages in a `with` block.
 
     >>> with reading("trial"):
     ...     gettext("Go to agent"), ngettext("%(num)s arm", "%(num)s arms", 1200)
@@ -62,7 +64,7 @@ def reading(audience: str = "bandit", language: str = "en") -> Iterator[None]:
 
 
 def gettext(message: str, **values: object) -> str:
-    """A message in the reader's words, with its values.
+    """A message in the reader's words, with its values filled in.
 
     >>> gettext("%(share)s %% of %(name)s", share=5, name="A")
     '5 % of A'
@@ -80,12 +82,12 @@ def ngettext(one: str, many: str, count: int, **values: object) -> str:
 
 
 def language() -> str:
-    """The reader's language."""
+    """The code of the reader's language, such as "en"."""
     return _active.get().language
 
 
 def figure(value: float) -> str:
-    """A number as the reader's language writes it.
+    """A number with up to ten digits, as the reader's language writes it.
 
     >>> figure(1200), figure(0.1 + 0.2)
     ('1,200', '0.3')
@@ -94,7 +96,7 @@ def figure(value: float) -> str:
 
 
 def localized(number: str) -> str:
-    """A number as Python writes it, with the separators of the reader's language.
+    """A number formatted by Python, with its separators replaced by those of the reader's language.
 
     >>> with reading("bandit", "de"):
     ...     localized("-1,234.50")
@@ -114,12 +116,12 @@ def _separators(language: str) -> dict[str, str]:
 
 
 def fixed(value: float, digits: int) -> str:
-    """A number with that many decimals, as the reader's language writes it.
+    """A number with `digits` decimals, as the reader's language writes it.
 
     >>> fixed(1234.5, 2)
     '1,234.50'
     """
-    if language() == "en":
+    if language() == "en":  # without Babel, which is an optional package
         return f"{value:,.{digits}f}"
     from babel.numbers import format_decimal
 
@@ -130,7 +132,7 @@ def fixed(value: float, digits: int) -> str:
 class Translatable(str):
     """English text that remembers the message it was made from (its key in the catalogs) and its values.
 
-    Everything that takes text takes it as it is, so files, commands and JSON have the English text. A value may be
+    It is a plain string to all code that takes text, so files, commands and JSON have the English text. A value may be
     translatable itself; text added before or after is not translated.
 
     >>> said = Translatable("the study ends after at most {value:,} samples", value=1200)
@@ -157,12 +159,12 @@ class Translatable(str):
         return Translatable("{0}{1}", other, self) if other else self
 
     def contains(self, message: str) -> bool:
-        """Whether it, or one of its values, was made from this message."""
+        """Whether this text, or one of its values, was made from the given message."""
         inner = (value for value in self.values.values() if isinstance(value, Translatable))
         return self.message == message or any(value.contains(message) for value in inner)
 
     def to_json(self) -> dict[str, Any]:
-        """Message and values, recursively."""
+        """The message and its values as JSON, including the messages of translatable values."""
         values = {
             key: value.to_json() if isinstance(value, Translatable) else value for key, value in self.values.items()
         }
@@ -170,7 +172,7 @@ class Translatable(str):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The text that `to_json` stored.
+        """Restore a text from the JSON of `to_json`.
 
         >>> said = Translatable("{0}, {late}", Translatable("{agent!r} left", agent="Lyon"), late=2.5)
         >>> Translatable.from_json(said.to_json()).values == said.values
@@ -196,7 +198,7 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joined(separator: str, parts: Iterable[str]) -> str:
-    """Texts joined by a separator; some may be translatable.
+    """Join texts, some of which may be translatable, by a separator.
 
     >>> joined("; ", ["A", Translatable("{0} samples", 3)]).values
     {'0': 'A', '1': '; ', '2': '3 samples'}
@@ -207,7 +209,7 @@ def joined(separator: str, parts: Iterable[str]) -> str:
 
 
 def messages_of(texts: Iterable[str]) -> dict[str, Any]:
-    """What to store beside texts so that they can be translated later: text -> its message and values."""
+    """The messages and values of translatable texts, by text; stored so that the texts can be translated later."""
     return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
 
 
@@ -215,9 +217,10 @@ _phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}  # message, or "" fo
 
 
 def phrase(template: str, *, of: str = "") -> str:
-    """A fragment that is stored as plain text, within sentences made from the message `of`, or anywhere.
+    """Declare a fragment of text that is stored untranslated, and return it.
 
-    A name must never be mistaken for a fragment, so a fragment of one or two words has to name its message.
+    The fragment is recognised among the values of the message `of`, or anywhere if `of` is empty. A name must never be
+    mistaken for a fragment, so a fragment of one or two words has to state its message.
 
     >>> with_tea = phrase("with {0} of tea", of="made {how}")
     >>> translated(Translatable("made {how}", how=with_tea.format("2.5 l")))
@@ -229,12 +232,12 @@ def phrase(template: str, *, of: str = "") -> str:
 
 
 def phrases() -> list[str]:
-    """Every phrase, for the catalogs."""
+    """All declared phrases, which the catalogs have to translate."""
     return sorted({template for some in _phrases.values() for _, template in some})
 
 
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
-    """A text in the reader's words, if it is translatable or if `messages` has its message.
+    """A text in the reader's words if it is translatable or `messages` has its message; otherwise the text itself.
 
     >>> said = Translatable("the study ends after at most {value:,} samples", value=9)
     >>> with reading("trial"):
@@ -249,14 +252,14 @@ def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
 
 
 def _value(value: Any, message: str) -> Any:
-    """A value of a message, translated if it is one of our texts."""
+    """A value of a message, translated if it is a translatable text or a phrase."""
     if not isinstance(value, str):
         return value
     return translated(value) if isinstance(value, Translatable) else _phrased(value, message)
 
 
 def _phrased(text: str, *messages: str) -> str:
-    """A plain text in the reader's words, if it is a phrase of these messages or of any."""
+    """A plain text in the reader's words if it is a phrase of the given messages or of any message, else unchanged."""
     for pattern, template in (one for message in (*messages, "") for one in _phrases.get(message, ())):
         if (found := pattern.fullmatch(text)) is not None:
             values = [
@@ -268,7 +271,7 @@ def _phrased(text: str, *messages: str) -> str:
 
 
 class _Localized(Formatter):
-    """`str.format`, with numbers as the reader's language writes them and phrases in its words."""
+    """`str.format` that writes numbers and phrases in the reader's language."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         found, first = super().get_field(field_name, args, kwargs)
@@ -294,6 +297,7 @@ def _words(audience: str, language: str) -> _Words:
     # Folder by folder, so that no edge can override Parley's own messages.
     paths = [folder / f"{name}.po" for folder in folders() for name in names]
     made: NullTranslations = NullTranslations()
+    # Built from the last catalog to the first, because every catalog needs its fallback.
     for path in reversed([path for path in paths if path.exists()]):
         with needs("server", f"the words of {path.stem}"):
             from babel.messages.mofile import write_mo
@@ -311,7 +315,7 @@ def _words(audience: str, language: str) -> _Words:
 
 
 def language_of(accepted: str) -> str:
-    """The supported language that a browser prefers, by its `Accept-Language`.
+    """The supported language that a browser prefers by its `Accept-Language` header; English if it prefers none.
 
     >>> language_of("xx;q=0.9, en-GB;q=0.8, *;q=0.1"), language_of("")
     ('en', 'en')

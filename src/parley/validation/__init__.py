@@ -1,1 +1,1 @@
-"""Validation of values that a user may have typed: the rules that every room shares."""
+"""Validation of values that a user may have typed: the rules that all packages of Parley share."""

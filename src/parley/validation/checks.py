@@ -25,7 +25,7 @@ COLUMN_SUM_TOLERANCE = 1e-6
 
 
 def number(key: str, value: Any) -> float:
-    """Check a number, from any value that a user may have typed."""
+    """Check that a value is a number, and return it as a float."""
     if isinstance(value, bool | str) or value is None:
         raise InvalidInput(key, found=repr(value), allowed=IN_WORDS[float])
     try:
@@ -78,7 +78,7 @@ def share(key: str, value: Any, least: float = 0.0) -> float:
 
 
 def switch(key: str, value: Any) -> bool:
-    """Check a value that is true or false."""
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=IN_WORDS[bool])
     return value
@@ -111,7 +111,7 @@ def real_array(key: str, value: Any, allowed: str) -> FloatArray:
 
 
 def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
-    """Check a finite matrix; `shape` describes what is allowed."""
+    """Check a matrix of finite numbers; `shape` is the description of the allowed shape in errors."""
     matrix = real_array(key, value, shape)
     if matrix.ndim != 2:
         raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
@@ -126,7 +126,7 @@ def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
 
 
 def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
-    """Check distinct names; if only their number is given, names are made from `prefix`."""
+    """Check distinct names; if only a number of names is given, make them from `prefix` ("arm 1", "arm 2", ...)."""
     if isinstance(value, np.integer):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
@@ -145,7 +145,7 @@ def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def mixing_weights(value: Any) -> FloatArray:
-    """Check a square matrix in which each column holds the weights of one mix."""
+    """Check a square matrix in which each column holds the weights of one mix, and make every column sum to 1."""
     weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
     if weights.shape[0] != weights.shape[1] or weights.size == 0:
         raise InvalidInput(
@@ -177,7 +177,7 @@ def mixing_weights(value: Any) -> FloatArray:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own.
+    """Whether a host name or IP address is the loopback address of this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
     (True, False)

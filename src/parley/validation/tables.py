@@ -1,5 +1,7 @@
-"""Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
-commas, header names in any case; Parquet and Excel files. An error names the file, the line, the column and the value.
+"""Tables in the forms in which people store them: CSV, Parquet and Excel files.
+
+A CSV file may come from Excel or elsewhere. It may have commas, semicolons or tabs, a byte-order mark, decimal commas,
+and header names in any case. An error names the file, the line, the column and the value.
 """
 
 import csv
@@ -34,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The rows of a file; `unfinished` if a last line without its end was left out."""
+    """The rows of a file; `unfinished` if its last line had no line end yet and was ignored."""
 
     source: str
     separator: str
@@ -50,7 +52,7 @@ class Table:
                 raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
 
     def require_one_of(self, names: Sequence[str]) -> None:
-        """Raise if the table has none of these columns (in any case): it probably has no header."""
+        """Raise if the table has none of these columns, in upper or lower case: it probably has no header."""
         if self.columns and not {name.lower() for name in names} & set(self.columns):
             found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
             allowed = Translatable("also one of {names}", names=joined(", ", names))
@@ -67,7 +69,7 @@ def read_table(
 ) -> Table:
     r"""Parse a table from a file's bytes; column names are in lower case.
 
-    The last line of a `growing` file is ignored until it is complete. `called` maps other names of columns to ours.
+    The last line of a `growing` file is ignored until it is complete. `called` maps other column names to Parley's.
 
     >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
     >>> table.rows[0].line, dict(table.rows[0].values), table.separator
@@ -83,6 +85,7 @@ def read_table(
     before = 0
     try:
         for cells in reader:
+            # A quoted cell may contain line ends, so a row is named by its first line.
             line, before = before + 1, reader.line_num
             clean = [cell.strip() for cell in cells]
             if not any(clean):
@@ -110,7 +113,7 @@ FORMATS = "a CSV, TSV, Parquet or Excel (.xlsx) file"
 
 
 def load_table(path: str | Path) -> Table:
-    """Load a table from a file in any of `FORMATS`, recognized by its first bytes; of an Excel file the first sheet."""
+    """Load a table from a file of any of `FORMATS`, recognized by its first bytes; from Excel, the first sheet."""
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -151,7 +154,7 @@ def _excel(data: bytes, source: str) -> Table:
 
 
 def _of_cells(source: str, lines: Iterable[Iterable[object]], *, first: int) -> Table:
-    """A table from typed cells below their names, which are on line `first`; empty lines are left out."""
+    """A table from lines of typed cells, numbered from `first`: the column names, then the rows. Skips empty lines."""
     columns: tuple[str, ...] = ()
     rows: list[Row] = []
     for line, cells in enumerate(lines, start=first):
@@ -181,7 +184,7 @@ def number_in(table: Table, row: Row, column: str) -> float:
 
 
 def typed_number(text: str, *, thousands: str) -> float:
-    """A finite number with a decimal point or comma. What looks like `thousands` by that sign is refused as ambiguous.
+    """Parse a finite number with a decimal point or comma; refuse it if the sign `thousands` may separate thousands.
 
     >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
     (0.5, 1.25)
@@ -191,6 +194,7 @@ def typed_number(text: str, *, thousands: str) -> float:
     """
     doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
     plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
+    # `float` also accepts underscores and the digits of other scripts, which are typing errors in a table.
     try:
         value = float(plain) if plain.isascii() and "_" not in plain and not doubtful else math.nan
     except ValueError:
@@ -231,7 +235,7 @@ def _header(
 
 
 def wrong_cell(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
-    """The error about one cell of a table."""
+    """The error about a cell of a table, or about a whole line if `column` is empty."""
     place = Translatable("{source}, line {line}", source=source, line=line)
     if column:
         place = Translatable("{source}, line {line}, column {column}", source=source, line=line, column=column)
@@ -239,14 +243,14 @@ def wrong_cell(source: str, line: int, column: str, found: str, allowed: str) ->
 
 
 def cell_text(value: object) -> str:
-    """A value as in a CSV file: floats with all their digits, nothing for NULL."""
+    """A value as text, as in a CSV file: floats with all their digits, booleans as 1 and 0, NULL as empty text."""
     if isinstance(value, bool) or value is None:
         return UNITS[value]
     return str(value).strip()
 
 
 ARM, AGENT, OUTCOME, COVARIATE = "arm", "agent", "outcome", "covariate"
-USUAL_NAMES = {  # of the columns of a table with a row for every draw
+USUAL_NAMES = {  # role -> usual names of its column, in a table with a row for every draw
     ARM: ("arm", "treatment", "variant", "variety", "option"),
     AGENT: ("agent", "site", "centre", "center", "hospital", "clinic", "market", "country", "location"),
     OUTCOME: ("outcome", "reward", "y", "value", "response", "result"),
@@ -257,10 +261,10 @@ NO_COLUMN = "none"
 def columns_of(
     table: Table, given: Mapping[str, str | None], *, optional: Collection[str] = (), option: str = "--{}"
 ) -> dict[str, str | None]:
-    r"""The column of each role (arm, agent, outcome, covariate): the `given` one, else one with a usual name.
+    r"""The column of each role (arm, agent, outcome, covariate): the `given` column, else one with a usual name.
 
-    None where an `optional` role has no column, or `none` is given; a covariate is never guessed. `option` says how a
-    reader names the column of a role.
+    The column is None if an `optional` role has none, or if `none` is given for it. A covariate is never guessed.
+    `option` is the option or key with which a user names a role's column, for errors.
 
     >>> table = read_table(b"Site,Treatment,y\nParis,A,1\n", "x.csv", needed=())
     >>> columns_of(table, {})
@@ -299,9 +303,9 @@ def columns_of(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """A row for every draw: the indices of its arm and agent, its outcome, and its covariate.
+    """The draws in a table, an entry per row: the indices of its arm and agent, its outcome, and its covariate.
 
-    Without a column of arms `arm` is None; without one of agents every row is the first agent's.
+    Without a column of arms, `arm` is None; without a column of agents, every row belongs to the first agent.
     """
 
     source: str
@@ -315,7 +319,7 @@ class Draws:
     columns: Mapping[str, str | None]
 
     def wrong(self, place: int, role: str, found: str, allowed: str) -> InvalidInput:
-        """The error about a row's value."""
+        """The error about a role's value in the row at index `place`."""
         return wrong_cell(self.source, int(self.line[place]), self.columns[role] or role, found, allowed)
 
 
@@ -326,7 +330,7 @@ def draws_of(
     arms: Sequence[str] | None = None,
     agents: Sequence[str] | None = None,
 ) -> Draws:
-    """A table's rows as numbers. Names are the table's own in natural order, unless given."""
+    """The draws in a table's rows. Unless given, the names of arms and agents are the table's own in natural order."""
     if not table.rows:
         raise InvalidInput(table.source, found="no rows below the header", allowed="a row for every draw")
     for column in columns.values():
@@ -364,7 +368,7 @@ def _numbers(table: Table, column: str) -> FloatArray:
 
 
 def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tuple[tuple[str, ...], IntArray | None]:
-    """The names in a column, and every row's index among them; None without a column."""
+    """The names in a column, and every row's index among these names; the indices are None without a column."""
     if column is None:
         return tuple(names or ()), None
     if names is None:
@@ -384,5 +388,5 @@ def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tu
 
 
 def _split(name: str) -> list[str]:
-    """A sort key that splits letters and digits, so that arm 10 comes after arm 2."""
+    """Split a name into letters and digits, so that names can be sorted with arm 10 after arm 2."""
     return re.split(r"([0-9]+)", name.lower())

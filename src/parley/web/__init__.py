@@ -1,1 +1,1 @@
-"""What every HTTP service here shares: connections and their limits, and the description of an API."""
+"""Code that all of Parley's HTTP services share: connections and their limits, and the description of an API."""

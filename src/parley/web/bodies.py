@@ -1,10 +1,10 @@
-"""Reading the bodies of responses to our own requests."""
+"""Reading the bodies of responses to Parley's own requests."""
 
 from collections.abc import AsyncIterable
 
 
 async def at_most(size: int, parts: AsyncIterable[bytes]) -> bytes:
-    """The body joined from its parts; reading stops after `size` bytes, since a sender may never end."""
+    """Read a body from its parts, and stop once it has more than `size` bytes, since a sender may never end."""
     found = bytearray()
     async for part in parts:
         found += part

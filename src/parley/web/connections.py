@@ -1,13 +1,14 @@
-"""How a service listens, what a connection may do before it is authenticated, and how long it may take.
+"""Listening sockets, and limits on what any client's connection may send and how long it may take.
 
 h11 parses in Python, and makes an event of every chunk of a body and a pair of every header line: a megabyte of small
-ones would keep all others waiting for seconds. So a head is measured before it is parsed, and a body states its length:
-a request with `Transfer-Encoding` gets 411 as soon as its head is there, and nothing of its body is parsed.
+chunks or lines would keep all other clients waiting for seconds. So a head is measured before it is parsed, and a body
+must state its length: a request with `Transfer-Encoding` gets 411 as soon as its head has arrived, and nothing of its
+body is parsed.
 
-h11 knows no time, and uvicorn keeps an answer in memory until it is read. Here a request that does not end in time is
-cut off, and so is a connection that does not read what it asked for. Where there are too many connections, those go
-first that have waited longest in the middle of a request. A reverse proxy does the same; a server without one survives
-too. The coordinator and the service of a site share all this.
+h11 has no timeouts, and uvicorn keeps an answer in memory until the client has read it. Here a connection is closed if
+its request does not end in time, or if the client does not read the answer in time. If there are too many connections,
+the one that has been in the middle of a request for longest is closed first. A reverse proxy does the same, but these
+limits protect a server without one, too. The coordinator and the service of a site share them.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ except ModuleNotFoundError:  # Windows has no such limit
 
 Refuse = Callable[[int, str], Response]  # (status 400, 411 or 431, words) -> response
 END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
-CONNECTIONS, SPARE = 4096, 128  # accepted at once; descriptors reserved for files, databases and the like
+CONNECTIONS, SPARE = 4096, 128  # accepted at once; file descriptors reserved for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or an error that names the address."""
+    """Open a listening socket; raises an error that names the address if that is impossible."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     # On Windows SO_REUSEADDR would let another process take over the port.
     listener.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
@@ -58,7 +59,7 @@ def address(listener: socket.socket, host: str, *, secure: bool) -> str:
 
 
 def affordable_connections() -> int:
-    """How many connections there are file descriptors for, less those needed elsewhere."""
+    """The number of connections for which there are file descriptors; raises the limit on descriptors if possible."""
     if resource is None:
         return CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -71,17 +72,17 @@ def affordable_connections() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """Limits on one connection, and on all together."""
+    """Limits on a single connection, and on all connections together."""
 
     head: int = 32 * 1024  # bytes of a request's line and headers
-    headers: int = 100
-    head_seconds: float = 10.0  # to send them, from the first byte; also from connecting to the first byte
-    body_seconds: float = 60.0  # to send the body, once the headers are there
+    headers: int = 100  # header lines
+    head_seconds: float = 10.0  # to send the head, from its first byte; also from connecting to the first byte
+    body_seconds: float = 60.0  # to send the body, once the head has arrived
     spilled: int = 4 * 1024 * 1024  # bytes read and dropped after a refusal
     linger_seconds: float = 2.0  # to let the client read a refusal before the connection closes
     read_seconds: float = 60.0  # to read an answer, once the transport's buffer is full
-    unread: int = 64 * 1024 * 1024  # bytes of unread answers, of all connections
-    connections: int = 2048
+    unread: int = 64 * 1024 * 1024  # bytes of unread answers, of all connections together
+    connections: int = 2048  # open at once
 
     def uvicorn(self, refuse: Refuse) -> dict[str, Any]:
         """Options of a `uvicorn.Config` that enforce these limits; `refuse` answers malformed requests."""
@@ -102,9 +103,9 @@ class ConnectionLimits:
 class Waiting:
     """The connections of one server that are in the middle of a request or an answer, oldest first."""
 
-    unfinished: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)
-    unread: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)
-    count: int = 0
+    unfinished: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the request is incomplete
+    unread: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the client is not reading
+    count: int = 0  # of all open connections
 
 
 class LimitedParser(h11.Connection):
@@ -116,13 +117,13 @@ class LimitedParser(h11.Connection):
 
     @classmethod
     def of(cls, limits: ConnectionLimits) -> LimitedParser:
-        """The server's side of a new connection."""
+        """A parser for the server's side of a new connection."""
         made = cls(h11.SERVER, limits.head)
         made.limits = limits
         return made
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next event; a refusal raises like a protocol error of h11."""
+        """The next event; a refusal raises h11's protocol error, with `refusal` set to the answer."""
         if self.their_state is h11.IDLE and self.our_state is h11.IDLE:
             self._measure_head()
         try:
@@ -144,7 +145,7 @@ class LimitedParser(h11.Connection):
         return f"allowed are {self.limits.headers} headers and {self.limits.head} bytes"
 
     def _measure_head(self) -> None:
-        """Bound the length of a head; h11 does this only while its end has not arrived."""
+        """Refuse a head that is too long; h11 itself limits only a head whose end has not arrived."""
         data, most = self.trailing_data[0], self.limits.headers + 1  # including the request line
         if len(data) <= self.limits.head and data.count(b"\n") <= most:
             return
@@ -178,6 +179,7 @@ class LimitedConnection(H11Protocol):
         self.conn = LimitedParser.of(self.limits)
         self.waiting.count += 1
         self._watch(h11.IDLE, self.limits.head_seconds)
+        # This connection is unfinished too, so there is always one to abort.
         if self.waiting.count > self.limits.connections:
             next(iter(self.waiting.unfinished)).transport.abort()
 
@@ -189,16 +191,16 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._refused or (self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY):
-            self._spilled += len(data)  # the request is answered already: what still arrives is dropped
+            self._spilled += len(data)  # the request is answered already: further bytes are dropped
             if self._spilled > self.limits.spilled:
                 self.transport.abort()
         if not self._refused and not self.transport.is_closing():
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Refuse what cannot or must not be parsed with a problem document, and close the connection.
+        """Answer a request that cannot or must not be parsed with a problem document, and close the connection.
 
-        What arrives meanwhile is read and dropped for a moment: closing a socket with unread bytes resets the
+        For `linger_seconds`, further bytes are read and dropped: closing a socket with unread bytes resets the
         connection, and the client would not learn why.
         """
         status, words = self.conn.refusal
@@ -215,7 +217,10 @@ class LimitedConnection(H11Protocol):
         self._watch(h11.MUST_CLOSE, self.limits.linger_seconds)
 
     def handle_events(self) -> None:
-        """Parse what has arrived, then set the deadline for the rest. uvicorn calls this for pipelined requests too."""
+        """Parse what has arrived, then set the deadline for the rest of the request.
+
+        uvicorn calls this method for pipelined requests too.
+        """
         try:
             super().handle_events()
         except h11.LocalProtocolError:  # not HTTP, and its answer is being sent already
@@ -238,6 +243,7 @@ class LimitedConnection(H11Protocol):
         super().pause_writing()
         self.waiting.unread[self] = None
         self._patience = self.loop.call_later(self.limits.read_seconds, self.transport.abort)
+        # Aborting the largest answer frees the most memory while disconnecting the fewest clients.
         held = [(one, one.transport.get_write_buffer_size()) for one in self.waiting.unread]
         if sum(size for _, size in held) > self.limits.unread:
             max(held, key=lambda found: found[1])[0].transport.abort()
@@ -247,7 +253,7 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     def _watch(self, part: object, seconds: float) -> None:
-        """Close the connection unless this part of a request is complete in time; trickling does not extend it."""
+        """Close the connection unless this part of a request is complete in time, however slowly it trickles in."""
         if self._timer is not None and self._part is part:
             return
         self._settle()

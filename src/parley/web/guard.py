@@ -1,8 +1,8 @@
 """Checks of a request before it is read, and headers of the response, shared by coordinator, dashboard and site.
 
-A page of another site can send a form through somebody's browser, with the cookies of that person. A browser says of
-every form where it comes from (`Sec-Fetch-Site`), or, where it is too old for that or the line is not encrypted, which
-page sent it (`Origin`); no page can change either header.
+A page of another site can send a form through somebody's browser, with the cookies of that person. With every form, a
+browser says where the form comes from (`Sec-Fetch-Site`). A browser that is too old for this header, or that uses an
+unencrypted connection, says which origin sent the form (`Origin`). No page can change either header.
 """
 
 import time
@@ -37,8 +37,8 @@ HEADERS = {
 def sent_from_elsewhere(request: Request, *, unsaid: bool) -> bool:
     """Whether a page of another site, or of another service on this host, sent the request.
 
-    `unsaid` is the answer if neither header says: True where a browser's cookie or form would be trusted, False for a
-    program that shows its own credential.
+    `unsaid` is the result for a request with neither header: True where a browser's cookie or form would be trusted,
+    False for a program that sends its own credential.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -49,13 +49,13 @@ def sent_from_elsewhere(request: Request, *, unsaid: bool) -> bool:
 
 
 def announced_length(request: Request) -> int:
-    """The length of the body in bytes. h11 holds the sender to it; without one, the answer is 411 (`connections`)."""
+    """The stated length of the body in bytes, which h11 enforces; 0 if none is stated, since there is no body then."""
     announced = request.headers.get("content-length", "0")
     return int(announced) if announced.isdigit() and len(announced) < 16 else 10**16
 
 
 async def read_body(request: Request, limit: int, too_large: Callable[[int], Exception]) -> bytearray:
-    """The body; raises `too_large` before reading anything. Bodies of tens of megabytes are held only once."""
+    """Read the body with only one copy in memory, or raise `too_large` before reading if it is longer than `limit`."""
     body = bytearray()
     if announced_length(request) > limit:
         raise too_large(limit)
@@ -85,7 +85,7 @@ def shielded(response: Response) -> Response:
 
 
 class Buckets:
-    """Rate limits: every key has a bucket of `burst` requests, refilled at `rate` a second. Large requests cost more.
+    """Rate limits: every key has a bucket of `burst` requests, refilled at `rate` a second; large requests cost more.
 
     >>> buckets = Buckets(rate=1, burst=2, timer=lambda: 0.0)
     >>> [buckets.wait("a") for _ in range(3)]
@@ -97,7 +97,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (requests left, when that was)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
-        """Seconds until the next request is allowed; if 0, its cost has been taken from the bucket."""
+        """Seconds until a request of this cost is allowed; if 0, the cost has been taken from the key's bucket."""
         cost = min(cost, max(1.0, self.burst / 2))  # the largest allowed request must remain possible
         left, now = self._refilled(key)
         welcome = left >= cost
@@ -105,8 +105,9 @@ class Buckets:
         return 0.0 if welcome else (cost - left) / self.rate
 
     def charge(self, key: str, cost: float) -> None:
-        """Charge for a request that turned out to be large; the next requests pay for it."""
+        """Take the cost of a request that turned out to be large, even if the bucket goes below 0."""
         left, now = self._refilled(key)
+        # The debt is limited, so that a single huge request does not block its key for long.
         self._put(key, max(left - cost, -float(self.burst)), now)
 
     def _refilled(self, key: str) -> tuple[float, float]:

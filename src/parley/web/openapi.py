@@ -13,7 +13,7 @@ PROBLEM = "application/problem+json"
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A row in a table of operations; it is named after its handler."""
+    """An operation of an API, named after its handler."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What all operations of one API document share."""
+    """An API: the parts of its OpenAPI document that all operations share."""
 
     title: str
     version: str

@@ -14,7 +14,8 @@ from tests.coordinator.support import OWN_PAGE, House, eventually, study_message
 from tests.edges.oidc.provider import provider_process
 from tests.served import endless_answers
 
-from parley.coordinator.clock import later, utc_now
+from parley.coordinator.clock import later
+from parley.coordinator.http.context import utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.edges.oidc.settings import OidcSettings

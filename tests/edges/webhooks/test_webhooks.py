@@ -608,7 +608,7 @@ def of_agents(entries):
 @pytest.mark.servers
 def test_a_receiver_that_refuses_and_is_killed_is_told_everything_in_the_end(tmp_path, database):
     root, secret, output, port = tmp_path / "root.token", tmp_path / "secret", tmp_path / "kept", free_port()
-    root.write_text(prepare(database)[2], encoding="utf-8")
+    root.write_text(prepare(database, at="2026-01-01T00:00:00.000Z")[2], encoding="utf-8")
     message = small_study()
     with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1") as (_, url):
         hook = f"http://127.0.0.1:{port}/hook"
@@ -639,7 +639,7 @@ def test_a_receiver_that_refuses_and_is_killed_is_told_everything_in_the_end(tmp
 @pytest.mark.parametrize(("point", "sent"), [("webhook-due", 0), ("webhook-sent", 1)])
 def test_a_server_killed_between_commit_and_delivery_delivers_when_it_is_back(database, point, sent):
     """Killed after the answer but before it is kept, it sends the same again, with the same id."""
-    token = prepare(database)[2]
+    token = prepare(database, at="2026-01-01T00:00:00.000Z")[2]
     message = small_study()
     with Receiver() as receiver:
         with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1", PARLEY_KILL_AT=point) as (process, url):

@@ -84,7 +84,7 @@ def show_single_arms():
     words=("assert 200 == 303",),
 )
 def follow_the_clock_back():
-    from parley.coordinator.clock import MonotonicClock
+    from parley.coordinator.http.context import MonotonicClock
 
     change(MonotonicClock, "__call__", lambda self: self._clock())
 

@@ -28,8 +28,8 @@ def commit_to_any_file():
 def look_only_before_a_commit():
     from parley.coordinator.record import base
 
-    after = '        check()\n        reached("after-commit")'
-    rewrite(base, "commit_together", after, '        reached("after-commit")')
+    after = '        sys.audit("parley.reached", "after-commit")'
+    rewrite(base, "commit_together", f"        check()\n{after}", after)
 
 
 @MENDS.undone(

@@ -1,10 +1,10 @@
-"""Tokens, what their roles may do, and the sessions that browsers hold instead.
+"""Tokens, what their roles may do, and the sessions that browsers use in place of tokens.
 
-A token is `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves it, and only the secret's SHA-256 is
-kept. A fast hash is right here: the secret is random and long, so there is no dictionary to try.
+A token is `parley_<kid>_<secret>`. The kid identifies it, the 256-bit secret proves it, and only the secret's SHA-256
+is stored. A fast hash is right here: the secret is random and long, so a dictionary attack is impossible.
 
-A session stands for the token it was opened with: it can do what the token can, ends when the token is revoked, and at
-its own time. It lives in the database, so it outlives a restart of the server and is known to every server process.
+A session represents the token that opened it: it can do what the token can. It ends when it expires, or when the token
+is revoked. It is stored in the database, so it survives a restart of the server, and every server process knows it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import anyio.to_thread
 from cachetools import LRUCache
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from parley.coordinator.clock import later, utc_now
+from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, initialise, open_storage, studies, tables
 from parley.coordinator.record.base import Transaction
@@ -29,35 +29,35 @@ from parley.coordinator.record.tables import sessions
 from parley.coordinator.record.writer import append_server
 from parley.errors import InvalidInput
 
-LIVE_TOKENS = 2  # per principal: the old and the new one, during a rotation
-CACHED = 10_000  # tokens; the least recently used is dropped first
-MOST_SESSIONS = 20  # per token; another one ends the oldest
+LIVE_TOKENS = 2  # most valid tokens of a principal: the old and the new one, during a rotation
+CACHED = 10_000  # most tokens in the cache; the least recently used is dropped first
+MOST_SESSIONS = 20  # most sessions of a token; opening another one ends the oldest
 SESSION = re.compile(r"[A-Za-z0-9_-]{43}")
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class Role(StrEnum):
-    """The roles. Operations name the roles that may call them, mostly by the groups below."""
+    """The roles of tokens. Operations name the roles that may call them, mostly by the groups below."""
 
-    AGENT = "agent"  # of one study, for itself only
-    VIEWER = "viewer"  # blinded: no means, no scores
+    AGENT = "agent"  # an agent of one study, which acts only for itself
+    VIEWER = "viewer"  # a blinded reader, who sees no means and no scores
     ANALYST = "analyst"  # reads everything about a study
-    AUDITOR = "auditor"  # the same, and the logs
-    ADMINISTRATOR = "administrator"  # of the whole server
+    AUDITOR = "auditor"  # reads everything about a study, and the logs
+    ADMINISTRATOR = "administrator"  # administers the whole server
 
 
 EVERYONE = frozenset(Role)
 AGENTS = frozenset({Role.AGENT})
 ADMINS = frozenset({Role.ADMINISTRATOR})
 INSPECTORS = ADMINS | {Role.AUDITOR}  # who may read the logs
-PLANNERS = ADMINS | {Role.ANALYST}  # may see what an act would do
+PLANNERS = ADMINS | {Role.ANALYST}  # who may see previews of acts
 UNBLINDED = ADMINS | {Role.ANALYST, Role.AUDITOR}
 READERS = UNBLINDED | {Role.VIEWER}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """The authenticated caller. `study` is None if it may reach every study."""
+    """The authenticated caller. `study` is None if the caller may read every study."""
 
     kid: str
     role: Role
@@ -66,16 +66,17 @@ class Principal:
     agent: str | None
 
     def reaches(self, study: str) -> bool:
-        """Whether a study is within this token's scope."""
+        """Whether a study is within the scope of the caller's token."""
         return self.study is None or self.study == study
 
 
 def authorize(
     operation: str, roles: frozenset[Role], principal: Principal, path: Mapping[str, Any], *, server_wide: bool
 ) -> None:
-    """Raise unless this principal may call the operation on this path; study tokens may call no `server_wide` one.
+    """Raise unless the principal may call the operation with these parts of the path.
 
-    Beyond its role, a token for a study reaches only that study, and an agent's token only its own places in it.
+    Besides the role, the scope counts: a token for a study reaches only that study and no `server_wide` operation, and
+    an agent's token reaches only what is about that agent.
     """
     if principal.role not in roles:
         raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
@@ -90,7 +91,7 @@ def authorize(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A stored token, without its secret."""
+    """A row of the table of tokens, which has the digest of the secret but not the secret."""
 
     kid: str
     digest: str
@@ -104,7 +105,7 @@ class TokenRow:
 
 
 def principal_name(role: Role, name: str, study: str | None, agent: str | None) -> str:
-    """The name of a principal in the log; an agent's includes its study.
+    """The name of a principal in the log; the name of an agent includes its study.
 
     >>> principal_name(Role.AGENT, "", "trial", "Lyon")
     'agent:trial/Lyon'
@@ -121,7 +122,7 @@ def _bad_token(detail: str = "the token is unknown or revoked") -> Refusal:
 
 
 def read_token(token: str) -> tuple[str, str]:
-    """Split a token into its kid and its secret."""
+    """Split a token into its kid and its secret; raises a refusal if it is no token."""
     form = FORM.fullmatch(token)
     if form is None:
         raise _bad_token("a token looks like parley_<kid>_<secret>")
@@ -129,8 +130,8 @@ def read_token(token: str) -> tuple[str, str]:
 
 
 def authenticate(row: TokenRow | None, secret: str) -> Principal:
-    """The principal of a token, from its stored row. Unknown, wrong and revoked tokens are refused in the same way."""
-    # Compared in constant time, against a dummy if the kid is unknown.
+    """The principal of a token, if its secret fits its stored row. All bad tokens are refused in the same way."""
+    # Compared in constant time, and with a dummy if the kid is unknown, so that the duration reveals nothing.
     genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(secret))
     if row is None or not genuine or row.revoked_at is not None:
         raise _bad_token()
@@ -138,7 +139,7 @@ def authenticate(row: TokenRow | None, secret: str) -> Principal:
 
 
 def principal_of_row(row: TokenRow) -> Principal:
-    """The principal of a token."""
+    """The principal of a stored token, whose secret is not checked here."""
     return Principal(kid=row.kid, role=Role(row.role), name=row.principal, study=row.study, agent=row.agent)
 
 
@@ -147,20 +148,20 @@ GET = select(tables.tokens).where(tables.tokens.c.kid == bindparam("kid"))
 
 
 def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
-    """A token by its public half."""
+    """Read the stored row of a token by its kid; None if there is no such token."""
     found = transaction.execute(GET, {"kid": kid}).mappings().one_or_none()
     return None if found is None else TokenRow(**found)
 
 
 def require_live(transaction: Transaction, kid: str) -> None:
-    """Raise if a token was revoked since the request began: sending a body can take long."""
+    """Raise if a token was revoked since the request began, since sending a body can take long."""
     row = get_token(transaction, kid)
     if row is None or row.revoked_at is not None:
         raise _bad_token()
 
 
 def list_tokens(transaction: Transaction, study: str | None = None) -> list[TokenRow]:
-    """All tokens, or those of one study, oldest first."""
+    """Read all tokens, or only those of one study, oldest first."""
     query = select(tables.tokens).order_by(tables.tokens.c.created_at, tables.tokens.c.kid)
     if study is not None:
         query = query.where(tables.tokens.c.study == study)
@@ -178,7 +179,7 @@ def issue_token(
     at: str,
     kid: str | None = None,
 ) -> tuple[str, TokenRow]:
-    """Issue a token: the text to hand over, once, and its stored row; the kid is random unless given."""
+    """Issue a token. Returns its text, which is not stored, and its stored row. The kid is random unless given."""
     _check_scope(transaction, role, study, agent)
     principal = principal_name(role, name, study, agent)
     record = {"role": str(role), "principal": principal, "study": study, "agent": agent}
@@ -206,15 +207,15 @@ def issue_token(
 def admit_person(
     transaction: Transaction, kid: str, *, role: Role, name: str, study: str | None, agent: None, by: str, at: str
 ) -> None:
-    """Create or update the token of somebody who signed in through a provider; nobody gets its secret.
+    """Create or update the token of a person who signed in through a provider; nobody gets its secret.
 
-    `kid` identifies the person, and the role is that of the last sign-in. Once revoked, that person cannot sign in.
+    `kid` identifies the person. The role is that of the last sign-in. A person whose token was revoked cannot sign in.
     """
     row = get_token(transaction, kid)
     if row is not None and row.revoked_at is not None:
         raise Refusal("not-allowed", f"an administrator revoked the access of {row.principal}")
     if row is None or (row.principal, row.study) != (principal_name(role, name, study, agent), study):
-        # If it is being revoked at this moment, it stays revoked and the sign-in fails.
+        # If another transaction revokes the token at this moment, it stays revoked and the sign-in fails.
         live = (tables.tokens.c.kid == kid, tables.tokens.c.revoked_at.is_(None))
         transaction.execute(delete(tables.tokens).where(*live))
         issue_token(transaction, role=role, name=name, study=study, agent=agent, by=by, at=at, kid=kid)
@@ -245,11 +246,13 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
     return row
 
 
-def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
-    """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is
-    due.
+def prepare(
+    address: str, *, at: str, name: str = "root", new_token: bool = False
+) -> tuple[str | None, str, str | None]:
+    """Create or upgrade a database, and issue an administrator's token if it has no tokens or `new_token` is set.
 
-    This is the only token issued without a token. Whoever can write the database file is its administrator anyway.
+    Returns the revisions before and after, and the token or None. No other token is issued without a token. A person
+    who can write to the database is its administrator anyway.
     """
     before, after = initialise(address)
     storage = open_storage(address)
@@ -258,7 +261,7 @@ def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tup
         if list_tokens(transaction) and not new_token:
             return None
         token, _ = issue_token(
-            transaction, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="bootstrap", at=utc_now()
+            transaction, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="bootstrap", at=at
         )
         return token
 
@@ -276,8 +279,9 @@ Lookup: TypeAlias = TokenRow | StorageUnavailable | None
 
 
 def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
-    """Open a session of a token: returns the secret to hand over, once, and when it ends."""
+    """Open a session of a token. Returns the session's secret, which is not stored, and when it expires."""
     sweep_sessions(transaction, at=at)
+    # End the oldest sessions, so that nobody can fill the table by signing in again and again.
     mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
     too_many = transaction.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
     transaction.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
@@ -288,7 +292,7 @@ def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -
 
 
 def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
-    """The principal of a session. Unknown, ended, expired and revoked ones are all refused in the same way."""
+    """The principal of a session. Unknown, ended, expired and revoked sessions are all refused in the same way."""
     if SESSION.fullmatch(secret) is not None:
         # The secret has 256 random bits, so the duration of the lookup reveals nothing about it.
         found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
@@ -315,12 +319,13 @@ def any_session_over(transaction: Transaction, *, at: str) -> bool:
 
 
 class TokenCache:
-    """Caches tokens, so that a known one needs no database lookup, if nobody else can revoke it.
+    """Cache of tokens: where no other process can revoke tokens, a known token needs no database lookup.
 
-    On SQLite one process has the file to itself: what it read stays true until it changes it, and a revocation calls
-    `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is kept and every request
-    looks it up; simultaneous requests share a lookup. Either way a token is useless once its revocation was answered.
-    Lives on the event loop, so that nothing happens between a cache lookup and what follows.
+    On SQLite one process has the file to itself: a row that it read stays true until it changes the row, and a
+    revocation calls `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is cached and
+    every request reads the row; simultaneous requests share a lookup. Either way a token is useless once the request
+    that revoked it was answered. The cache is used on the event loop only, so no other code runs between a cache
+    lookup and what follows it.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -331,10 +336,11 @@ class TokenCache:
         self._next: dict[str, asyncio.Task[Lookup]] = {}
 
     async def principal(self, token: str) -> Principal:
-        """The principal of a token."""
+        """Authenticate a token and return its principal."""
         kid, secret = read_token(token)
         row = self._rows.get(kid)
         if row is None:
+            # If any token was revoked during the lookup, the row may be outdated: it is used once, but not cached.
             before = self._revocations
             row = await self._look_up(kid)
             if row is not None and self._storage.exclusive and before == self._revocations:
@@ -342,10 +348,10 @@ class TokenCache:
         return authenticate(row, secret)
 
     async def _look_up(self, kid: str) -> TokenRow | None:
-        """The stored row of a token, from a lookup that starts after this call.
+        """Read the stored row of a token, in a lookup that starts after this call; None if there is no such token.
 
-        Requests that arrive during a lookup share the next one: however many requests a token sends at once, there are
-        at most two lookups.
+        Requests that arrive during a lookup share the next lookup. So however many requests a token sends at once,
+        there are at most two lookups.
         """
         following = self._next.get(kid)
         if following is None:
@@ -368,6 +374,6 @@ class TokenCache:
                 del self._now[kid]
 
     def forget(self, kid: str) -> None:
-        """Drop a revoked token. A lookup in progress may be from before, so its result is not kept."""
+        """Drop a revoked token. A lookup in progress may have read the row before, so its result is not cached."""
         self._rows.pop(kid, None)
         self._revocations += 1

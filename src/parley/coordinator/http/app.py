@@ -1,4 +1,4 @@
-"""The application: operations behind their guard, problem documents, and background work."""
+"""The web application of the coordinator: its operations, its problem documents, and its background work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,30 +13,39 @@ from starlette.responses import Response
 
 from parley import __version__
 from parley.coordinator.access.tokens import TokenCache, any_session_over, sweep_sessions
-from parley.coordinator.clock import Clock, MonotonicClock, utc_now
-from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
+from parley.coordinator.clock import Clock
+from parley.coordinator.http.context import (
+    Context,
+    MonotonicClock,
+    Pool,
+    Readiness,
+    Slots,
+    Throttle,
+    Watch,
+    utc_now,
+)
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.studies import ETags
-from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.hooks import edges
 
-SWEEP = 60.0  # seconds between two sweeps
-REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # in progress at once, per token
-THREADS = 64  # waiting for the database at once
-# On threads: NumPy releases the interpreter lock. Separate processes made no request faster, and simulations slower.
-COMPUTATIONS = {"at_once": 2, "of_one": 4, "waiting": 16}  # more at once would only be slower
-PAGES = {"at_once": 3, "of_one": 16, "waiting": 128}  # most are done in a moment
+SWEEP = 60.0  # seconds between two deletions of expired sessions
+REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # most in progress at once, per token
+THREADS = 64  # most threads that wait for the database at once
+# Computations run on threads, since NumPy releases the interpreter lock. Separate processes made no request faster, and
+# simulations slower.
+COMPUTATIONS = {"at_once": 2, "of_one": 4, "waiting": 16}  # more at once would make all of them slower
+PAGES = {"at_once": 3, "of_one": 16, "waiting": 128}  # most pages take a moment
 ANSWERS = {"at_once": 3, "of_one": 128, "waiting": 512}
 CHANGES = {"at_once": 1024, "of_one": 1024, "waiting": 4096}  # the storage has its own queue
 
 
 def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Context:
-    """The context of one coordinator, with nothing started yet."""
+    """Create the context of one coordinator; its background work is not started yet."""
     metrics, watch, monotonic = Metrics(), Watch(storage), MonotonicClock(clock)
     context = Context(
         storage=storage,
@@ -64,14 +73,14 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
 
 
 def create_app(context: Context, *more: Operation) -> Starlette:
-    """The API over an open storage, with `more` operations and those of edges. The caller closes the storage."""
+    """Create the API of a coordinator, with `more` operations and those of edges. The caller closes the storage."""
     operations = (*OPERATIONS, *more, *(row for edge in edges() for row in edge.operations()))
     app = Starlette(
         routes=[operation.route for operation in operations],
         exception_handlers={HTTPException: _problem},
         lifespan=_running,
     )
-    app.router.redirect_slashes = False  # an address with an extra slash is another address, where nothing is found
+    app.router.redirect_slashes = False  # a path with an extra slash is not found, instead of being redirected
     app.state.context = context
     app.state.openapi = cache(partial(COORDINATOR.document, operations))  # rarely requested, so built on first use
     app.state.operations = {operation.name: operation for operation in operations}
@@ -84,7 +93,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 @asynccontextmanager
 async def _running(app: Starlette) -> AsyncIterator[None]:
-    """Background work, from before the first request until after the last."""
+    """Run the background work, from before the first request until after the last."""
     context: Context = app.state.context
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     context.watch.start()

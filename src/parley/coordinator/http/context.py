@@ -1,7 +1,9 @@
-"""What handlers work with: one running coordinator, and one call that passed the guard.
+"""The context of handlers: one running coordinator, and one call that passed the guard.
 
-A token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller beyond a
-limit is told when to come back.
+A coordinator has its clock, its limits, its watch over the studies that requests wait for, and its services of edges.
+
+Each token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller who
+exceeds a limit learns when to try again.
 """
 
 import asyncio
@@ -9,9 +11,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 import anyio.to_thread
 import msgspec
@@ -23,11 +26,10 @@ from starlette.requests import Request
 
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
-from parley.coordinator.clock import Clock, MonotonicClock
-from parley.coordinator.observability import Metrics, logger
+from parley.coordinator.clock import Clock, later
+from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import ETags, Visibility, summary
-from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
@@ -39,18 +41,47 @@ from parley.web.guard import Buckets
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")
-LARGE_ANSWER = 256 * 1024  # bytes of an answer that count as one more request
+LARGE_ANSWER = 256 * 1024  # every so many bytes of an answer count as one more request
 LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which a readiness check stays valid
-DECISION = 1.0  # seconds that the answer to a phase's last report waits for the decision
+LOOK = 0.5  # seconds between two checks for changes by other processes
+DECISION = 1.0  # most seconds that the answer to a phase's last report waits for the decision
+
+
+def utc_now() -> str:
+    """The current time in UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class MonotonicClock:
+    """The clock for sessions. It never goes back, so that an ended session cannot become valid again.
+
+    It returns the time of the system clock, or its own last time plus the seconds since then, whichever is later.
+
+    >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
+    >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)
+    >>> now(), now()
+    ('2026-01-01T12:00:00.000Z', '2026-01-01T12:00:00.000Z')
+    """
+
+    def __init__(self, clock: Clock, timer: Callable[[], float] = monotonic) -> None:
+        self._clock, self._timer = clock, timer
+        self._latest, self._since = "", 0.0
+
+    def __call__(self) -> str:
+        now, passed = self._clock(), self._timer()
+        if self._latest:
+            now = max(now, later(self._latest, (passed - self._since) / 3600))
+        self._latest, self._since = now, passed
+        return now
 
 
 class Throttle(Buckets):
-    """Rate limit: one bucket of requests per token."""
+    """The rate limit: each token has a bucket of requests, which refills with time."""
 
     def check(self, key: str, cost: float = 1.0) -> None:
-        """Raise a refusal that says when to come back, if the bucket is empty."""
+        """Raise a refusal that says when to try again, if the bucket is empty."""
         seconds = self.wait(key, cost)
         if seconds > 0:
             later = max(1, round(seconds + 0.5))
@@ -58,7 +89,7 @@ class Throttle(Buckets):
 
 
 class Slots:
-    """Limits how many things of a kind one token may have in progress.
+    """A limit on how many things of one kind a token may have in progress.
 
     >>> slots = Slots(1, "requests")
     >>> slots.enter("a"), slots.enter("b"), slots.leave("a"), slots.enter("a")
@@ -70,21 +101,21 @@ class Slots:
         self._taken: Counter[str] = Counter()
 
     def enter(self, key: str) -> None:
-        """Take a slot, or raise a refusal."""
+        """Take a slot, or raise a refusal if the token has none free."""
         if self._taken[key] >= self._most:
             words = f"a token may have {self._most} {self._words} in progress"
             raise Refusal("too-fast", f"{words}: wait for an answer first", headers=LATER)
         self._taken[key] += 1
 
     def leave(self, key: str) -> None:
-        """Give a slot back."""
+        """Release a slot of the token."""
         self._taken[key] -= 1
         if self._taken[key] <= 0:
             del self._taken[key]
 
     @contextmanager
     def taken(self, key: str) -> Iterator[None]:
-        """Hold a slot during a `with` block."""
+        """Occupy a slot during a `with` block."""
         self.enter(key)
         try:
             yield
@@ -92,27 +123,27 @@ class Slots:
             self.leave(key)
 
     def check(self, key: str) -> None:
-        """Raise a refusal if no slot is free."""
+        """Raise a refusal if the token has no free slot."""
         with self.taken(key):
             pass
 
 
 class Pool:
-    """Slow work off the event loop: `at_once` in total, one per token.
+    """A pool of slow work off the event loop: at most `at_once` pieces run at a time, and one per token.
 
-    Tokens take turns, so that nobody waits for more than one piece of work of another token. A token with more than
-    `of_one` in progress or waiting is told to come back, and so is everybody while `waiting` are.
+    Tokens take turns, so that nobody waits for more than one piece of work of another token. A token with `of_one`
+    pieces running or waiting is refused, and so is everybody while `waiting` pieces are running or waiting in all.
     """
 
     def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
         self._slots = Slots(of_one, words)
         self._at_once, self._most, self._waiting = at_once, waiting, 0
-        self._places: Semaphore | None = None  # created by the first work, since it belongs to an event loop
+        self._places: Semaphore | None = None  # created with the first work, since it belongs to an event loop
         self._queues: dict[str, Lock] = {}
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
-        """Hold a place during a `with` block, when it is the token's turn."""
+        """Wait for the token's turn, and keep it during a `with` block."""
         if self._waiting >= self._most:
             raise Refusal("too-busy", "the server is busy with other requests: try again", headers=LATER)
         with self._slots.taken(key):
@@ -120,6 +151,7 @@ class Pool:
             self._places = self._places or Semaphore(self._at_once, fast_acquire=True)
             queue = self._queues.setdefault(key, Lock(fast_acquire=True))
             try:
+                # First the token's own queue, so that a token never occupies a place of others while it waits.
                 async with queue, self._places:
                     yield
             finally:
@@ -128,15 +160,116 @@ class Pool:
                     self._queues.pop(key, None)
 
     async def run(self, key: str, work: Callable[[], T]) -> T:
-        """Run `work` on a thread when it is the token's turn, and return its result."""
+        """Wait for the token's turn, run `work` on a thread, and return its result."""
         async with self.turn(key):
             return await anyio.to_thread.run_sync(work)
 
 
-class Readiness:
-    """Whether a report would be stored now. Only a commit can tell; one per second answers everybody.
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """The fields of a study's row by which listeners see that the study has changed."""
 
-    Lives on the event loop.
+    study: str
+    stage: str
+    phase: int
+    awaited: int
+    sequence: int
+
+    @classmethod
+    def of(cls, row: StudyRow) -> Self:
+        """Copy these fields from a study's row."""
+        return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
+
+
+class Watch:
+    """Notify waiting requests that a study changed: at once if this process changed it, else within `LOOK` seconds.
+
+    One query per `LOOK` covers all studies together, however many requests wait. Used on the event loop only, except
+    `tell`, which any thread may call.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._latest: dict[str, Glance] = {}
+        self._followers: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether `start` was called, and `stop` was not called yet."""
+        return self._loop is not None
+
+    def start(self) -> None:
+        """Start watching the database for changes."""
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(repeat(self._look, LOOK, "cannot look for changes"))
+
+    async def stop(self) -> None:
+        """Stop watching, and release all waiting requests."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._loop = None
+        async with self._changed:
+            self._changed.notify_all()
+
+    def tell(self, row: StudyRow) -> None:
+        """Notify waiting requests that this process changed a study; does nothing if none waits."""
+        if self._loop is not None and row.id in self._followers:
+            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
+
+    async def _note(self, seen: list[Glance]) -> None:
+        async with self._changed:
+            for glance in seen:
+                known = self._latest.get(glance.study)
+                if glance.study in self._followers and (known is None or glance.sequence > known.sequence):
+                    self._latest[glance.study] = glance
+            self._changed.notify_all()
+
+    async def _look(self) -> None:
+        watched = list(self._followers)
+
+        def glances(transaction: Transaction) -> list[Glance]:
+            return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)[0]]
+
+        if watched:
+            await self._note(await anyio.to_thread.run_sync(self._storage.read, glances))
+
+    async def next(self, study: str, after: int, timeout: float) -> Glance | None:
+        """Wait until a study's log is longer than `after`. None if that takes too long or the server stops."""
+        with self.following(study):
+            try:
+                async with self._changed:
+                    async with asyncio.timeout(timeout):
+                        ready = self._changed.wait_for
+                        await ready(lambda: self._loop is None or self._newer(study, after) is not None)
+                    return self._newer(study, after)
+            except TimeoutError:
+                return None
+
+    @contextmanager
+    def following(self, study: str) -> Iterator[None]:
+        """Remember the latest change of a study for `next`, during a `with` block."""
+        self._followers[study] += 1
+        try:
+            yield
+        finally:
+            self._followers[study] -= 1
+            if not self._followers[study]:
+                del self._followers[study]
+                self._latest.pop(study, None)
+
+    def _newer(self, study: str, after: int) -> Glance | None:
+        glance = self._latest.get(study)
+        return glance if glance is not None and glance.sequence > after else None
+
+
+class Readiness:
+    """A check of whether a report would be stored now. Only a commit can show that; one per second serves all callers.
+
+    Used on the event loop only.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -146,7 +279,7 @@ class Readiness:
         self._trouble: str | None = None
 
     async def check(self) -> None:
-        """Raise `StorageUnavailable` unless a change was durable a moment ago."""
+        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT`."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:
@@ -160,19 +293,19 @@ class Readiness:
 
 
 class Service:
-    """An edge's part of one running coordinator, beside its requests. It overrides the methods that it needs."""
+    """Base class of an edge's background service in a running coordinator. It overrides the methods that it needs."""
 
     async def start(self) -> None:
-        """Start, on the event loop, before the first request. What it starts must survive its own errors."""
+        """Start, on the event loop, before the first request. Tasks that it starts must survive their own errors."""
 
     async def stop(self) -> None:
-        """Stop, after the last request and before the storage is closed. Unfinished work waits for the next start."""
+        """Stop, after the last request and before the storage is closed. The next start continues unfinished work."""
 
     def committed(self, row: StudyRow) -> None:
-        """Called when a study has changed, after this process's commit is on disk.
+        """Called when this process has changed a study, after the commit is on disk.
 
-        Called on the event loop or in any thread, once per change, in no order. It returns at once, and may be missed
-        after a crash: what must not be lost has to follow from the log.
+        Called on the event loop or in any thread, once per change, in no particular order. It must return at once. A
+        crash may prevent the call, so work that must not be lost has to follow from the log.
         """
 
 
@@ -181,7 +314,7 @@ S = TypeVar("S", bound=Service)
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """One running coordinator."""
+    """One running coordinator: its storage, settings, limits and background work."""
 
     storage: Storage
     settings: ServerSettings
@@ -198,36 +331,37 @@ class Context:
     reads: LRUCache[tuple[str, str], int] = field(default_factory=lambda: LRUCache(10_000))
     heavy: Pool  # long decisions, verifications, simulations and parsing
     changes: Pool  # commits, one per token at a time
-    pages: Pool  # whole pages: a large one holds a hundred megabytes meanwhile
+    pages: Pool  # whole pages: a large page takes a hundred megabytes while it is made
     reading: Pool  # answers; an agent's plans and reports do not queue
     requests: Slots
     uploads: Slots  # studies being sent
     waiting: Slots  # long polls for plans
     streams: Slots  # event streams and exports
-    patience: float = DECISION
-    services: list[Service] = field(default_factory=list)  # of edges
+    patience: float = DECISION  # seconds that `decided` waits
+    services: list[Service] = field(default_factory=list)  # services of edges
 
     def service(self, kind: type[S]) -> S:
-        """An edge's service, by its class."""
+        """The service of an edge, by its class."""
         return next(one for one in self.services if isinstance(one, kind))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on a snapshot, off the event loop; for small, quick reads."""
+        """Run `work` on a snapshot, off the event loop and without a queue; for small, quick reads."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run a single reading statement, off the event loop."""
+        """Run `work` that consists of a single reading statement, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
     async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on a snapshot, off the event loop, when it is the token's turn; for large reads."""
+        """Wait for the token's turn, and run `work` on a snapshot, off the event loop; for large reads."""
         return await self.reading.run(kid, partial(self.storage.read, work))
 
     async def change(self, work: Callable[[Transaction], T | Refusal], *, by: Principal, study: str | None = None) -> T:
-        """Run `work` in a transaction, off the event loop; `study` is the only study it locks, if known.
+        """Run `work` in a transaction, off the event loop; `study` is the only study that it locks, if known.
 
-        One at a time per token, so that others wait for at most one large study of that token. Refused if the token
-        of `by` is no longer valid. A returned refusal is raised after the commit that records it.
+        A token makes one change at a time, so that others wait for at most one large study of that token. The change is
+        refused if the token of `by` is no longer valid. A refusal that `work` returns is raised after the commit that
+        records it.
         """
 
         def checked(transaction: Transaction) -> T | Refusal:
@@ -241,16 +375,17 @@ class Context:
         return result
 
     async def decided(self, row: StudyRow) -> StudyRow:
-        """The row of a study that just changed, once its due step has been taken, or after a short wait.
+        """Wait a moment for the due step of a study that just changed, and return the study's row.
 
-        The closer takes the step; this only waits for it, and not for long. What was committed is acknowledged in
-        time, however large the study, and whoever waits for the next plan is notified (`watch`).
+        The closer takes the step; this method only waits, and not for long, so that a committed report is acknowledged
+        in time, however large the study. Requests that wait for the next plan are notified (`watch`).
         """
         self.tell(row)
         if row.stage is not Stage.CLOSING:
             self.closer.reported(row.id)
             return row
-        with self.watch.following(row.id):  # before the closer starts, so that its notification is not missed
+        # Follow the study before the closer starts, so that its notification is not missed.
+        with self.watch.following(row.id):
             self.closer.call()
             until = monotonic() + self.patience
             while row.stage is Stage.CLOSING and (left := until - monotonic()) > 0:
@@ -260,7 +395,7 @@ class Context:
         return row
 
     def tell(self, row: StudyRow) -> None:
-        """Notify everybody who follows the study: waiting requests, and services of edges."""
+        """Notify waiting requests and the services of edges that a study has changed."""
         self.watch.tell(row)
         for service in self.services:
             try:
@@ -270,7 +405,7 @@ class Context:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters that the path of an operation may have."""
+    """The parameters that the path of an operation may have."""
 
     study: str = ""
     agent: str = ""
@@ -281,7 +416,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Q, B]):
-    """A call that passed the guard: the caller and the operation. Query and body are the operation's own structs."""
+    """A call that passed the guard, with its caller. Query and body are structs of the operation."""
 
     app: Starlette
     credential: str  # value of `Authorization`
@@ -289,22 +424,22 @@ class Call(Generic[Q, B]):
     at: Place
     query: Q
     body: B
-    headers: Mapping[str, str] = field(default_factory=dict)  # of a request
-    finish: Callable[[Any], Any] = lambda answer: answer  # encodes a request's large answers where they are made
+    headers: Mapping[str, str] = field(default_factory=dict)  # headers of a request; empty for a page
+    finish: Callable[[Any], Any] = lambda answer: answer  # encodes a request's large answer on the thread that made it
 
     @property
     def context(self) -> Context:
-        """The coordinator that answers."""
+        """The coordinator that answers this call."""
         return context_of(self.app)
 
     @property
     def study(self) -> str:
-        """The study in the path."""
+        """The id of the study in the path."""
         return self.at.study
 
     @property
     def visibility(self) -> Visibility:
-        """How much of a study's chain and times the caller may see."""
+        """How much of a study's log and times the caller may see."""
         return Visibility(whole=self.by.role in UNBLINDED, agent=self.by.agent)
 
     @property
@@ -313,32 +448,32 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Read something that may be large, when it is the token's turn; a string counts as finished JSON."""
+        """Read an answer that may be large, when it is the token's turn; a string counts as finished JSON."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 
     async def about(self, work: Callable[[Transaction, StudyRow], T]) -> T:
-        """Like `answer`, for work that also takes the row of the study in the path."""
+        """Like `answer`, for work that also needs the row of the study in the path."""
         return await self.answer(lambda transaction: work(transaction, studies.require(transaction, self.study)))
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Run slow work off the event loop, when it is the token's turn."""
+        """Run slow work off the event loop, when it is the token's turn, and return its result."""
         return await self.context.heavy.run(self.by.kid, work)
 
     async def change(self, work: Callable[[Transaction], T | Refusal], *, study: str | None = None) -> T:
-        """Run `work` in a transaction, on behalf of the caller."""
+        """Run `work` in a transaction on behalf of the caller, and return its result."""
         return await self.context.change(work, by=self.by, study=study)
 
     async def act(self, work: Callable[..., StudyRow]) -> StudyLine:
-        """Change a study on behalf of the caller; returns its updated line."""
+        """Change a study on behalf of the caller, and return the study's updated line."""
         return await self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
 
     async def line(self, row: StudyRow) -> StudyLine:
-        """The line of a study that just changed, after the step that is due, if any."""
+        """The line of a study that just changed, after a moment's wait for a step that is due."""
         return summary(await self.context.decided(row), self.visibility, self.context.etags)
 
 
 def context_of(served: Starlette | Request) -> Context:
-    """The context of an application, or of a request to one."""
+    """The context of an application, or of a request to an application."""
     context: Context = (served.app if isinstance(served, Request) else served).state.context
     return context

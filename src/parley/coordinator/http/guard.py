@@ -1,6 +1,6 @@
-"""The operations of the API, and the checks that every call passes first.
+"""The class of operations, and the checks that every call passes before its operation runs.
 
-Requests, and pages on behalf of their reader, pass the same checks: role, size, parsing, queue. Every failure is a
+Requests pass the same checks as pages on behalf of their readers: role, size, parsing, queue. Every failure becomes a
 problem document.
 """
 
@@ -32,11 +32,11 @@ from parley.web.guard import announced_length, read_body
 from parley.web.openapi import Endpoint
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
-SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; the longest count, sum and square
-SOME_KEYS, MOST_KEYS = 2_500, 20_000  # keys, counted by colons, which a reason may contain too
-USUAL = 64 * 1024  # bytes of a body that count as one more request
-COSTLY = 20.0  # requests: a token may have few in progress that cost more than this
-DEEPEST = 32
+SHORT, PER_ARM = 16_384, 120  # bytes: names and digests of a report; the longest count, sum and square of an arm
+SOME_KEYS, MOST_KEYS = 2_500, 20_000  # most keys of a body, counted by colons, which a reason may contain too
+USUAL = 64 * 1024  # every so many bytes of a body count as one more request
+COSTLY = 20.0  # a request that costs more than so many requests needs a slot for uploads
+DEEPEST = 32  # most levels of nesting in a body
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 NOT_KEPT = {"Cache-Control": "no-store"}
 NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
@@ -44,35 +44,35 @@ NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request for an operation, not checked yet."""
+    """A call of an operation that has not been checked yet, from a request or from a page."""
 
     app: Starlette
     credential: str  # value of `Authorization`
-    place: Mapping[str, Any]
+    place: Mapping[str, Any]  # parameters of the path
     query: Mapping[str, Any]
-    body: Mapping[str, Any] | Model | None = None  # of a page; already checked if it is a model
-    request: Request | None = None  # None if a page asks
+    body: Mapping[str, Any] | Model | None = None  # the body that a page sends; already checked if it is a model
+    request: Request | None = None  # None for a call from a page
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(Endpoint):
-    """A row of the table of operations, from which routing, guard and OpenAPI are made."""
+    """An operation: a row of the table from which routing, guard and OpenAPI are made."""
 
     handler: Callable[[Call[Any, Any]], Awaitable[Any]]
-    roles: frozenset[Role] = frozenset()  # who may call it: nobody unless stated
+    roles: frozenset[Role] = frozenset()  # roles that may call it; none by default
     body: type[Model] | None = None
     answer: type[Model] | None = None
     large: bool = False  # an administrator may send a body as large as a study
-    report: bool = False  # a body is at most as long as a report of the study can be
+    report: bool = False  # the body must not be longer than a report of the study can be
     patient: bool = False  # the answer may take a minute
     server_wide: bool = False  # not for tokens of a single study
     secret: bool = False  # the answer must not be cached
-    results: bool = False  # contains what viewers may not see: reads of a running study are logged
-    sums: bool = False  # contains sums of a report: reads by agents' tokens are logged too
+    results: bool = False  # the answer has results that viewers may not see: reads of a running study are logged
+    sums: bool = False  # the answer has sums of a report: reads with agents' tokens are logged too
 
     @property
     def route(self) -> Route:
-        """The Starlette route of this operation, without HEAD, which would also answer for streams that never end."""
+        """The Starlette route of this operation. It has no HEAD, which would never end for an endless stream."""
         route = Route(self.path, self._endpoint, name=self.name)
         route.methods = {self.method}
         return route
@@ -86,7 +86,7 @@ class Operation(Endpoint):
         return found.response() if isinstance(found, Refusal) else found
 
     async def perform(self, asked: Asked) -> Any:
-        """Check a call, run it, and measure it. A request gets a response, a page the answer itself.
+        """Check a call, run it, and measure it. Returns a response to a request, and to a page the answer itself.
 
         A refusal is returned, not raised: its traceback would keep the request's body alive.
         """
@@ -127,7 +127,7 @@ class Operation(Endpoint):
         return found
 
     async def _answered(self, call: Call[Any, Any]) -> Response:
-        """The answer as a response; large ones cost more."""
+        """Run the handler, and make a response of its answer; large answers count as more requests."""
         answer = await self.handler(call)
         if isinstance(answer, Response):
             return answer
@@ -136,7 +136,7 @@ class Operation(Endpoint):
         return Response(content, self.status, NOT_KEPT if self.secret else None, media_type="application/json")
 
     def _admit(self, asked: Asked, context: Context, principal: Principal, slots: ExitStack) -> int:
-        """Check rate and role, and take a slot for the duration of the call; returns the largest allowed body."""
+        """Check rate and role, and take a slot for the duration of the call. Returns the most bytes of its body."""
         if self.public:
             return context.settings.body_limit
         large = self.large and principal.role is Role.ADMINISTRATOR
@@ -149,7 +149,7 @@ class Operation(Endpoint):
         return limit
 
     async def _body(self, asked: Asked, context: Context, principal: Principal, limit: int) -> Any:
-        """The body, checked cheaply before it is parsed; a large one is parsed off the event loop."""
+        """Read the body. It is checked cheaply before it is parsed, and a large body is parsed off the event loop."""
         assert self.body is not None
         if asked.request is None:
             return asked.body if isinstance(asked.body, Model) else _checked(self.body.from_json, asked.body)
@@ -172,7 +172,7 @@ class Operation(Endpoint):
 
 
 def encoded(answer: Any) -> bytes:
-    """An answer as JSON; a string counts as finished JSON.
+    """Encode an answer as JSON; a string counts as finished JSON.
 
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'
@@ -181,7 +181,7 @@ def encoded(answer: Any) -> bytes:
 
 
 def cost_of(request: Request, limit: int) -> float:
-    """The cost of a request: one, plus one for every 64 KiB of its body."""
+    """The cost of a request for the rate limit: one, plus one for every 64 KiB of its body."""
     return 1.0 + min(announced_length(request), limit) / USUAL
 
 
@@ -191,7 +191,7 @@ def too_large(limit: int) -> Refusal:
 
 
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:
-    """Raise unless JSON has the limited depth of our messages, and at most `keys` keys.
+    """Raise if JSON is nested deeper than any of our messages, or has more than `keys` keys.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
     >>> check_shape(b"[" * 100, keys=200)
@@ -200,17 +200,17 @@ def check_shape(body: bytes | bytearray, *, keys: int) -> None:
     """
     if body.count(b":") > keys:
         raise Refusal("invalid-request", f"the body may have at most {keys} keys")
-    if body.count(b"[") + body.count(b"{") > keys:  # each costs a step below
+    if body.count(b"[") + body.count(b"{") > keys:  # each of them costs a step of the loop below
         raise Refusal("invalid-request", f"the body may have at most {keys} lists and objects")
     depth = 0
-    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # more closing ones than that cannot matter
+    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # any further closing brackets cannot matter
         depth += 1 if bracket in b"[{" else -1
         if depth > DEEPEST:
             raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")
 
 
 def _checked(read: Callable[[Any], Any], given: Any) -> Any:
-    """A body parsed into its struct."""
+    """Parse a body into its struct, or raise a refusal."""
     try:
         return read(given)
     except InvalidInput as error:
@@ -218,7 +218,7 @@ def _checked(read: Callable[[Any], Any], given: Any) -> Any:
 
 
 def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
-    """Parameters as a struct, from text."""
+    """Parse parameters from text into their struct, or raise a refusal."""
     try:
         return msgspec.convert(dict(given), kind, strict=False)
     except msgspec.ValidationError as error:
@@ -226,7 +226,7 @@ def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """The refusal that describes a failure."""
+    """Convert any failure to the refusal that describes it."""
     match error:
         case Refusal():
             return error
@@ -246,10 +246,10 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def settled(error: Exception) -> Refusal:
-    """The refusal that describes a failure, after dropping its traceback.
+    """Convert any failure to the refusal that describes it, and drop the failure's tracebacks.
 
-    A traceback keeps the variables of every frame alive, and one of these is the failure itself: a study of tens of
-    megabytes would stay in memory until the next garbage collection.
+    A traceback keeps the variables of every frame alive, and the failure itself is one of these variables. Because of
+    this cycle, a study of tens of megabytes would stay in memory until the next garbage collection.
     """
     refusal = refusal_of(error)
     cause: BaseException | None = error
@@ -273,13 +273,13 @@ async def still_welcome(call: Call[Any, Any]) -> bool:
     """Whether the token or session of a long call is still valid."""
     try:
         await _identify(call.context, call.credential)
-    except (Refusal, StorageUnavailable):  # the listener connects again, and learns why
+    except (Refusal, StorageUnavailable):  # the stream ends; a client that connects again learns why
         return False
     return True
 
 
 def _require_clean(asked: Asked) -> None:
-    """Raise if a name contains a NUL or a lone surrogate, which databases and JSON cannot store."""
+    """Raise if a parameter contains a NUL or a lone surrogate, which databases and JSON cannot store."""
     for value in (*asked.place.values(), *asked.query.values()):
         if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal("not-found", "not found")
@@ -288,14 +288,14 @@ def _require_clean(asked: Asked) -> None:
 async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Record in the study's log who sees its results: once per principal and phase.
 
-    Recorded after the results are read and before they are shown, so that the recorded phase is not an earlier one. A
-    reader who is in the log already costs one lookup.
+    The record is written after the results are read, so that it does not name an earlier phase, and before they are
+    shown. A reader whom the log names already costs one lookup.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))
     if row is None or (row.stage, "results-read") not in TRANSITIONS or context.reads.get(key) == row.phase:
         return
-    # The log is searched before the study is locked; under the lock, only what came meanwhile.
+    # The log is searched before the study is locked; under the lock, only the records since then are searched.
     if not await context.read(partial(acts.already_read, row=row, actor=call.by.name)):
         work = partial(acts.record_read, study=call.study, operation=operation, after=row.sequence)
         row = await call.change(partial(work, actor=call.by.name, at=context.clock()), study=call.study)
@@ -303,7 +303,7 @@ async def record_read(call: Call[Any, Any], operation: str) -> None:
 
 
 async def _check_length(context: Context, study: str, length: int) -> None:
-    """Refuse a report that is longer than the study's can be, before reading it."""
+    """Refuse a body that is longer than any report of the study can be, before parsing it."""
     row = await context.glance(lambda transaction: studies.get(transaction, study))
     if row is not None and length > SHORT + PER_ARM * row.arms:
         raise Refusal("impossible-report", f"{length} bytes: allowed are {row.arms} of each, one per arm")

@@ -1,6 +1,6 @@
-"""The table of operations: one row for each thing that the API does. Routing, guard and OpenAPI are made from it.
+"""The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two rows that simulate, which the coordinator must not; edges add theirs.
+`parley.service.forecasts` adds two operations that simulate, which the coordinator must not do; edges add theirs.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
 
 
 def _acts() -> Iterator[Operation]:
-    """The operations of acts: the preview, if there is one, and the act, which returns the study's line."""
+    """The operations of all acts: the preview of an act, if it has one, and the act, which returns the study's line."""
     for act in ACTS.values():
         path, preview = f"{STUDY}/{act.path}", act.preview
         if preview is not None:
@@ -50,7 +50,7 @@ def _acts() -> Iterator[Operation]:
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
-    """An operation that reads results, which viewers may not see."""
+    """Make the row of an operation that reads results, which by default viewers may not call."""
     return _row("GET", path, handler, roles, answer=answer, results=True, **more)
 
 
@@ -58,7 +58,7 @@ def _tagged(tag: str, *rows: Operation) -> tuple[Operation, ...]:
     return tuple(replace(row, tag=tag) for row in rows)
 
 
-# Method, path, handler, roles; then query, body, answer and anything special. Those that agents use come first.
+# Method, path, handler, roles; then query, body, answer and anything special. The operations of agents come first.
 OPERATIONS: tuple[Operation, ...] = (
     *_tagged(
         "agents",

@@ -1,6 +1,6 @@
-"""Schemas of requests: bodies and query parameters, as OpenAPI shows them.
+"""Schemas of requests: bodies and query parameters, as OpenAPI documents them.
 
-The protocol checks their meaning, and has the bodies of acts (`parley.protocol.acts`).
+The protocol checks what they mean. The bodies of acts are in `parley.protocol.acts`.
 """
 
 from typing import Annotated, Any
@@ -19,14 +19,14 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
 class NewStudyBody(Model):
-    """A study to run: a `parley/study/1` document, and the id that it will have."""
+    """A study to run: a `parley/study/1` document, and the id for it; without `id`, one is made from the name."""
 
     study: dict[str, Any]
     id: Annotated[str, Meta(max_length=64)] | None = None
 
 
 class EstimateBody(NewStudyBody):
-    """A study to estimate. With `power`, also the smallest `max_samples` for it at this gap (0: all arms tie)."""
+    """A study to estimate. With `power`, also finds the smallest `max_samples` that has this power at this `gap`."""
 
     power: Annotated[float, Meta(gt=0, lt=1)] | None = None
     gap: Annotated[float, Meta(ge=0)] | None = None
@@ -42,18 +42,18 @@ class TokenBody(Model):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Query parameters. Unknown ones are ignored."""
+    """Base class of query parameters. Unknown parameters are ignored."""
 
 
 class SomeAgents(Query, frozen=True, kw_only=True):
-    """Selects some agents by index, for large studies."""
+    """A range of agents by index, since an answer about all agents of a large study would be too long."""
 
     first: Annotated[int, Meta(ge=0, le=1_000_000, description="The place of the first agent.")] = 0
     columns: Annotated[int, Meta(ge=1, le=2000, description="How many agents.")] = 2000
 
 
 class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
-    """`after` continues the list."""
+    """Some agents and phases; `after` is the phase after which the list continues."""
 
     after: AnyPhase = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -61,13 +61,13 @@ class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
 
 
 class FindingsQuery(SomeAgents, frozen=True, kw_only=True):
-    """Some agents, after a given phase."""
+    """Some agents, and the phase after which to show them."""
 
     phase: Annotated[AnyPhase | None, Meta(description="After this phase; default: the latest.")] = None
 
 
 class StudiesQuery(Query, frozen=True, kw_only=True):
-    """`search` looks in names and ids, `after` continues the list."""
+    """`search` looks in names and ids; `after` is the id after which the list continues."""
 
     search: Annotated[str, Meta(max_length=100)] = ""
     stage: Stage | None = None
@@ -76,40 +76,40 @@ class StudiesQuery(Query, frozen=True, kw_only=True):
 
 
 class PageQuery(Query, frozen=True, kw_only=True):
-    """`after` is the sequence of the record after which the list continues."""
+    """A page of a list; `after` is the number of the record after which the list continues."""
 
     after: Count = 0
     limit: Limit = 100
 
 
 class LogQuery(PageQuery, frozen=True, kw_only=True):
-    """Later records, or earlier ones with `newest_first`."""
+    """Records of a log. With `newest_first` the list continues before `after`, with earlier records."""
 
     newest_first: bool = False
 
 
 class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
-    """Only records of a kind, or of an actor."""
+    """Records of a study's log, optionally only those of a kind or of an actor."""
 
     kind: Annotated[Annotated[str, Meta(max_length=40)] | None, Meta(description=f"One of {', '.join(EVENTS)}.")] = None
     actor: Annotated[str, Meta(max_length=300)] | None = None
 
 
 class QuarantineQuery(LogQuery, frozen=True, kw_only=True):
-    """`held`: only reports that the phase waits for; `beside`: only those that wait beside a report that counts."""
+    """`held` selects reports that are held; `beside` selects those that wait while another report counts."""
 
     held: bool = False
     beside: bool = False
 
 
 class TokensQuery(Query, frozen=True, kw_only=True):
-    """Only tokens of one study."""
+    """Selects the tokens of one study."""
 
     study: Annotated[str, Meta(max_length=64)] | None = None
 
 
 class PlanQuery(Query, frozen=True, kw_only=True):
-    """What an agent knows already, and the progress of its site."""
+    """The last phase that an agent has reported, and the progress of its site in the current phase."""
 
     after: Annotated[AnyPhase, Meta(description="The last phase the agent has reported.")] = 0
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0.0

@@ -1,6 +1,6 @@
 """What a study's data say so far: the board of arms and agents, and the results of every phase.
 
-`docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` holds it.
+`docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` checks that.
 """
 
 from collections.abc import Sequence
@@ -29,18 +29,18 @@ from parley.text.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
 
-MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
-MOST_CELLS = 10_000  # (arm, agent) pairs whose intervals are computed for one answer
-MOST_FOLDED = 2_000  # (arm, agent) pairs of a study that is replayed under other weights while somebody waits
+MOST_NUMBERS = 1_000_000  # most (arm, agent) pairs in one answer, over its phases
+MOST_CELLS = 10_000  # most (arm, agent) pairs whose intervals are computed for one answer
+MOST_FOLDED = 2_000  # most (arm, agent) pairs of a study that is replayed under other weights while a reader waits
 
 
 def _fewer(columns: slice, most: int) -> slice:
-    """The first indices of some agents: at most so many, at least one."""
+    """Shorten a slice of agents to `most` indices, but to no less than one."""
     return slice(columns.start, min(columns.stop, columns.start + max(1, most)))
 
 
 def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: bool) -> answers.Board:
-    """Arm x agent: the status of every arm for every agent, and since which phase."""
+    """The board of some agents: the status of every arm for each of them, and since which phase."""
     study, after = studies.message(transaction, row), latest_phase(row)
     policy, state = policy_of(transaction, row), _phase(transaction, row, after)[0]
     planned = _planned(transaction, row, columns)
@@ -79,7 +79,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
 
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
-    """The policy for a study's current question; it knows who left."""
+    """The policy for a study's current question; it knows the agents that left."""
     study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:
@@ -97,7 +97,7 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
 
 def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answers.ByArm:
     counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
-    if not any(counted[ArmStatus.CLOSED]):  # most studies have none
+    if not any(counted[ArmStatus.CLOSED]):  # most studies have no closed arm
         del counted[ArmStatus.CLOSED]
     return answers.ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist(), spent=spent.sum(axis=1).tolist())
 
@@ -105,7 +105,7 @@ def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answer
 def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
     """`(arm, agent)`: the samples in all accepted reports, as the study's row counts them.
 
-    In the phase in progress, only reports of the agents `names` are read, unless it is None.
+    If `names` is given, only the reports of these agents are read and counted in the phase in progress.
     """
     study, counts = studies.message(transaction, row), state.counts
     decided = phases.decided(transaction, row.id)
@@ -124,7 +124,7 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
 def _standing(
     policy: Policy, state: State, planned: IntArray, columns: slice, *, blinded: bool
 ) -> answers.RegretStanding | None:
-    """Progress of a study with a horizon: what each agent plays, its estimated regret, and what this phase explores."""
+    """Progress of a study with a horizon: what each agent plays, its estimated regret, and its draws that explore."""
     if not isinstance(policy, Playing):
         return None
     standing = policy.standing(state)
@@ -145,7 +145,7 @@ def _standing(
 
 
 def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArray:
-    """`(arm, agent)`: planned draws of some agents in the phase in progress; 0 once the study is over."""
+    """`(arm, agent)`: planned draws of some agents in the phase in progress; all 0 once the study is over."""
     study = studies.message(transaction, row)
     names = study.agents[columns]
     planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
@@ -158,12 +158,12 @@ def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArra
 
 
 def latest_phase(row: StudyRow) -> int:
-    """The last decided phase."""
+    """The number of the last decided phase; after a cancellation, of the last phase."""
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
 def latest_state(transaction: Transaction, row: StudyRow) -> State:
-    """The policy's state after the last decided phase."""
+    """The policy's state after the study's last decided phase."""
     return _phase(transaction, row, latest_phase(row))[0]
 
 
@@ -183,9 +183,9 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
 def _statuses(
     transaction: Transaction, row: StudyRow, policy: Policy, phase: int, *, latest: bool = True
 ) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
-    """The status of every arm `(arm, agent)` and of every agent after a phase, by a policy that knows who left.
+    """The status of every arm `(arm, agent)` and of every agent after a phase; the policy knows the agents that left.
 
-    After the latest phase an agent without an answer has the status with which the study was stopped, if it was.
+    With `latest`, agents without an answer get the status of a cancelled or stalled study, if it is one.
     """
     found = _phase(transaction, row, phase)
     stopped = STOPPED.get(row.stage) if latest else None
@@ -198,9 +198,10 @@ def _statuses(
 def history(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
 ) -> answers.History:
-    """The results of each decided phase, oldest first; explanations are slow in a large study."""
+    """The results of decided phases after phase `after`, oldest first; `explain` is slow in a large study."""
     study = studies.message(transaction, row)
-    statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))  # as is said now
+    # Statuses as of now, not as of each phase: a dropped arm is listed with its present status.
+    statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))
     shown, cells = [], row.arms * min(columns.stop - columns.start, row.agents)
     few = min(limit, max(1, MOST_NUMBERS // cells))
     for phase in range(after + 1, min(after + few, row.phase) + 1):
@@ -241,7 +242,10 @@ def _dropped(
 
 
 def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
-    """A phase's draws, and when each arm was dropped; skips the message's checks, which are slow for a large one."""
+    """A phase's draws, the phase that dropped each arm, and whether the study finished.
+
+    The decision is parsed without the checks of its message, which are slow for a large study.
+    """
 
     def read() -> tuple[IntArray, IntArray, bool]:
         document = read_json(text)
@@ -252,7 +256,7 @@ def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) ->
 
 
 def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: slice) -> answers.Explained:
-    """The policy's evidence after a phase, with the findings' intervals: a mean has the same interval on every page."""
+    """The policy's evidence after a phase, with the intervals of the findings, so that every page shows the same."""
     state, shown = _phase(transaction, row, phase)
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one
@@ -267,7 +271,7 @@ def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: sli
 
 
 def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: int | None) -> answers.Findings:
-    """The findings for some agents, after a decided phase or the latest."""
+    """The findings for some agents after a decided phase, by default the latest."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_CELLS // row.arms)
     last = phases.decided(transaction, row.id)
     if phase is not None and phase > last:
@@ -297,7 +301,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: 
 def _outcomes(
     transaction: Transaction, row: StudyRow, state: State, last: int, columns: slice
 ) -> list[answers.OutcomeFound]:
-    """Every further outcome, from the phases up to `last`, with the log's verdicts of guardrails so far."""
+    """The findings on every further outcome up to phase `last`, with the guardrails' verdicts in the log so far."""
     study = studies.message(transaction, row)
     plan = phases.plan_of(transaction, row.id, row.phase)
     if not study.outcomes or plan is None:
@@ -320,7 +324,7 @@ def _agents(
     columns: slice,
 ) -> list[answers.AgentFound]:
     study = studies.message(transaction, row)
-    if not last:  # nothing is decided, and single reports are not revealed
+    if not last:  # no phase is decided, and findings must not reveal single reports
         return [
             answers.AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[])
             for name in study.agents[columns]
@@ -353,9 +357,9 @@ def _agents(
 def _estimated(
     transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: slice
 ) -> Estimates:
-    """Estimates from the fresh draws of every phase up to `last`; differences are to the leader among the answers.
+    """Estimates from the draws of every phase up to `last`; differences are to the leader among the answers.
 
-    A re-weighed study may have had its answers before its last phase: all phases count, as in a certificate.
+    A re-weighed study may have reached its answers before its last phase. All phases count here, as in a certificate.
     """
 
     def made() -> Estimates:
@@ -367,7 +371,7 @@ def _estimated(
 
 
 def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Sensitivities:
-    """The weights for which some agents' answers stay the same, after the latest decided phase."""
+    """The weights for which the answers of some agents stay the same, after the latest decided phase."""
     study, policy, last = (
         studies.message(transaction, row),
         policy_of(transaction, row),
@@ -420,13 +424,13 @@ def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int, end: Outco
     )
 
 
-# Events of every study that nobody decides on.
+# Routine events of every study, which the list of acts leaves out.
 ROUTINE = {"report-accepted", "phase-closed", "certified", "results-read"}
 MOST_ACTS = 1_000
 
 
 def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Conduct:
-    """The flow of all draws so far, and what was done to the study."""
+    """The flow of all draws so far, and the acts that changed or delayed the study."""
     study, columns = studies.message(transaction, row), _fewer(columns, MOST_NUMBERS // (5 * row.arms))
     flow, outside = _flow(transaction, row, study), phases.outside(transaction, row.id)
     between, ahead, unmasked = _beside(transaction, row, study)
@@ -463,7 +467,11 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
 
 
 def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tuple[IntArray, IntArray, IntArray]:
-    """Numbers of people, `(agent,)` each: counted after coming between phases, assigned ahead, and unmasked."""
+    """Numbers of people, `(agent,)` each.
+
+    First, the counted people who came between phases; second, the people assigned ahead who are not counted yet; third,
+    the unmasked people.
+    """
     between, ahead, unmasked = (np.zeros(len(study.agents), dtype=np.int64) for _ in range(3))
     decisions = phases.decisions(transaction, row.id)
     for decision in decisions:
@@ -481,7 +489,7 @@ def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tup
 
 
 def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[str, IntArray]:
-    """The numbers of a `Flow`, each `(arm, agent)`."""
+    """The numbers of a `Flow` by field, each `(arm, agent)`."""
     decisions = phases.decisions(transaction, row.id)
     names = ("planned", "counted", "undecided", "missing", "corrected")
     flow = {name: np.zeros((len(study.arms), len(study.agents)), dtype=np.int64) for name in names}
@@ -499,7 +507,8 @@ def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[
             flow["missing"][:, place] += taken.report.missing or 0
             flow["missing"][:, place] += 0 if early is None else early.missing or 0
     corrections = [one.event.report for one in phases.corrections(transaction, row.id)]
-    for (phase, name), report in {(one.phase, one.agent): one for one in corrections}.items():  # the last one of each
+    # The dictionary keeps only the last correction of each agent and phase.
+    for (phase, name), report in {(one.phase, one.agent): one for one in corrections}.items():
         before = phases.standing(transaction, row.id, phase, name)
         for then, now in zip(before.totals.strata, report.totals.strata, strict=True):
             parts = ((getattr(one, part) for one in (then, now)) for part in ("counts", "sums", "squares"))

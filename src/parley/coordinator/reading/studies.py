@@ -1,11 +1,11 @@
-"""Studies for people and pages: lines of the list, status, what agents are asked and what they reported.
+"""Studies as people and pages read them: lines of the list, status, what agents are asked and what they reported.
 
-What a study's data say is in `progress`.
+`progress` has what a study's data say.
 
-Heads, sequences and exact times are for those who may see the data anyway, and for an agent about its own reports.
-Others get times to the minute, and an opaque version instead of a sequence. `tests/coordinator/test_commitments.py`
-compares everything that a viewer and another agent can get for two studies that differ in one report, and finds no
-difference.
+Heads, sequences and exact times are for readers who may see the data anyway, and for an agent about its own reports.
+Other readers get times to the minute, and an opaque version instead of a sequence: otherwise these values would reveal
+when reports came, or confirm a guess of their content. `tests/coordinator/test_commitments.py` compares everything that
+a viewer and another agent can get for two studies that differ in one report, and finds no difference.
 """
 
 import hashlib
@@ -29,24 +29,24 @@ from parley.protocol.verify import Signature
 from parley.text.status import OutcomeStatus
 from parley.text.translation import Translatable
 
-PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single record may be larger
+PAGE = 4 * 1024 * 1024  # most characters of records in one answer, unless a single record is larger
 
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """What a reader may see. `whole`: heads, sequences and exact times. `agent`: whose reports are shown exactly."""
+    """What a reader may see. `whole`: heads, sequences and exact times; `agent`: exact times of its reports only."""
 
     whole: bool
     agent: str | None = None
 
     def time(self, at: str, agent: str | None = None) -> str:
-        """The time of an event, as precisely as this reader may know it; `agent` caused the event."""
+        """The time of an event, as precisely as this reader may know it; `agent` is the agent that caused the event."""
         mine = agent is not None and agent == self.agent
         return at if self.whole or mine else to_the_minute(at)
 
 
 class ETags:
-    """Opaque versions of resources: unchanged as long as nothing changed, and revealing nothing.
+    """Opaque versions of resources. A version changes only with its resource, and reveals nothing about it.
 
     >>> etags = ETags()
     >>> etags.of("trial", 3) == etags.of("trial", 3) != etags.of("trial", 4)
@@ -57,12 +57,12 @@ class ETags:
         self._key = secrets.token_bytes(32)
 
     def of(self, *parts: object) -> str:
-        """ETag of these parts."""
+        """ETag of a resource, from the parts that determine it."""
         return hashlib.blake2b(repr(parts).encode(), key=self._key, digest_size=8).hexdigest()
 
 
 def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:
-    """A line of the list of studies, as far as the reader may see it."""
+    """A study's line in the list of studies, as far as the reader may see it."""
     shown = {name: getattr(row, name) for name in answers.StudyLine.__struct_fields__ if name != "version"}
     shown |= {"stage": str(row.stage), "version": etags.of(row.id, row.sequence)}
     shown |= {name: visibility.time(shown[name]) for name in ("created_at", "opened_at")}
@@ -72,7 +72,7 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.Stud
 def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
 ) -> answers.Studies:
-    """Studies by id, as far as the reader may see them: `only` one, or those that `which` selects."""
+    """List studies by id, as far as the reader may see them: the study `only`, if given, or those `which` selects."""
     found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
@@ -89,7 +89,7 @@ def listed(
 
 
 def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:
-    """A `LogPage` as JSON, joined from lines that are encoded already."""
+    """A `LogPage` as JSON text, joined from records that are encoded already."""
     found = ledger.lines(transaction, stream, limit=limit, size=PAGE, **which)
     more = len(found) == limit or sum(len(line) for _, line in found) > PAGE
     following = found[-1][0] if more else None
@@ -113,7 +113,7 @@ def _awaited(
 
 
 def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
-    """agent -> its report that waits for an administrator, in the phase in progress."""
+    """Agent -> its report in the phase in progress that waits for an administrator."""
     if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
         return {}
     waits = {one.agent: one for one in phases.held(transaction, row.id, row.phase) if one.refused is None}
@@ -130,7 +130,7 @@ def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
 
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
-    """The stage of a study, and which agents it waits for, since when."""
+    """The status of a study: its stage, its settings, and the agents that it waits for, with the time since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = phases.reported_agents(transaction, row.id, row.phase)
@@ -147,7 +147,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         arm_names=list(study.arms),
         agent_names=list(study.agents),
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
-        descriptions=claim.problem.descriptions(),  # as created: `changed_arms` has what was opened or withdrawn
+        descriptions=claim.problem.descriptions(),  # as created: `changed_arms` has the arms opened or withdrawn since
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         extent=extent_of(study, anew=question is not None),
         together=study.make_policy().together,
@@ -186,7 +186,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
 
 
 def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, answers.AgentAssignment]:
-    """An agent's draws in the current phase."""
+    """The row of a study, and an agent's planned draws in the current phase."""
     row = studies.require(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.problem.sites:
@@ -214,12 +214,12 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
 
 
 def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | None:
-    """A finished study's answer for an agent; None if it has none."""
+    """A finished study's answer for an agent; None if the study is not finished or the agent has no answer."""
     text = studies.certificate_of(transaction, row.id) if row.stage is Stage.FINISHED else None
     if text is None:
         return None
     found = Certificate.read(text)
-    if agent not in found.answers:  # it asks nothing
+    if agent not in found.answers:  # an agent that asks nothing has no answer
         return None
     answered = found.complete if found.ends is None else OutcomeStatus(found.ends[agent]).answered
     return found.answers[agent] if answered else None
@@ -228,7 +228,7 @@ def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | 
 def report_of_agent(
     transaction: Transaction, row: StudyRow, *, phase: int, agent: str, salted: bool
 ) -> answers.ReportOfAgent:
-    """The report that counts and its earlier revisions; `salted`: with the salts of their records."""
+    """An agent's report that counts, with earlier revisions and corrections; `salted` adds the salts of the records."""
     found = phases.revisions(transaction, row.id, phase, agent)
     if not found:
         raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
@@ -253,7 +253,7 @@ def reports_of_phase(transaction: Transaction, row: StudyRow, *, phase: int) -> 
 
 
 def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) -> answers.Signatures:
-    """Who signed, as far as the reader may see it."""
+    """The signatures of a study, as far as the reader may see them."""
     found = [Signature.of(record) for record in ledger.of_kind(transaction, row.id, "signed")]
     if not visibility.whole:
         found = [replace(one, at=visibility.time(one.at), sequence=None) for one in found]
@@ -263,7 +263,7 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
 def quarantined(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, newest_first: bool, held: bool, beside: bool
 ) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; `held` and `beside` narrow the list as in the query."""
+    """Quarantined reports, including reports that are or were held; `held` and `beside` filter as in the query."""
     waits = {one.digest for one in held_now(transaction, row).values()}
     asides = {one.digest for one in phases.asides(transaction, row.id)}
     only = (waits if held else set()) | (asides if beside else set()) if held or beside else None

@@ -1,4 +1,4 @@
-"""Where studies live: one contract (`base`), SQLite by default, PostgreSQL by URL."""
+"""Storage of studies: one contract (`base`), with SQLite by default and PostgreSQL by URL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def parse_url(text: str) -> URL:
-    """A database by URL, or by the path of an SQLite file.
+    """Parse the address of a database: a URL, or the path of an SQLite file.
 
     >>> parse_url("parley.db").drivername, parse_url("postgresql://localhost/parley").drivername
     ('sqlite', 'postgresql+psycopg')
@@ -51,14 +51,14 @@ ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABA
 
 
 def initialise(address: str) -> tuple[str | None, str]:
-    """Create or upgrade the schema while no other process writes. Returns the revisions before and after."""
+    """Create or upgrade the schema while no other process writes. Returns the revision before (or None) and after."""
     with begin_alone(address) as connection:
         return tables.upgrade(connection)
 
 
 @contextmanager
 def begin_alone(address: str) -> Iterator[Connection]:
-    """One transaction on a database that no server uses; with PostgreSQL the caller must ensure that."""
+    """Run one transaction on a database that no server uses. With PostgreSQL the caller must make sure of that."""
     url = parse_url(address)
     path = Path(url.database or "") if url.drivername == "sqlite" else None
     lock = DatabaseLock(path) if path else None
@@ -75,14 +75,14 @@ def begin_alone(address: str) -> Iterator[Connection]:
 
 
 def open_for_reading(address: str) -> Storage:
-    """A database opened for reading while a server may write to it; `change` is refused."""
+    """Open a database for reading while a server may write to it; `change` is refused."""
     return open_storage(address, writable=False)
 
 
 def open_storage(
     address: str, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
 ) -> Storage:
-    """A database that `initialise` has prepared, ready for changes."""
+    """Open a database that `initialise` has prepared, for changes or only for reading."""
     url = parse_url(address)
     storage: Storage
     if url.drivername == "sqlite":

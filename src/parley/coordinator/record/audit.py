@@ -1,8 +1,8 @@
-"""Verify a stored study: its log, and row by row that the tables say what the log says.
+"""Verify a stored study: its log, and row by row that the tables agree with the log.
 
-What people read comes from the tables, so everything that they hold of a study is compared with what the log's events
-should have left there (`rows_of`, which also wrote them): every report and revision with its receipt, every plan and
-decision, whom it asked, what was put aside, who was frozen, the documents, the states, the study's own row.
+People read the tables, not the log. So every row of a study is compared with the row that the log's events should have
+written (`rows_of`, which also wrote it): every report and revision with its receipt, every plan and decision, the draws
+of each agent, the quarantine, the frozen agents, the documents, the states, and the study's own row.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ from parley.protocol.codec import canonical, sha256
 from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
 
-# Tables that follow from the log.
+# Tables whose content follows from the log.
 PROJECTED = (
     tables.documents, tables.questions, tables.states, tables.phases, tables.assignments, tables.reports,
     tables.quarantine, tables.frozen,
@@ -38,7 +38,7 @@ def verify_stored(
     receipts: Iterable[Proof] = (),
     believed: Callable[[Stamp], bool] = lambda _: True,
 ) -> Verification | None:
-    """Verify a stored study; None if there is none. Reads one snapshot, and replays outside of it."""
+    """Verify a stored study; None if there is no such study. Reads one snapshot, and replays it outside of a lock."""
     stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
@@ -85,12 +85,12 @@ def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
 
 
 class _Projection:
-    """The tables as they should be, built from the log record by record."""
+    """The tables as they should be according to the log, built record by record."""
 
     def __init__(self) -> None:
         self.row: StudyRow | None = None
         self.tables: dict[str, Rows] = defaultdict(dict)
-        self._stood: Counter[tuple[int, str]] = Counter()  # place -> number of reports so far
+        self._stood: Counter[tuple[int, str]] = Counter()  # (phase, agent) -> number of accepted reports so far
 
     def add(self, record: Record, event: Event, before: Trial | None, after: Trial) -> None:
         """Add a record that the replay accepted."""
@@ -107,7 +107,8 @@ class _Projection:
             place = (event.report.phase, event.report.agent)
             revision, self._stood[place] = self._stood[place], self._stood[place] + 1
         if isinstance(event, PhaseClosed):
-            state = _Digest(event.decision.state)  # stands for a text that another machine may round differently
+            # The log's digest, not our own state's, which another machine may round differently.
+            state = _Digest(event.decision.state)
         if isinstance(event, AskedAnew):
             state, states = canonical(after.policy.start().to_json()), tuple(map(_Digest, event.states))
         self._take(rows_of(event, record, here, revision=revision, state=state, states=states))
@@ -133,12 +134,12 @@ def _key(table: Table, row: Row) -> tuple[Any, ...]:
 
 
 def _others(table: Table, row: Row) -> dict[str, Any]:
-    """The columns besides the key; texts by their SHA-256, since some have megabytes."""
+    """The columns besides the key; texts are replaced by their SHA-256, since some have megabytes."""
     return {name: _hashed(row[name]) for name in row if name != "study" and name not in table.primary_key.columns}
 
 
 class _Digest(str):
-    """A text of which only the SHA-256 is known."""
+    """The SHA-256 of a text, used in place of a text that the log does not contain."""
 
 
 def _hashed(value: Any) -> Any:
@@ -148,7 +149,7 @@ def _hashed(value: Any) -> Any:
 
 
 def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iterator[str]:
-    """Every place where the tables differ from the log."""
+    """Name every row and column in which the tables differ from the log."""
     assert expected.row is not None
     found, should = asdict(stored.row), asdict(expected.row)
     yield from (f"studies.{name}" for name in found if found[name] != should[name])
@@ -159,7 +160,7 @@ def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iter
 def _compared(table: Table, found: Rows, expected: Rows, *, exact: bool) -> Iterator[str]:
     for key in sorted(found.keys() | expected.keys()):
         if table is tables.states and key == (0,) and key in found and not exact:
-            continue  # the log has no digest of the start: it is compared unless this machine rounds differently
+            continue  # the log has no digest of the initial state, so it is compared only if this machine rounds alike
         if key in found and key in expected:
             what = ", ".join(name for name, value in found[key].items() if value != expected[key][name])
         else:

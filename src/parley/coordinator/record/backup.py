@@ -1,7 +1,7 @@
-"""Copy everything, as of one moment, between databases. A backup is always an SQLite file.
+"""Backup and restore: copy a snapshot of one database into another. A backup is always an SQLite file.
 
-Sessions are left out: who signed out after the backup stays out, and the others sign in again. Of an edge's tables, it
-has those that the edge names (`Schema.backed_up`), if the source database has them.
+Sessions are left out: a person who signed out after the backup stays signed out, and everybody else signs in again.
+Tables of an edge are included if the edge names them (`Schema.backed_up`) and the source database has them.
 """
 
 import sqlite3
@@ -32,14 +32,14 @@ class Restored:
     """The result of a restore."""
 
     rows: int
-    live: tuple[Row[*tuple[Any, ...]], ...]  # tokens (kid, principal) that are valid again, oldest first: some
-    # may have been revoked after the backup
+    # Tokens (kid, principal) that are valid again, oldest first. Some may have been revoked after the backup.
+    live: tuple[Row[*tuple[Any, ...]], ...]
 
 
 def backup(address: str, output: Path) -> int:
-    """Copy a snapshot of a database into a new SQLite file; returns the number of rows. The source may be in use.
+    """Copy a snapshot of a database into a new SQLite file, and return the number of rows. The source may be in use.
 
-    The file gets its name when it is complete: checkpointed, read back, and on disk.
+    The file gets its final name only when it is complete: checkpointed, read back, and on disk.
     """
     if output.exists():
         raise InvalidInput("output", found=f"{output}, which exists", allowed="a new file")
@@ -61,13 +61,14 @@ def backup(address: str, output: Path) -> int:
         raise StorageUnavailable(f"the backup could not be written: {error.orig}") from None
     finally:
         source.close()
+        # After a success the file has its final name, and only leftovers of SQLite and the lock are removed.
         for end in ("", "-wal", "-shm", ".lock"):
             Path(f"{aside}{end}").unlink(missing_ok=True)
     return sum(copied.values())
 
 
 def _write_out(engine: Engine) -> None:
-    """Checkpoint the write-ahead log into the file. Closing would do so too, but would not report a failure."""
+    """Checkpoint the write-ahead log into the file. Closing the database would do so too, but hide a failure."""
     connection = engine.raw_connection()
     try:
         busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -80,7 +81,7 @@ def _write_out(engine: Engine) -> None:
 
 
 def _check_file(path: Path, copied: dict[str, int]) -> None:
-    """Reopen the file by itself (`immutable`: without a write-ahead log) and check that it contains everything."""
+    """Reopen the file alone, without its write-ahead log (`immutable`), and check that it has all copied rows."""
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)
         try:
@@ -110,7 +111,7 @@ def restore(source: Path, address: str) -> Restored:
 
 
 def _require_empty(target: Connection) -> None:
-    """Raise if a table that a backup fills has rows, even if only the token that `parley admin init` issues."""
+    """Raise if a table that a restore fills has rows, even if its only row is the token of `parley admin init`."""
     kept = [table for schema in tables.schemas() for table in schema.backed_up if table is not chains]
     counted = {table.name: target.execute(select(func.count()).select_from(table)).scalar_one() for table in kept}
     found = ", ".join(f"{count:,} rows of {name}" for name, count in counted.items() if count)
@@ -120,7 +121,7 @@ def _require_empty(target: Connection) -> None:
 
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:
-    """Copy every table of a backup; returns the number of rows of each."""
+    """Copy every table that belongs in a backup, and return the number of rows of each."""
     tables.OWN.check(source)
     target.execute(chains.delete())
     rows = {}

@@ -1,7 +1,7 @@
-"""Reading the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
+"""Read the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
 
-Time stamps of a log's head are stored beside it, as rows of `documents`, so that backups contain them too. They do not
-follow from the log; the audit checks that the records they name are in it.
+Time stamps of a log's head are stored outside of the log, as rows of `documents`, so that backups contain them too.
+They do not follow from the log; the audit checks that the records that they name are in the log.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from parley.errors import BrokenChain
 from parley.protocol import Record, Stamp
 from parley.protocol.codec import LARGE, canonical, read_json, sha256
 
-SERVER = "server"  # the stream of records that belong to no study: tokens, and previews shown
-BATCH = 20  # records fetched at once: one may have megabytes
+SERVER = "server"  # the stream of records that belong to no study: tokens issued, and previews shown
+BATCH = 20  # records fetched at once: a single record may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
-# The record's sequence, who requested the stamp (`own`: the server) and its digest: keys sort in order, and none is
-# overwritten.
+# A stamp's key has the record's number, who requested the stamp (`own`: the server) and its digest. So keys sort by
+# record, and no stamp overwrites another.
 STAMP, MADE = "stamp-{:010d}-{}-{}", {True: "own", False: "given"}
 STAMPS = documents.c.kind.startswith("stamp-")
 DECIDED = ("phase-closed", "certified")  # kinds of records that a stamp should follow
@@ -38,19 +38,19 @@ def _read(row: Row[*tuple[Any, ...]]) -> Record:
 
 
 def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool:
-    """Whether the chain had this head at this sequence, that is, whether a receipt is genuine."""
+    """Whether record `sequence` of the chain has the hash `head`, that is, whether a receipt is genuine."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return transaction.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
 
 
 def salt_of(transaction: Transaction, stream: str, sequence: int) -> str | None:
-    """The salt that hides a record's content from those who see its hash; None if there is no such record."""
+    """The salt that hides a record's content from readers of its hash; None if there is no such record."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return transaction.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
 def last_at(transaction: Transaction, stream: str, kind: str) -> str | None:
-    """When the last record of a kind was written; does not read its payload, which may be large."""
+    """When the last record of a kind was written, or None; its payload, which may be large, is not read."""
     query = select(log.c.at).where(log.c.stream == stream, log.c.kind == kind).order_by(log.c.sequence.desc()).limit(1)
     return transaction.execute(query).scalar_one_or_none()
 
@@ -66,9 +66,9 @@ def _found(
     actor: str | None = None,
     newest_first: bool = False,
 ) -> Iterator[Row[*tuple[Any, ...]]]:
-    """Some stored records, filtered by kind and actor, until their total size exceeds `size`.
+    """Yield stored records, filtered by kind and actor, until their total size exceeds `size`.
 
-    `after` continues: later records, or earlier ones with `newest_first`.
+    `after` is the record after which to continue, or before which with `newest_first`.
     """
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
@@ -90,9 +90,9 @@ def _found(
 
 
 def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int, str]]:
-    """Some records in the form of the export, each with its sequence; `which` as in `_found`.
+    """Records as lines of the export, each with its number; `which` has the filters of `_found`.
 
-    Texts that are encoded already are not parsed again.
+    Payloads are copied as stored text, without being parsed.
     """
     return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
@@ -100,19 +100,22 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
 def of_kind(
     transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None, **which: Any
 ) -> list[Record]:
-    """All records of some kinds, in order; with a limit, the latest. `which` as in `_found`."""
+    """All records of some kinds, in order, or with a limit only the latest; `which` has the filters of `_found`."""
     latest = limit is not None
     found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=latest, **which)]
     return found[::-1] if latest else found
 
 
 def last(transaction: Transaction, stream: str) -> Record:
-    """The last record of a nonempty chain."""
+    """The last record of a chain that is not empty."""
     return next(map(_read, _found(transaction, stream, limit=1, newest_first=True)))
 
 
 def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what: Mapping[str, str]) -> bool:
-    """Whether a record of this kind and actor has these values in its payload, which is canonical text."""
+    """Whether a record of this kind and actor has these keys and values in its payload.
+
+    Payloads are canonical text, so searching for the encoded keys and values is enough.
+    """
     query = select(log.c.sequence).where(log.c.stream == stream, log.c.kind == kind, log.c.actor == actor)
     for key, value in what.items():
         query = query.where(log.c.payload.contains(f"{canonical(key)}:{canonical(value)}", autoescape=True))
@@ -120,43 +123,43 @@ def names(transaction: Transaction, *, stream: str, kind: str, actor: str, what:
 
 
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
-    """A whole chain: fetched from the database now, and parsed record by record on demand."""
+    """The records of a whole chain, fetched from the database now and parsed one by one on demand."""
     found = deque(_found(transaction, stream, limit=None))
-    # Each is dropped once handed over: a certificate has ten megabytes, and five times as many once parsed.
+    # A row is dropped as soon as it is yielded: a certificate has ten megabytes, and takes five times as much parsed.
     return (_walked(found.popleft()) for _ in range(len(found)))
 
 
 def _walked(row: Row[*tuple[Any, ...]]) -> Record:
-    """A record for verification, which parses a large payload itself if needed, and compares its text."""
+    """A record for verification, which itself compares the text of a large payload and parses it only if needed."""
     return _record(row, {}).unread(row.payload) if len(row.payload) > LARGE else _read(row)
 
 
 def keep_stamp(transaction: Transaction, stamp: Stamp, *, own: bool = False) -> None:
-    """Store a stamp beside the others; `own` if the server requested it from the operator's authority.
+    """Store a time stamp; `own` marks a stamp that the server itself requested from the operator's authority.
 
-    Anybody can hand in a stamp that claims any authority, so own ones are marked instead.
+    The mark is needed because anybody can submit a stamp that names any authority.
     """
     kind = STAMP.format(stamp.sequence, MADE[own], sha256(stamp.text)[:8])
     transaction.execute(insert(documents).values(study=stamp.study, kind=kind, body=stamp.text))
 
 
 def stamps_of(transaction: Transaction, study: str, sequence: int) -> list[str]:
-    """The stamps of one record, in the form of the export."""
+    """The time stamps of one record, as lines of the export."""
     here = documents.c.kind.startswith(f"stamp-{sequence:010d}-")
     return list(transaction.execute(select(documents.c.body).where(documents.c.study == study, here)).scalars())
 
 
 def stamp_texts(transaction: Transaction, study: str) -> list[str]:
-    """Every stamp of a study's log, in the form of the export."""
+    """Every time stamp of a study's log, as lines of the export."""
     query = select(documents.c.body).where(documents.c.study == study, STAMPS).order_by(documents.c.kind)
     return list(transaction.execute(query).scalars())
 
 
 def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
-    """The last records of logs in which something was decided after the server's own last stamp.
+    """The last record of every log that has a decision after the server's own last stamp.
 
-    `seen`: study -> the sequence up to which its log needs no stamp; updated here, so that no record is examined
-    twice.
+    `seen` maps each study to the record up to which its log needs no stamp. It is updated here, so that no record is
+    examined twice.
     """
     found = []
     for study, sequence in transaction.execute(select(studies.c.id, studies.c.sequence)).all():

@@ -1,4 +1,4 @@
-"""The phases of a study: plans, reports with their amendments and quarantine, decisions, and the policy's states."""
+"""Read the phases of a study: plans, reports with amendments and quarantine, decisions, and the policy's states."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ AGENT: BindParameter[str] = bindparam("agent")
 
 
 def _here(table: Table, *more: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The agent's rows of a table in the given phase."""
+    """Condition that selects the agent's rows of a table in the phase of the query."""
     return and_(table.c.study == phases.c.study, table.c.phase == phases.c.phase, table.c.agent == AGENT, *more)
 
 
@@ -51,26 +51,29 @@ PLACE = (
 
 
 def phase_row(transaction: Transaction, study: str, phase: int) -> Row[*tuple[Any, ...]] | None:
-    """A phase: plan_digest, opened_at, decision, closed_at (without the plan, which may be large)."""
+    """The row of a phase without its plan, which may be large; None if there is no such phase.
+
+    The columns: phase, plan_digest, opened_at, decision and closed_at.
+    """
     here = and_(phases.c.study == study, phases.c.phase == phase)
     columns = (phases.c.phase, phases.c.plan_digest, phases.c.opened_at, phases.c.decision, phases.c.closed_at)
     return transaction.execute(select(*columns).where(here)).one_or_none()
 
 
 def plan_text(transaction: Transaction, study: str, phase: int) -> str | None:
-    """The whole plan of a phase, as published."""
+    """The text of a phase's whole plan, as published; None if there is no such phase."""
     here = and_(phases.c.study == study, phases.c.phase == phase)
     return transaction.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
 
 
 def plan_of(transaction: Transaction, study: str, phase: int) -> Plan | None:
-    """The whole plan of a phase."""
+    """The whole plan of a phase; None if there is no such phase."""
     text = plan_text(transaction, study, phase)
     return None if text is None else Plan.read(text)
 
 
 def decision_text(transaction: Transaction, study: str, phase: int) -> str | None:
-    """A phase's decision, as written."""
+    """The text of a phase's decision, as written; None if the phase is not decided."""
     found = phase_row(transaction, study, phase)
     return None if found is None else found.decision
 
@@ -78,22 +81,22 @@ def decision_text(transaction: Transaction, study: str, phase: int) -> str | Non
 def draws_of_many(
     transaction: Transaction, study: str, phase: int, agents: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
-    """The planned draws of some agents; those without any are left out."""
+    """Agent -> its planned draws in a phase, for some agents; agents without draws are left out."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
     query = select(assignments.c.agent, assignments.c.draws).where(here)
     return {row.agent: tuple(read_json(row.draws)) for row in transaction.execute(query)}
 
 
 def look_up(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
-    """An agent's place in the phase in progress; each column but plan_digest may be None.
+    """Read the state of an agent in the phase in progress, in one query; None if there is no such phase.
 
-    The columns: plan_digest, draws, frozen, held, why and reported.
+    The columns: plan_digest, draws, frozen, held, why and reported. All but plan_digest may be None.
     """
     return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
 
 
 def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
-    """An agent's place in the phase in progress, with the report that counts; None if there is no such phase."""
+    """The state of an agent in the phase in progress, with its report that counts; None if there is no such phase."""
     found = look_up(transaction, row, agent)
     if found is None:
         return None
@@ -102,14 +105,17 @@ def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | Non
 
 
 class Between(NamedTuple):
-    """An agent's people who come between phases."""
+    """Numbers of people whom an agent assigns between phases."""
 
-    between: tuple[int, ...] = ()  # per arm: people assigned before a phase, for it
-    most_ahead: int = 0  # how many may be assigned for the next one
+    between: tuple[int, ...] = ()  # per arm: people assigned for a phase before it began
+    most_ahead: int = 0  # how many people may be assigned for the next phase
 
 
 def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Between:
-    """What a phase's plan says about people between phases; the plan is read only if the study allows them."""
+    """What a phase's plan says about people whom an agent assigns between phases.
+
+    The plan, which may be large, is read only if the study allows such people.
+    """
     study = studies.message(transaction, row)
     if study.problem.between != "assign" or agent not in study.agents:
         return Between()
@@ -118,7 +124,7 @@ def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
-    """An agent's place in the phase in progress, if it has no report yet."""
+    """The state of an agent in the phase in progress if it has not reported yet; otherwise None."""
     found = look_up(transaction, row, agent)
     if found is None or found.reported is not None:
         return None
@@ -138,7 +144,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """An agent's report in a decided phase, with its latest correction; None if there is none."""
+    """The part of an agent's report in a decided phase that a correction is checked against; None without a report."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -156,7 +162,7 @@ def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """What reports of the phase in progress are compared with; read once per phase, and cached."""
+    """The past that reports of the phase in progress are compared with, cached; None if they are not compared."""
 
     def made() -> tuple[Past | None]:
         now, before = (
@@ -176,7 +182,7 @@ def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
 
 
 def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """For each study, how many agents its phase in progress asks, and how many of these have reported."""
+    """Study -> how many agents its phase in progress asks, and study -> how many of these have reported."""
 
     def count(table: Table) -> dict[str, int]:
         now = and_(table.c.study == studies_table.c.id, table.c.phase == studies_table.c.phase)
@@ -188,7 +194,7 @@ def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str,
 
 
 def state_after(transaction: Transaction, study: StudyMessage, study_id: str, phase: int) -> State | None:
-    """The policy's state after a phase (0: initial), in the policy's own type."""
+    """The policy's state after a phase (0: the initial state), in the policy's own type; None if none is stored."""
     here = and_(states.c.study == study_id, states.c.phase == phase)
     text = transaction.execute(select(states.c.state).where(here)).scalar_one_or_none()
     return None if text is None else study.make_policy().restore(read_json(text))
@@ -217,13 +223,13 @@ REVISIONS = (
     )
     .order_by(reports.c.revision)
 )
-# Without bodies, which may be large: a repeated report is recognized by its digest.
+# Without the bodies, which may be large: the digest is enough to recognize a repeated report.
 RECEIPTS = REVISIONS.with_only_columns(*(column for column in reports.c if column.name != "body"))
 LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
 
 
 def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> list[Receipt]:
-    """The receipts of all reports that ever counted in one place, in order."""
+    """The receipts of all reports of an agent that ever counted in a phase, in order."""
     return [_receipt(row) for row in transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})]
 
 
@@ -233,7 +239,7 @@ def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
-    """The report that counts in a place that has one."""
+    """The report of an agent that counts in a phase; there must be one."""
     return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
@@ -242,7 +248,7 @@ def _taken(row: Row[*tuple[Any, ...]]) -> TakenReport:
 
 
 def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> list[TakenReport]:
-    """All reports that ever counted in one place, in order; the last one counts."""
+    """All reports of an agent that ever counted in a phase, in order; the last one counts now."""
     found = transaction.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
     return [_taken(row) for row in found]
 
@@ -250,7 +256,7 @@ def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> l
 def reports_of(
     transaction: Transaction, study: str, phase: int, agents: Collection[str] | None = None
 ) -> dict[str, TakenReport]:
-    """agent -> the report that counts; for all agents, or some."""
+    """Agent -> its report that counts in a phase, for all agents or for some."""
     here = and_(reports.c.study == study, reports.c.phase == phase)
     here = here if agents is None else and_(here, reports.c.agent.in_(agents))
     rows = transaction.execute(select(reports).where(here).order_by(reports.c.revision))
@@ -258,14 +264,14 @@ def reports_of(
 
 
 def read_totals(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> Totals:
-    """`(arm, agent)`: the sum of a phase's reports."""
+    """`(arm, agent)`: the totals of a phase's reports, read from the database."""
     taken = reports_of(transaction, study_id, phase)
     parts = [taken[name].report.totals if name in taken else None for name in study.agents]
     return Totals.columns(parts, len(study.arms))
 
 
 def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, phase: int) -> tuple[Totals, ...]:
-    """`(arm, agent)` for each further outcome: the sum of a phase's reports."""
+    """`(arm, agent)` for each further outcome: the totals of a phase's reports, read from the database."""
     if not study.outcomes:
         return ()
     taken = reports_of(transaction, study_id, phase)
@@ -277,15 +283,18 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
 
 
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
-    """The totals of a decided phase, cached; not for the transaction that decides it, which may be undone."""
+    """`(arm, agent)`: the totals of a decided phase, cached.
+
+    Not for the transaction that decides the phase: if it is undone, the cache would keep totals that never counted.
+    """
     key = (row.id, row.digest, phase)
     return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
 
 
 def outside(transaction: Transaction, study: str) -> dict[str, int]:
-    """agent -> people who came to its site but are not counted, over all reports that count; zeros are left out.
+    """Agent -> the number of people who came to its site but are not counted; agents without any are left out.
 
-    A report writes the key only if there are any, so most need not be read.
+    A report has the key `outside` only if there are such people, so most reports need not be read.
     """
     later = reports.alias()
     same = and_(*(later.c[key] == reports.c[key] for key in ("study", "phase", "agent")))
@@ -298,20 +307,20 @@ def outside(transaction: Transaction, study: str) -> dict[str, int]:
 
 
 def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[str, str]:
-    """agent -> when its report came."""
+    """Agent -> when its report in a phase was accepted."""
     here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)
     return {row.agent: row.at for row in transaction.execute(select(reports.c.agent, reports.c.at).where(here))}
 
 
 def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> dict[str, str | None]:
-    """The quarantined reports for one place: digest -> why an administrator refused it, if one did."""
+    """Digest of an agent's quarantined report in a phase -> why an administrator refused it; None if none did."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
     rows = transaction.execute(select(quarantine.c.digest, quarantine.c.refused).where(here))
     return {row.digest: row.refused for row in rows}
 
 
 def asides(transaction: Transaction, study: str) -> frozenset[Aside]:
-    """What waits in quarantine beside a report that counts: neither taken nor refused."""
+    """The quarantined reports that wait, neither accepted nor refused, while another report counts."""
     beside = and_(quarantine.c.study == study, quarantine.c.stands != "", quarantine.c.refused.is_(None))
     taken = select(reports.c.digest).where(reports.c.study == study)
     query = select(quarantine.c.phase, quarantine.c.agent, quarantine.c.digest).where(beside)
@@ -329,10 +338,10 @@ def quarantined(
     size: int | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
-    """Some quarantined reports after a record of the log, oldest first, and the record after which to continue.
+    """Quarantined reports after record `after`, oldest first, and the record after which to continue, or None.
 
-    With `newest_first`: those before the record, if one is given.
-    The list ends once its total size exceeds `size`; `only` selects digests.
+    With `newest_first`, the reports before record `after` (0: all), newest first. The list ends once its total size
+    exceeds `size`. `only` selects reports by digest.
     """
     record = quarantine.c.sequence
     query = select(quarantine).where(quarantine.c.study == study).limit(limit)
@@ -357,13 +366,13 @@ HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarant
 
 
 def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
-    """The reports held in a phase, decided on or not: agent, digest, why, refused, at. Usually none."""
+    """The reports that are or were held in a phase: agent, digest, why, refused and at. Usually there are none."""
     return transaction.execute(HELD, {"study": study, "phase": phase}).all()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """A correction in the log."""
+    """A correction in the log: its event, and number and time of its record."""
 
     event: ReportCorrected
     sequence: int
@@ -371,7 +380,7 @@ class Corrected:
 
 
 def corrections(transaction: Transaction, study: str) -> list[Corrected]:
-    """All reports corrected after their phase was decided, in order. Only the log holds them; there are few."""
+    """All corrections of reports of decided phases, in order. Only the log has them, and they are few."""
     return [
         Corrected(event=ReportCorrected.from_json(record.payload), sequence=record.sequence, at=record.at)
         for record in ledger.of_kind(transaction, study, "report-corrected")
@@ -379,7 +388,7 @@ def corrections(transaction: Transaction, study: str) -> list[Corrected]:
 
 
 def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
-    """The log's verdicts of guardrails: arms that were stopped, proposed to be stopped, or cleared."""
+    """The guardrails' verdicts in the log: arms that were stopped, proposed to be stopped, or cleared."""
     noted = (GuardrailNoted.from_json(one.payload) for one in ledger.of_kind(transaction, study, "guardrail-noted"))
     stopped = (ArmStopped.from_json(one.payload) for one in ledger.of_kind(transaction, study, "arm-stopped"))
     return frozenset(
@@ -391,13 +400,13 @@ def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
 
 
 def most_releases(transaction: Transaction, study: str) -> int:
-    """The largest number of releases of sums in a quarantined report of a private study."""
+    """The largest number of releases in any quarantined report of a private study; 1 without quarantined reports."""
     texts = transaction.execute(select(quarantine.c.body).where(quarantine.c.study == study)).scalars()
     return max((Report.read(text).releases or 1 for text in texts), default=1)
 
 
 def warnings(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
-    """Assumptions that the decided phases' reports contradict; each phase is read once, and cached."""
+    """Sentences on assumptions that the reports of decided phases contradict; each phase is read once, and cached."""
 
     def made() -> tuple[str, ...]:
         problem = study.problem

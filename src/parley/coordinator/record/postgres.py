@@ -1,10 +1,10 @@
-"""PostgreSQL: any number of server processes, kept apart by the database's row locks.
+"""PostgreSQL storage: any number of server processes, synchronized by the database's row locks.
 
-Changes of one study would wait for each other's row lock, with a connection each. Instead they wait in the study's own
-queue here, and whatever has gathered goes into one commit; different studies run in parallel.
+Changes of one study would block each other on its row lock, each occupying a connection. Instead they wait in a queue
+of the study in this process, and all that have gathered share one commit. Different studies run in parallel.
 
-Reads run in a read-only REPEATABLE READ transaction, so that they see one moment. A lost connection is not hidden: the
-caller gets `StorageUnavailable`, the agent sends again, and idempotency does the rest.
+Reads run in a read-only REPEATABLE READ transaction, so that they see one snapshot. A lost connection is not hidden:
+the caller gets `StorageUnavailable`, and the agent sends its report again, which is safe because it is idempotent.
 """
 
 import threading
@@ -44,12 +44,13 @@ class PostgresStorage(Storage):
             url,
             pool_size=connections,
             max_overflow=0,
-            pool_use_lifo=True,  # each keeps memory for the largest row it ever received: not all need it
+            # A connection keeps memory for the largest row that it ever received; LIFO lets few connections need it.
+            pool_use_lifo=True,
             pool_timeout=statement_timeout,
             connect_args={
                 "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
                 "connect_timeout": 10,
-                # A server or network that vanishes silently is noticed as soon as one that says so.
+                # Detect a server or network that vanishes without closing the connection within the same time.
                 "tcp_user_timeout": longest,
                 "keepalives_idle": 15,
                 "keepalives_interval": 5,
@@ -59,7 +60,8 @@ class PostgresStorage(Storage):
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._queues: dict[Hashable, list[Change]] = {}  # a queue exists while a worker is on its way to it
+        # A queue exists exactly while a worker is due to drain it, so a study never has two workers.
+        self._queues: dict[Hashable, list[Change]] = {}
         self._order = threading.Lock()
 
     def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
@@ -67,6 +69,7 @@ class PostgresStorage(Storage):
         if not self._writable:
             done.set_exception(StorageUnavailable("the database is open for reading only"))
             return done
+        # A change that names no study gets a queue of its own, and runs as soon as a worker is free.
         key: Hashable = object() if study is None else study
         with self._order:
             waiting = self._queues.get(key)
@@ -78,7 +81,7 @@ class PostgresStorage(Storage):
         return done
 
     def _drain(self, key: Hashable) -> None:
-        """Commit what has gathered in a queue; if more came meanwhile, queue up again behind other studies."""
+        """Commit the changes in a queue. If more came meanwhile, a worker drains it again after other studies."""
         while True:
             with self._order:
                 waiting = self._queues[key]
@@ -90,7 +93,7 @@ class PostgresStorage(Storage):
                     return
             try:
                 self._workers.submit(self._drain, key)
-            except RuntimeError:  # closing: the pool accepts nothing more, but what was promised is still done
+            except RuntimeError:  # closing: the pool accepts no more work, so this worker finishes the queue
                 continue
             return
 

@@ -1,10 +1,11 @@
-"""SQLite: one file, one process, one writer connection on one thread, many readers.
+"""SQLite storage: one file, one process, one writer connection on one thread, many readers.
 
-The writer takes whatever changes are waiting into one commit. `synchronous=FULL` makes the write-ahead log durable at
-every commit; pragmas are read back, since SQLite ignores unknown ones.
+The writer puts all waiting changes into one commit. `synchronous=FULL` makes the write-ahead log durable at every
+commit. Pragmas are read back after they are set, since SQLite ignores unknown ones.
 
-A program that has a file open keeps writing to it after it was deleted or replaced, and those writes are lost when it
-ends. So inodes are compared before every commit, and after it, before anybody is answered.
+A program that has a file open can still write to it after the file was deleted or replaced, and these writes are lost
+when the program ends. So inodes are compared before every commit, and again after it, before any change is
+acknowledged.
 """
 
 import os
@@ -35,12 +36,12 @@ from parley.errors import InvalidInput, StorageUnavailable
 from parley.system.files import FileLock, Locked
 
 T = TypeVar("T")
-BUSY = 10.0  # seconds
+BUSY = 10.0  # seconds that SQLite waits for a lock
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": int(BUSY * 1000)}
 
 
 class SqliteStorage(Storage):
-    """A `Storage` in one file."""
+    """A `Storage` in one SQLite file."""
 
     exclusive = True
 
@@ -52,7 +53,7 @@ class SqliteStorage(Storage):
         event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
         self._readers = (sqlite_engine if writable else reading_engine)(path, readers=readers)
         self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
-        self._closed = threading.Lock()  # acquired for good once closed
+        self._closed = threading.Lock()  # acquired by the first `close` and never released
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
         if writable:
             self._thread.start()
@@ -80,12 +81,12 @@ class SqliteStorage(Storage):
             self._lock.release()
 
     def _write(self) -> None:
-        """The writer thread: one commit per group of changes, until closed."""
+        """Run the writer thread: commit waiting changes in groups until the storage is closed."""
         while (first := self._waiting.get()) is not None:
             group, last = [first], False
             while len(group) < LARGEST_GROUP and not self._waiting.empty():
                 following = self._waiting.get()
-                if following is None:
+                if following is None:  # `close` asks to stop after the changes so far
                     last = True
                     break
                 group.append(following)
@@ -95,7 +96,7 @@ class SqliteStorage(Storage):
 
 
 def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
-    """The writer's engine (one connection), or one of read-only connections."""
+    """Create the writer's engine, with one connection, or with `readers` an engine of read-only connections."""
 
     def connect() -> sqlite3.Connection:
         made = _connect(str(path))
@@ -112,7 +113,7 @@ def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
 
 
 def reading_engine(path: Path, *, readers: int) -> Engine:
-    """Connections that cannot write, whatever they are asked: beside a server that writes, or on a read-only disk."""
+    """Create an engine whose connections cannot write: for a file that a server writes to, or on a read-only disk."""
     address, folder = _readable_address(path)
 
     def connect() -> sqlite3.Connection:
@@ -121,13 +122,13 @@ def reading_engine(path: Path, *, readers: int) -> Engine:
         return made
 
     engine = _engine(connect, connections=readers, begin="BEGIN")
-    if folder is not None:
+    if folder is not None:  # the copy lives as long as the engine that reads it
         weakref.finalize(engine, folder.cleanup)
     return engine
 
 
 def _connect(address: str, *, uri: bool = False) -> sqlite3.Connection:
-    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us.
+    # By default Python's sqlite3 begins transactions by rules of its own; isolation_level=None turns that off.
     return sqlite3.connect(address, uri=uri, timeout=BUSY, check_same_thread=False, isolation_level=None)
 
 
@@ -142,10 +143,10 @@ def _engine(connect: Callable[[], sqlite3.Connection], *, connections: int, begi
 
 
 def _readable_address(path: Path) -> tuple[str, Any]:
-    """The address to read from, and the folder of the copy if there is one.
+    """The address to read a database from, and the temporary folder if it had to be copied, else None.
 
-    SQLite reads a write-ahead log with the help of a file that it creates beside it. If it cannot, and the log is
-    empty, the database is opened as immutable; otherwise both are copied to a folder of their own.
+    To read a write-ahead log, SQLite creates a file next to it. If it cannot create that file, a database with an empty
+    log is opened as immutable; otherwise the database and its log are copied to a temporary folder.
     """
     whole = path.absolute()
     plain = f"{whole.as_uri()}?mode=ro"
@@ -184,13 +185,14 @@ def _inode(path: Path | int) -> Inode | None:
 
 
 class DatabaseLock:
-    """Held while a process writes to the database; the system releases it when the process dies, however it dies.
+    """Lock of the process that writes to a database; the system releases it when the process dies, however it dies.
 
-    It locks the database file itself, which nobody can remove unnoticed, and a file beside it that says who holds it.
-    Both belong to their owner alone (mode 600), and so do the files that SQLite creates next to them.
+    It locks the database file itself, which nobody can remove unnoticed, and a file next to it that names the process.
+    Only their owner may access both files (mode 600), and also the files that SQLite creates next to them.
     """
 
-    # Files locked by this process: closing a second handle would release SQLite's own locks.
+    # Files locked by this process. POSIX drops all locks of a process on a file when it closes any handle to it, so a
+    # second handle would release SQLite's own locks.
     _mine: ClassVar[set[Inode]] = set()
 
     def __init__(self, database: Path) -> None:
@@ -220,7 +222,7 @@ class DatabaseLock:
             self._mine.add(self._inode)
 
     def release(self) -> None:
-        """Release the file to other processes. All its transactions must be closed before."""
+        """Release the file to other processes. All connections to the database must be closed before."""
         if self._inode is not None:
             self._mine.discard(self._inode)
             self._inode = None
@@ -229,7 +231,7 @@ class DatabaseLock:
 
 
 class Inodes:
-    """The inodes of the database file and its write-ahead log when they were opened."""
+    """The inodes that the database file and its write-ahead log had when they were opened."""
 
     def __init__(self, database: Path) -> None:
         self._database, self._log = database.absolute(), Path(f"{database.resolve()}-wal")
@@ -237,11 +239,11 @@ class Inodes:
         self._logged: Inode | None = None
 
     def forget_log(self) -> None:
-        """Forget the log's inode when a transaction is reopened: the write-ahead log may be a new one."""
+        """Forget the inode of the write-ahead log. Called for a new connection, which may create another log."""
         self._logged = None
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` unless the next process to open the file will find what is written now."""
+        """Raise `StorageUnavailable` if the database or its log was deleted or replaced since it was opened."""
         if self._opened is None or _inode(self._database) != self._opened:
             raise StorageUnavailable(
                 f"{self._database} was deleted or replaced while in use: stop the server and find out why"

@@ -1,4 +1,4 @@
-"""Studies and their single values: row, document, certificate, frozen agents."""
+"""Read and write studies and what they have once: row, document, current question, certificate, frozen agents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -25,21 +25,21 @@ class StudyRow:
 
     id: str
     name: str
-    digest: str  # of the study with its current question
+    digest: str  # digest of the study with its current question
     policy: str
     arms: int
     agents: int
     questions: int  # agents that only ask
     stage: Stage
     phase: int
-    closed_early: bool  # the phase in progress takes no more reports
-    samples: int  # in accepted reports
-    sequence: int  # of the log; changes with every event
-    head: str
-    reason: str  # why it is paused or cancelled
+    closed_early: bool  # the phase in progress accepts no more reports
+    samples: int  # samples in accepted reports
+    sequence: int  # number of the last record of the log; changes with every event
+    head: str  # hash of that record
+    reason: str  # why the study is paused or cancelled
     created_at: str
     opened_at: str  # when the phase in progress began, for people
-    missing: int  # agents with work that are not frozen and have not reported; counted by every query
+    missing: int  # agents with work that are not frozen and have not reported; not stored, counted by every query
 
     @property
     def awaited(self) -> int:
@@ -53,7 +53,7 @@ CHANGING = ("digest", "stage", "phase", "closed_early", "samples", "sequence", "
 
 
 def _now(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Condition: the rows of the phase in progress."""
+    """Condition that selects the rows of the phase in progress."""
     return sa.and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
 
 
@@ -61,7 +61,8 @@ def _count(table: sa.Table, *here: sa.ColumnElement[bool]) -> sa.ScalarSelect[in
     return sa.select(sa.func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
 
 
-# Counted by every query, through primary keys alone. Only agents with work can report; few are frozen.
+# Counted by every query, so that it can never be inconsistent. Fast: it needs primary keys only, and few agents are
+# frozen. Only agents with work can report, so the difference of the first two counts is exact.
 MISSING = (
     _count(assignments, _now(assignments))
     - _count(reports, _now(reports), reports.c.revision == 0)
@@ -81,11 +82,11 @@ INSERT = sa.insert(studies)
 SAVE = sa.update(studies).where(studies.c.id == sa.bindparam("study")).values({n: sa.bindparam(n) for n in CHANGING})
 
 
-msgspec.json.Decoder(StudyRow)  # here, on one thread: see `codec.build_structs`
+msgspec.json.Decoder(StudyRow)  # inspect the type now, on one thread: see `codec.build_structs`
 
 
 def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
-    """A stored row, checked: SQLite accepts anything in any column, and others may have written it."""
+    """Check a stored row and convert it: SQLite accepts anything in any column, and others may have written it."""
     values = dict(zip(NAMES, found, strict=True))
     try:
         return msgspec.convert(values, StudyRow)
@@ -96,13 +97,13 @@ def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
 
 
 def get(transaction: Transaction, study: str) -> StudyRow | None:
-    """A study in this snapshot; None if there is none."""
+    """Read the row of a study in this snapshot; None if there is no such study."""
     found = transaction.execute(GET, {"study": study}).one_or_none()
     return None if found is None else _row(found)
 
 
 def require(transaction: Transaction, study: str) -> StudyRow:
-    """A study in this snapshot; a refusal if there is none."""
+    """Read the row of a study in this snapshot; raises a refusal if there is no such study."""
     row = get(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -110,10 +111,11 @@ def require(transaction: Transaction, study: str) -> StudyRow:
 
 
 def lock(transaction: Transaction, study: str) -> StudyRow | None:
-    """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
+    """Lock a study until this transaction ends, and return its row. On SQLite the transaction itself is the lock.
 
-    The row is read after the lock is taken: a statement that waits for the lock would see the reports from when it
-    began to wait, and miss those of the last holder. A row that is locked already is as this transaction left it.
+    The row is read by a second statement, after the lock is taken: a statement that waits for the lock would see the
+    reports as of when it began to wait, and miss those of the previous holder. If this transaction has locked the study
+    already, the row is as this transaction last wrote it.
     """
     row = transaction.locked.get(study)
     if row is None:
@@ -134,12 +136,13 @@ def find(
     after: str = "",
     limit: int | None = 100,
 ) -> tuple[list[StudyRow], list[str]]:
-    """Studies by id, in order, those after `after` or `among` some; `search` looks in names and ids.
+    """Find studies, in the order of their ids, after the id `after`; `search` looks in names and ids.
 
-    The second list has the ids of studies with damaged rows, which must not hide the others.
+    `only` and `among` select ids. The second list has the ids of studies with damaged rows, which must not hide others.
     """
     query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
+        # % and _ are wildcards of LIKE; people who search for them mean the characters.
         escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
         pattern = f"%{escaped}%"
         query = query.where(
@@ -172,10 +175,10 @@ def save(transaction: Transaction, row: StudyRow) -> None:
 
 
 def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study with its current question; parsed once and cached by its digest.
+    """The study with its current question, parsed once and cached by its digest.
 
-    One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Threads that
-    wait for it cannot deadlock: reading a document holds no lock of the database.
+    One thread at a time parses a study, since a large one takes tens of megabytes and all of its agents ask for it at
+    once. Waiting threads cannot deadlock: reading a document holds no lock of the database.
     """
 
     def parsed() -> StudyMessage:
@@ -183,8 +186,9 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
         asked = StudyMessage.read(text)
         if last is not None:
             asked = ask_anew(asked, last.weights, last.delta, last.opened, last.withdrawn)
-        # A stored text is canonical; encoding a million weights again would take a second.
-        if (sha256(text) if last is None else asked.digest) != row.digest:  # not cached under a wrong name
+        # The stored text is canonical, so its hash is the digest; encoding a million weights again would take a second.
+        # Checked, so that a damaged document is never cached under the digest of the row.
+        if (sha256(text) if last is None else asked.digest) != row.digest:
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
 
@@ -192,13 +196,13 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study whose delta is promised: the one that was created, whichever question is current."""
+    """The study as created, whose delta is what the guarantee states, whichever question is current."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 
 
 def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as created."""
+    """Parse the document of the study as created."""
     return StudyMessage.read(_created(transaction, row))
 
 
@@ -210,7 +214,7 @@ def _created(transaction: Transaction, row: StudyRow) -> str:
 
 
 def question(transaction: Transaction, study: str) -> AskedAnew | None:
-    """The current question, if it is not the original one."""
+    """The event that asked the current question; None if the original question is current."""
     query = sa.select(questions.c.kind, questions.c.body).where(questions.c.study == study)
     found = transaction.execute(query.order_by(questions.c.sequence.desc()).limit(1)).one_or_none()
     if found is None:
@@ -221,19 +225,19 @@ def question(transaction: Transaction, study: str) -> AskedAnew | None:
 
 
 def asked_anew(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-    """For each arm, its last opening or withdrawal: how, in which phase, why and when; "" has the last re-weighing."""
+    """Arm -> its last opening or withdrawal: kind, phase, reason and time. The key "" has the last re-weighing."""
     columns = (questions.c[name] for name in ("arm", "kind", "phase", "reason", "at"))
     return {row.arm: row for row in transaction.execute(sa.select(*columns).where(questions.c.study == study))}
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-    """agent -> since which phase it is frozen, why and when."""
+    """Frozen agent -> since which phase it is frozen, why, and when."""
     query = sa.select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
     return {row.agent: row for row in transaction.execute(query)}
 
 
 def without_reports(transaction: Transaction, row: StudyRow, *, state: State, plan: Plan) -> Trial:
-    """The study as a `Trial` without any reports: the current question, and the frozen agents."""
+    """Make the `Trial` of a study without any reports, with its current question and its frozen agents."""
     last = question(transaction, row.id)
     return Trial(
         id=row.id,
@@ -256,5 +260,5 @@ def _document(transaction: Transaction, study: str, kind: str) -> str | None:
 
 
 def certificate_of(transaction: Transaction, study: str) -> str | None:
-    """The certificate's canonical text, if there is one."""
+    """The canonical text of a study's certificate; None if it has none."""
     return _document(transaction, study, "certificate")

@@ -1,9 +1,10 @@
-"""The tables, the triggers that keep the log append-only, and how a database gets them.
+"""The tables of the database, the triggers that keep its log append-only, and how they are created and migrated.
 
-New databases are created from these. `migrations` has the steps from earlier versions; an unknown version is refused.
+New databases are created from these definitions. `migrations` has the steps from earlier versions; a database of an
+unknown version is refused.
 
-Times are ISO text for people and for the hashes; nothing is decided by them. JSON is stored as canonical text, so that
-what is hashed is what is stored.
+Times are ISO text, for people and for the hashes; no decision depends on them. JSON is stored as canonical text, so
+that the stored text is exactly what was hashed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ studies = sa.Table(
     sa.Column("questions", sa.Integer, nullable=False),  # agents that only ask
     sa.Column("stage", sa.String(16), nullable=False, index=True),
     sa.Column("phase", sa.Integer, nullable=False),
-    sa.Column("closed_early", sa.Boolean, nullable=False),  # the phase in progress takes no more reports
+    sa.Column("closed_early", sa.Boolean, nullable=False),  # the phase in progress accepts no more reports
     sa.Column("samples", sa.BigInteger, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("head", sa.String(64), nullable=False),
@@ -57,11 +58,12 @@ def _study() -> sa.Column[str]:
     return sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False)
 
 
-documents = sa.Table(  # rarely changed parts are separate: a study's row is rewritten with every report
+# Large, rarely changed parts of a study have a table of their own, since a study's row is rewritten with every report.
+documents = sa.Table(
     "documents",
     metadata,
     _study(),
-    sa.Column("kind", sa.String(32), nullable=False),  # "study", as created; "certificate"; "stamp-..."
+    sa.Column("kind", sa.String(32), nullable=False),  # "study" (as created), "certificate" or "stamp-..."
     sa.Column("body", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("study", "kind"),
 )
@@ -79,7 +81,8 @@ phases = sa.Table(
     sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-assignments = sa.Table(  # one agent's column of a plan: a report is checked against it without reading the whole plan
+# One agent's column of a plan, so that a report is checked without reading the whole plan.
+assignments = sa.Table(
     "assignments",
     metadata,
     _study(),
@@ -89,7 +92,8 @@ assignments = sa.Table(  # one agent's column of a plan: a report is checked aga
     sa.PrimaryKeyConstraint("study", "phase", "agent"),
 )
 
-states = sa.Table(  # the policy's state after a phase; 0 is the initial one
+# The policy's state after each phase; phase 0 has the initial state.
+states = sa.Table(
     "states",
     metadata,
     _study(),
@@ -98,7 +102,8 @@ states = sa.Table(  # the policy's state after a phase; 0 is the initial one
     sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-reports = sa.Table(  # revision 0 was accepted; later ones are amendments; the last one counts, all are kept
+# Revision 0 is the report that was accepted, later revisions are amendments. All are kept, and the last one counts.
+reports = sa.Table(
     "reports",
     metadata,
     _study(),
@@ -121,9 +126,10 @@ quarantine = sa.Table(
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("digest", sa.String(64), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
-    sa.Column("stands", sa.String(64), nullable=False),  # empty if none did, and this one was held
-    sa.Column("why", sa.Text, nullable=False),  # why it was held
-    sa.Column("refused", sa.Text),  # the reason if an administrator refused it
+    # Digest of the report that counted then; empty if there was none, and this report was held.
+    sa.Column("stands", sa.String(64), nullable=False),
+    sa.Column("why", sa.Text, nullable=False),  # why the report was held
+    sa.Column("refused", sa.Text),  # the reason, if an administrator refused the report
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.PrimaryKeyConstraint("study", "phase", "agent", "digest"),
@@ -140,7 +146,8 @@ frozen = sa.Table(
     sa.PrimaryKeyConstraint("study", "agent"),
 )
 
-questions = sa.Table(  # later questions; the one with the highest sequence is current, and includes all earlier changes
+# Changed questions. The row with the highest sequence is the current question, which includes all earlier changes.
+questions = sa.Table(
     "questions",
     metadata,
     _study(),
@@ -154,7 +161,8 @@ questions = sa.Table(  # later questions; the one with the highest sequence is c
     sa.PrimaryKeyConstraint("study", "arm"),
 )
 
-log = sa.Table(  # append-only: triggers refuse UPDATE and DELETE
+# The log is append-only: triggers refuse UPDATE and DELETE.
+log = sa.Table(
     "log",
     metadata,
     sa.Column("stream", sa.String(64), nullable=False),
@@ -169,7 +177,8 @@ log = sa.Table(  # append-only: triggers refuse UPDATE and DELETE
     sa.PrimaryKeyConstraint("stream", "sequence"),
 )
 
-chains = sa.Table(  # the head of the server's own log; a study's head is in its row
+# The head of the server's own log. The head of a study's log is in the study's row.
+chains = sa.Table(
     "chains",
     metadata,
     sa.Column("stream", sa.String(64), primary_key=True),
@@ -193,7 +202,8 @@ tokens = sa.Table(
     sa.UniqueConstraint("digest"),
 )
 
-sessions = sa.Table(  # browser sessions; like a token's, only the secret's SHA-256 is stored
+# Browser sessions. As with tokens, only the SHA-256 of the secret is stored.
+sessions = sa.Table(
     "sessions",
     metadata,
     sa.Column("digest", sa.String(64), primary_key=True),
@@ -202,7 +212,7 @@ sessions = sa.Table(  # browser sessions; like a token's, only the secret's SHA-
     sa.Column("expires_at", sa.Text, nullable=False),
 )
 
-# Triggers of the log, by dialect; on PostgreSQL a function does what SQLite's triggers say themselves.
+# Triggers of the log, by dialect. PostgreSQL also has TRUNCATE, and needs a function for what its triggers do.
 APPEND_ONLY = {
     "sqlite": (
         "CREATE TRIGGER log_no_update BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
@@ -223,7 +233,7 @@ SCHEMA = "database schema"  # name used in errors
 
 @cache
 def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
-    """The steps in a folder. Every database that is opened is compared with them, and reading them takes longer."""
+    """The migration steps in a folder. Cached: every opened database is compared with them, and reading is slow."""
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     return config, ScriptDirectory.from_config(config)
@@ -231,13 +241,13 @@ def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """A set of tables with its own history: the coordinator's, and one for each edge with tables."""
+    """A set of tables with a version history of its own. The coordinator has one, and so has each edge with tables."""
 
     metadata: sa.MetaData
-    migrations: Path
-    owner: str = ""  # the edge; empty for the coordinator
-    statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # SQL for a new set, by dialect
-    # Tables in a backup. Those with secrets, or that would act by themselves in a copy, are left out.
+    migrations: Path  # folder of the migration steps
+    owner: str = ""  # name of the edge; empty for the coordinator
+    statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # dialect -> SQL to run on new tables
+    # Tables in a backup. Tables with secrets, or whose rows would act by themselves in a copy, are left out.
     backed_up: Sequence[sa.Table] = ()
 
     def _context(self, connection: sa.Connection) -> MigrationContext:
@@ -245,19 +255,19 @@ class Schema:
 
     @property
     def version_table(self) -> str:
-        """The table that holds the revision."""
+        """The name of the table that holds the revision."""
         return f"alembic_version_{self.owner}" if self.owner else "alembic_version"
 
     def known(self) -> list[str]:
-        """All revisions, newest first."""
+        """All known revisions, newest first."""
         return [script.revision for script in _scripts(self.migrations)[1].walk_revisions()]
 
     def current(self, connection: sa.Connection) -> str | None:
-        """The revision of a database; None if it has none of these tables."""
+        """The revision of these tables in a database; None if it does not have them."""
         return self._context(connection).get_current_revision()
 
     def check(self, connection: sa.Connection) -> None:
-        """Raise unless the database is at the newest revision."""
+        """Raise unless these tables of the database are at their newest revision."""
         found, known = self.current(connection), self.known()
         if found == known[0]:
             return
@@ -278,7 +288,7 @@ class Schema:
         )
 
     def upgrade(self, connection: sa.Connection) -> tuple[str | None, str]:
-        """Create the tables, or migrate them to the newest revision; returns the revisions before and after."""
+        """Create the tables, or migrate them to the newest revision. Returns the revisions before (or None) and now."""
         before, known = self.current(connection), self.known()
         if before is not None and before not in known:
             self.check(connection)
@@ -304,13 +314,13 @@ OWN = Schema(
     metadata=metadata,
     migrations=Path(__file__).parent / "migrations",
     statements=APPEND_ONLY,
-    # Who signed out after the backup stays out, and the others sign in again.
+    # Without sessions: a person who signed out after the backup stays signed out, and everybody else signs in again.
     backed_up=[table for table in metadata.sorted_tables if table is not sessions],
 )
 
 
 def schemas() -> list[Schema]:
-    """The coordinator's schema, and those of edges."""
+    """The coordinator's schema, followed by the schemas of edges."""
     return [OWN, *(schema for edge in edges() if (schema := edge.tables()) is not None)]
 
 
@@ -330,9 +340,9 @@ def check_schema(connection: sa.Connection) -> None:
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
-    """Create a database, or migrate it to the newest schema; returns the revisions before and after."""
+    """Create all tables, or migrate them to the newest schemas. Returns the revision before (or None) and after."""
     before, after = OWN.upgrade(connection)
-    if before is None:
+    if before is None:  # `append_server` locks this row, so it must exist before the first record
         connection.execute(sa.insert(chains).values(stream="server", sequence=0, head=GENESIS))
     for schema in schemas():
         schema.upgrade(connection)

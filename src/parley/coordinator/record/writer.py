@@ -1,9 +1,10 @@
-"""Everything that happens to a study: the state machine admits an event, then its record and rows are written.
+"""Write the events of studies: the state machine admits an event, then its record and its rows are written.
 
-Nothing else writes these tables, and no code sets a stage by hand. `rows_of` and `row_after` say what an event writes;
+No other code writes these tables, and no code sets a stage by hand. `rows_of` and `row_after` say what an event writes;
 the audit compares the tables with the same functions.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -33,15 +34,14 @@ from parley.protocol import (
 from parley.protocol.codec import canonical
 from parley.protocol.state_machine import OVER, agent_of
 from parley.protocol.trial import Aside
-from parley.system.killpoints import reached
 
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
 COORDINATOR = "coordinator"  # the actor of events that follow from the data alone
-ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # ask another question
-STOPPED = {"arm-stopped": "stop-arm"}  # the same, by a guardrail
-# Where tests may kill the process: after a statement of an event, by the event's kind and what was written.
+ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # changes of the question
+STOPPED = {"arm-stopped": "stop-arm"}  # a change of the question by a guardrail
+# Points at which tests may kill the process: kind of event -> the table that was just written -> name of the point.
 AFTER = {
     "report-accepted": {"log": "report-logged", "reports": "report-inserted", "studies": "report-counted"},
     "phase-closed": {
@@ -77,7 +77,7 @@ AFTER = {
     },
     "guardrail-noted": {"log": "guardrail-logged"},
 }
-# For the chaos tests: points of a report and its step, and of administrators' acts and decisions.
+# Kill points for the chaos tests: first those of a report and its step, then those of administrators' acts.
 POINTS = (
     *("begun", "report-locked", "report-looked-up"),
     *AFTER["report-accepted"].values(),
@@ -96,10 +96,10 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """Rows of one table, without the study's id.
+    """Rows of one table, without the study's id, and how they are written.
 
-    They are inserted; or `changed`, if they exist; or `put`, whether they exist or not; or `removed`, if they exist,
-    and then only their keys are given.
+    New rows are `inserted`, existing rows `changed`, and rows that may or may not exist `put`. Rows that are `removed`,
+    if they exist, have only their keys.
     """
 
     table: Table
@@ -108,7 +108,7 @@ class Entry:
 
 
 def locked(transaction: Transaction, study: str) -> StudyRow:
-    """A study that nobody else can change until this transaction ends; raises a refusal if there is none."""
+    """Lock a study until this transaction ends, and return its row; raises a refusal if there is no such study."""
     row = studies.lock(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -127,11 +127,12 @@ def enact(
     drafted: Record | None = None,
     place: Place | None = None,
 ) -> StudyRow:
-    """Record an event of a locked study, or raise the refusal; returns the study's updated row.
+    """Write an event of a locked study and return the study's updated row; raises a refusal if it is not allowed.
 
     `state` and `states` are texts of the policy's states to store. `drafted` is the event's record, if it was made
-    before the transaction (`prepare`); `place` is the place of its agent, if that was read under the lock.
+    before the transaction (`prepare`). `place` is the state of the event's agent, if it was read under the lock.
     """
+    # Read under the lock, so that what the state machine admits is still so when it is written.
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = admitted(row, before, event)
     revision = 0
@@ -151,26 +152,26 @@ def enact(
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Events with their records, each following the one before; valid until the study changes."""
+    """Consecutive events with their records, ready to be written; valid until the study changes."""
 
     study: str
-    head: str  # of the record before the first one
+    head: str  # hash of the record before the first event
     events: Sequence[tuple[Event, Record]]
-    states: Mapping[str, Any] = field(default_factory=dict)  # texts of the policy's states that the first one stores
+    states: Mapping[str, Any] = field(default_factory=dict)  # texts of the policy's states that the first event stores
 
 
 def prepare(seen: StudyRow, event: Event, *, actor: str, at: str, states: Mapping[str, Any] | None = None) -> Prepared:
-    """An event of a study as it was `seen`, made outside of every lock.
+    """Make the record of an event for a study as it was `seen`, outside of every lock.
 
-    On SQLite there is one writer for all studies: slow work, such as a step of the policy, is done before the
-    transaction, including the record, and the transaction only writes it.
+    SQLite has one writer for all studies. So slow work, such as a step of the policy or making a record, is done before
+    the transaction, which only writes the results.
     """
     record = draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
     return Prepared(study=seen.id, head=seen.head, events=[(event, record)], states=states or {})
 
 
 def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | None:
-    """Write prepared events if the log still ends where it did (compare-and-set); otherwise return None."""
+    """Write prepared events if the log has not changed since (compare-and-set). Returns the row, or None if it has."""
     row, states = locked(transaction, prepared.study), dict(prepared.states)
     if row.head != prepared.head:
         return None
@@ -182,11 +183,11 @@ def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | N
 
 def _reached(points: Mapping[str, str], statement: str) -> None:
     if statement in points:
-        reached(points[statement])
+        sys.audit("parley.reached", points[statement])
 
 
 def admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
-    """The situation after an event that the state machine admits; otherwise raises the API's refusal."""
+    """Admit an event and return the situation after it; an event that is not allowed raises the API's refusal."""
     try:
         return admit(before, event)
     except IllegalMove as error:
@@ -200,7 +201,7 @@ def admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
 def situation(
     transaction: Transaction, row: StudyRow, agent: str | None = None, place: Place | None = None
 ) -> Situation:
-    """What the state machine needs to know, from the study's row and the agent's place."""
+    """The situation that the state machine judges, from the study's row and the state of the event's agent."""
     return Situation(
         id=row.id,
         study=studies.message(transaction, row),
@@ -213,10 +214,11 @@ def situation(
 
 
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
-    """The situation with what only some events need.
+    """Add to the situation the values that only some events need, so that other events do not read them.
 
-    For a report: what it is compared with, and the refused reports in its place. For an early close: the number of
-    reports. For a correction: what it replaces. For a refusal: whether the report waits beside another.
+    For a report: the means that it is compared with, and the refused reports of its agent and phase. For an early
+    close: the number of reports. For a correction: the report that it replaces. For a refusal: whether the report waits
+    in quarantine while another report counts.
     """
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
@@ -238,7 +240,8 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
 def write_first(
     transaction: Transaction, event: events.StudyCreated, *, state: str, actor: str, at: str, readable: bool = False
 ) -> StudyRow:
-    """Write a new study. `readable`: its event has been read back already, outside of the transaction."""
+    """Write a new study. `readable` says that its event was read back already, outside of the transaction."""
+    # Other tables refer to the study's row, so it is inserted first, and saved again once the log has a head.
     row = first_row(event, at)
     studies.add(transaction, row)
     record = append(transaction, row, event, actor=actor, at=at, readable=readable)
@@ -250,9 +253,9 @@ def write_first(
 
 
 def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, readable: bool = False) -> Record:
-    """The record of an event, for a chain of so many records with this head; writes nothing.
+    """Make the record of an event for a chain of `sequence` records with the hash `head`, without writing it.
 
-    What cannot be read back does not enter the log. `readable`: this was checked before, outside of the lock.
+    Raises if the event cannot be read back, unless `readable` says that this was checked before, outside of the lock.
     """
     if not readable:
         require_readable(event)
@@ -278,9 +281,9 @@ def append(
     readable: bool = False,
     drafted: Record | None = None,
 ) -> Record:
-    """Append an event to a locked study's chain; the study's row is not updated yet.
+    """Append an event to the chain of a locked study, and return its record; the study's row is not updated yet.
 
-    `drafted` is its record, if it was made outside of the lock; it must follow the chain's present end.
+    `drafted` is the record, if it was made outside of the lock. It must follow the last record of the chain.
     """
     record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
     if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
@@ -292,7 +295,7 @@ def append(
 
 
 def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
-    """Append to the server's own chain, whose row is locked here."""
+    """Append a record to the server's own chain. This locks the chain's row until the transaction ends."""
     last = transaction.execute(
         select(tables.chains).where(tables.chains.c.stream == ledger.SERVER).with_for_update()
     ).one()
@@ -306,10 +309,10 @@ def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any
 
 
 def _insert(transaction: Transaction, record: Record, payload: str) -> None:
-    """Insert a record that reads back as the same record; `payload` is its payload's canonical text.
+    """Insert a record, after checking that it reads back as written; `payload` is its payload's canonical text.
 
-    The caller, who knows what the payload means, has read it back. Numbers, hashes and times are made here; actor,
-    kind and stream came from outside and are read back.
+    The payload was read back by the caller, who knows its type. Numbers, hashes and times are our own; stream, actor
+    and kind came from outside, so these three are read back here.
     """
     _require_readable(record.stream, record.actor, record.kind)
     transaction.execute(INSERTS["log"], {**{name: getattr(record, name) for name in ledger.AROUND}, "payload": payload})
@@ -317,14 +320,14 @@ def _insert(transaction: Transaction, record: Record, payload: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _require_readable(stream: str, actor: str, kind: str) -> None:
-    """Raise unless a record with these texts reads back as written; cached for repeated ones."""
+    """Raise unless a record with these texts reads back as written. Cached, since the same texts come again."""
     around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
         raise InvalidInput("record", found="one that does not read back as written", allowed="a record that does")
 
 
 def store(transaction: Transaction, study: str, entry: Entry) -> None:
-    """Insert, change or remove rows as the entry says; the primary keys refuse a second row in one place."""
+    """Insert, change or remove rows as the entry says. The primary key refuses a second row with the same key."""
     if not entry.rows:
         return
     rows = [{"study": study, **row} for row in entry.rows]
@@ -348,11 +351,11 @@ def rows_of(
     state: str | None = None,
     states: Sequence[str] = (),
 ) -> list[Entry]:
-    """What an event writes to the tables besides the study's own row. `before` is None for the first event.
+    """The rows that an event writes to the tables, besides the study's own row. `before` is None for the first event.
 
     `revision` is the number of earlier reports for the same agent and phase. `state` is the text of the policy's state
-    after a step, or of the initial state; if it is left out, no state is written. `states` are the states under a
-    changed question, without the initial one.
+    after a step, or of the initial state; None writes no state. `states` are the states after every recorded phase
+    under a changed question.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:
@@ -391,7 +394,7 @@ def rows_of(
 
 
 def _superseded(before: Situation | None) -> list[Entry]:
-    """Remove the certificate of a study that was stalled or has been corrected; it stays in the log."""
+    """Remove the certificate of a study that was over, because another one follows; the old one stays in the log."""
     over = before is not None and before.stage in OVER
     return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if over else []
 
@@ -401,7 +404,7 @@ def _state(phase: int, text: str | None) -> list[Entry]:
 
 
 def _opened(plan: Plan, agents: tuple[str, ...], at: str) -> list[Entry]:
-    """A new phase: its plan, and the column of each agent with work."""
+    """The rows of a new phase: its plan, and the column of each agent with work."""
     phase = {"phase": plan.phase, "plan": plan.text, "plan_digest": plan.digest, "opened_at": at}
     columns = [(agent, plan.draws(place)) for place, agent in enumerate(agents)]
     asked = [
@@ -416,7 +419,7 @@ def _report(report: Report, record: Record) -> Values:
 
 
 def first_row(event: events.StudyCreated, at: str, *, sequence: int = 0, head: str = GENESIS) -> StudyRow:
-    """The row of a new study, before its first record or after it."""
+    """The row of a new study, before its first record unless `sequence` and `head` of that record are given."""
     study, plan = event.study, event.plan
     return StudyRow(
         id=event.study_id,
@@ -457,7 +460,7 @@ def row_after(row: StudyRow, event: Event, record: Record, before: Situation, af
 
 
 def _drawn(event: Event, before: Situation) -> int:
-    """The change in the number of samples in accepted reports."""
+    """By how much an event changes the number of samples in accepted reports."""
     match event:
         case events.ReportAccepted(report=report):
             return report.people
@@ -469,7 +472,7 @@ def _drawn(event: Event, before: Situation) -> int:
 
 
 def _reason(event: Event, before: str) -> str:
-    """Why the study is paused or over, as stored: a later version must compute the same text."""
+    """Why the study is paused or over, as stored. Later versions must compute the same text, or audits would fail."""
     match event:
         case events.Paused(reason=reason) | events.Cancelled(reason=reason):
             return reason

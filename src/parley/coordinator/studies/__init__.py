@@ -1,1 +1,1 @@
-"""Operations on a study, each a function of one transaction. Routes and tests call these."""
+"""Operations on a study, mostly functions of one transaction. Routes and tests call them."""

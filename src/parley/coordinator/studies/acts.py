@@ -1,8 +1,8 @@
 """How an act of `parley.protocol.acts` is applied to a stored study, and how a study is created.
 
-An act without a preview is recorded at once. One with a preview, or one that ends the study, is a *proposal*, computed
-outside of every transaction. It is applied only if its preview is the one that was confirmed, and only if the log has
-not changed since.
+An act without a preview is recorded at once. An act that has a preview, or that ends the study, becomes a *proposal*,
+which is computed outside of every transaction. The proposal is applied only if its preview is the confirmed preview,
+and only if the log has not changed since.
 """
 
 import re
@@ -39,7 +39,7 @@ RESERVED = (ledger.SERVER,)
 
 
 def suggest_id(name: str) -> str:
-    """An id made from a study's name.
+    """Make an id from a study's name.
 
     >>> suggest_id("The paper's instance")
     'the-paper-s-instance'
@@ -48,7 +48,7 @@ def suggest_id(name: str) -> str:
 
 
 def prepare_study(study_id: str, study: StudyMessage) -> Trial:
-    """The new trial with its first plan: the slow part of creating one, outside every transaction."""
+    """Check a new study and plan its first phase: the slow part of creating it, outside every transaction."""
     if not ID.fullmatch(study_id) or study_id in RESERVED:
         raise Refusal(
             "invalid-study",
@@ -87,7 +87,7 @@ def record_act(transaction: Transaction, act: Act, given: Given, *, actor: str, 
 def record_read(
     transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
 ) -> StudyRow:
-    """Record in the log that somebody sees results in this phase, unless a record behind `after` says so already."""
+    """Log that somebody sees results in the phase in progress, unless a record after number `after` says so already."""
     row = locked(transaction, study)
     if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
         return row
@@ -95,23 +95,23 @@ def record_read(
 
 
 def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: int = 0) -> bool:
-    """Whether the log says that somebody saw results in the phase in progress."""
+    """Whether a record after number `after` says that this actor saw results in the phase in progress."""
     found = ledger.of_kind(transaction, row.id, "results-read", actor=actor, after=after)
     return bool(found) and found[-1].payload["phase"] == row.phase
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What an act would do to a study as it was seen."""
+    """An act that was computed for a study as it was read, with its preview, but not applied."""
 
     act: Act
     given: Given
-    seen: StudyRow
+    seen: StudyRow  # the row of the study as it was read
     trial: Trial
-    preview: Message | None
+    preview: Message | None  # None if the act has no preview
 
     def prepare(self, storage: Storage, reason: str, *, actor: str, at: str) -> Prepared:
-        """The change for a transaction (`store_prepared`), made outside of the lock.
+        """Make the events and records for `store_prepared`, outside of the lock.
 
         If the act changes the question, all recorded phases are replayed.
         """
@@ -129,7 +129,7 @@ class Proposal:
 
 
 def propose(storage: Storage, act: Act, given: Given) -> Proposal:
-    """What an act would do, computed outside of every lock, since running the policy ahead takes time."""
+    """Compute what an act would do. It runs outside of every lock, since running the policy ahead takes time."""
     preview = act.preview
 
     def read(transaction: Transaction) -> tuple[StudyRow, Trial]:

@@ -1,6 +1,6 @@
-"""The certificate of a finished study, made outside of every lock and stored with the event that ends it.
+"""The certificate of a study that is over, made outside of every lock and stored with the event that ends the study.
 
-With twenty arms and a thousand agents, a certificate has ten megabytes.
+It is made outside because it is large: ten megabytes with twenty arms and a thousand agents.
 """
 
 from dataclasses import replace
@@ -15,18 +15,19 @@ from parley.protocol.report_checks import Scatter, added_scatters, data_warnings
 
 
 def with_certificate(storage: Storage, prepared: Prepared, trial: Trial) -> Prepared:
-    """The event that ends a study, leading to `trial`, followed by the certificate."""
+    """Add the certificate to the prepared event that ends a study; `trial` is the study after that event."""
     [(event, end)] = prepared.events
     certified = Certified(certificate=storage.read(lambda transaction: _issued(transaction, trial, event, end)))
     record = draft(trial.id, end.sequence, end.hash, certified, actor=COORDINATOR, at=end.at)
-    assert certified.certificate.text  # encoded here, once
+    assert certified.certificate.text  # encoded now, outside of the lock; the text is cached
     return replace(prepared, events=[*prepared.events, (certified, record)])
 
 
 def _issued(transaction: Transaction, trial: Trial, event: Event, record: Record) -> Certificate:
-    """The certificate after the `event` in `record`.
+    """Issue the certificate that follows the `event` in `record`.
 
-    Made from what this transaction reads, without caching: the last reports may be amended before it is stored.
+    It is made from the rows that this transaction reads, and not from the cache: the last reports may still be amended
+    before the certificate is stored.
     """
     decisions, corrected = phases.decisions(transaction, trial.id), phases.corrections(transaction, trial.id)
     corrections, sequences = [one.event for one in corrected], [one.sequence for one in corrected]

@@ -1,11 +1,12 @@
-"""A phase: its reports are accepted, each exactly once, and the last one closes it.
+"""The course of a phase: its reports are accepted, each exactly once, and the last report closes it.
 
-Accepting a report is the transaction on which every promise rests. The last report of a phase marks the study
-`closing`: a step of the policy is due. Whatever the size of the study, it is computed outside of every lock, and
-stored if the study has not changed since (`store_prepared`). What is due follows from the stage alone, so a crash
-strands nothing: the closer of the next process finds it.
+Accepting a report is the transaction on which every promise depends. The last report of a phase puts the study into the
+stage `closing`: a step of the policy is due. The step is computed outside of every lock, whatever the size of the
+study, and stored if the study has not changed since (`store_prepared`). Which steps are due follows from the stage
+alone, so no step is lost in a crash: the closer of the next process takes it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,17 +50,16 @@ from parley.protocol.events import (
 from parley.protocol.replaying import apply
 from parley.protocol.state_machine import OVER, still_asked
 from parley.protocol.trial import Settled
-from parley.system.killpoints import reached
 
 COUNTED_BEFORE = "it was accepted before and replaced since: ask an administrator to correct the report with it again"
-MOST_ASIDE = 20  # conflicting reports per place that wait; more are refused without storing their content
-LONGEST = 2_000  # characters of a reason
-MOMENT = 2.0  # seconds between looks when nobody calls
+MOST_ASIDE = 20  # most waiting reports per agent and phase; further ones are refused without storing their content
+LONGEST = 2_000  # most characters of a reason
+MOMENT = 2.0  # seconds after which the closer looks for due steps even if nobody calls it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """The receipt of a report, and whether the report had been accepted before."""
+    """An accepted report: its receipt, and whether the same report had been accepted before."""
 
     receipt: Receipt
     repeated: bool
@@ -69,21 +69,22 @@ class Accepted:
 def take_report(
     transaction: Transaction, report: Report, *, actor: str, at: str, known: tuple[int, str] | None = None
 ) -> Accepted | Refusal:
-    """Accept a report exactly once. A returned `Refusal` is recorded in the log; a raised one is not.
+    """Accept a report exactly once. A `Refusal` that is returned is recorded in the log; one that is raised is not.
 
     `known` is the latest receipt (sequence, head) that the agent has.
     """
     row = locked(transaction, report.study)
-    reached("report-locked")
+    sys.audit("parley.reached", "report-locked")
     if not len(report.counts) == len(report.sums) == row.arms or len(report.squares) not in (0, row.arms):
-        # Before computing anything from it: it may be very long.
+        # Checked before anything is computed from the report, which may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
+    # A log that has lost a record must be noticed before it accepts anything more from the agent.
     if known is not None and not ledger.has(transaction, row.id, *known):
         return dispute(transaction, row, report.agent, known, actor=actor, at=at)
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
     earlier = () if place else phases.receipts(transaction, report.study, report.phase, report.agent)
-    reached("report-looked-up")
+    sys.audit("parley.reached", "report-looked-up")
     if earlier:
         receipt = _repeated(transaction, report, earlier)
         if receipt is not None:
@@ -100,7 +101,7 @@ def take_report(
 
 
 def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
-    """Hold a report that the stated model rules out: quarantine it, log it, and wait for an administrator."""
+    """Hold a report that the stated model rules out: quarantine and log it, until an administrator decides about it."""
     for one in phases.held(transaction, report.study, report.phase):
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
@@ -109,9 +110,9 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 
 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
-    """The receipt of a report that comes again: the first one, as an agent sends it, or the one that counts.
+    """The receipt of a report that is sent again: of the agent's first report, or of the report that counts.
 
-    If it was replaced since, the sender must not be told that it counts.
+    None for any other report, and for one that was corrected since, so that its sender does not think that it counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -120,7 +121,7 @@ def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receip
 
 
 def _corrections_of(transaction: Transaction, report: Report) -> list[ReportCorrected]:
-    """The corrections of the place of a report, in order."""
+    """The corrections of reports of the same agent and phase, in order."""
     found = [one.event for one in phases.corrections(transaction, report.study)]
     return [one for one in found if (one.report.phase, one.report.agent) == (report.phase, report.agent)]
 
@@ -128,10 +129,10 @@ def _corrections_of(transaction: Transaction, report: Report) -> list[ReportCorr
 def _put_aside(
     transaction: Transaction, row: StudyRow, report: Report, earlier: Sequence[Receipt], *, actor: str, at: str
 ) -> Refusal:
-    """Quarantine a different report for a place that has one, and log it; the first one counts.
+    """Quarantine and log a report that differs from the accepted report of its agent and phase, which still counts.
 
-    It must be one that could have been accepted: reports on another plan, or with impossible numbers, are refused and
-    not stored.
+    The report must be acceptable in itself: reports on another plan, or with impossible numbers, are refused and not
+    stored.
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
@@ -169,7 +170,7 @@ def _put_aside(
 def _answered(
     transaction: Transaction, report: Report, aside: Mapping[str, str | None], counted: Collection[str]
 ) -> tuple[str, str]:
-    """An administrator's decision about a quarantined report, and why; a site asks by sending it again."""
+    """An administrator's decision about a quarantined report, and the reason. A site asks by sending it again."""
     made, digest = _corrections_of(transaction, report), report.digest
     if made and made[-1].report.digest == digest:
         return "accepted", made[-1].reason
@@ -182,7 +183,7 @@ def _answered(
 def dispute(
     transaction: Transaction, row: StudyRow, agent: str, known: tuple[int, str], *, actor: str, at: str
 ) -> Refusal:
-    """An agent has a receipt that this log lacks: pause a running study, once, and report it."""
+    """Pause a running study because an agent has a receipt that this log lacks; return the refusal for the agent."""
     if (row.stage, "disputed") in TRANSITIONS:
         enact(transaction, row, Disputed(agent=agent, sequence=known[0], head=known[1]), actor=actor, at=at)
     return Refusal(
@@ -193,9 +194,9 @@ def dispute(
 
 
 def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -> Trial:
-    """A stored study as a `Trial`; with its `past` if that is needed for a replay."""
+    """Load a stored study as a `Trial`. With `past`, its decided phases are loaded too, for replays."""
     study = studies.message(transaction, row)
-    # If this phase was decided (finished, stalled), the state after it exists; otherwise the one it began with.
+    # If this phase was decided (finished, stalled), the state after it is stored; otherwise take the state before it.
     state = phases.state_after(transaction, study, row.id, row.phase)
     if state is None:
         state = phases.state_after(transaction, study, row.id, row.phase - 1)
@@ -238,19 +239,19 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """A step of the policy that can be stored, or the reason why it cannot be taken.
+    """A step of the policy that can be stored, or the reason why the step failed.
 
-    A study whose step fails is paused with the reason, and not retried forever.
+    A study whose step fails is paused with the reason, so that the step is not retried forever.
     """
 
-    failure: str = ""
+    failure: str = ""  # why the step failed; empty if it did not
     trial: Trial | None = None
     step: Step | None = None
-    found: Anew | GuardrailNoted | None = None  # a guardrail's finding comes first
+    found: Anew | GuardrailNoted | None = None  # a guardrail's finding, which is recorded before the policy's step
 
 
 def _attempt(work: Callable[[], _Step]) -> _Step:
-    """The result of `work`, or why it failed. Errors of the database itself are not about the study, and propagate."""
+    """Run `work`; a failure becomes a `_Step` with the reason, except that errors of the database are raised."""
     try:
         return work()
     except SQLAlchemyError:
@@ -264,7 +265,7 @@ def _attempt(work: Callable[[], _Step]) -> _Step:
 
 
 def _computed(loaded: _Step) -> _Step:
-    """The policy's step as an event that the log can hold; the slow part of closing a phase."""
+    """Compute the policy's step, and check that the log can hold its event; the slow part of closing a phase."""
     trial = loaded.trial
     if trial is None:
         return loaded
@@ -280,12 +281,12 @@ def _computed(loaded: _Step) -> _Step:
 
 
 def closing_studies(transaction: Transaction) -> list[str]:
-    """The studies whose step is due."""
+    """The ids of studies that are closing, so that a step of their policy is due."""
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
 def running_studies(transaction: Transaction) -> list[str]:
-    """Running studies whose reports may have raised an alarm that no process has checked for."""
+    """The ids of running studies, whose reports may have raised an alarm that no process has checked for."""
     return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
 
 
@@ -295,15 +296,16 @@ def _guards(transaction: Transaction, study: str) -> bool:
 
 
 def is_guarded(study: StudyMessage) -> bool:
-    """Whether it has a guardrail."""
+    """Whether a study has a guardrail."""
     return any(outcome.guards for outcome in study.problem.outcomes)
 
 
 def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     """Take a study's due step and return its updated row; None if no step is due, or the study changed meanwhile.
 
-    At the end the certificate comes with it. A step that fails pauses the study, with the reason. A guardrail's
-    finding is a step of its own, before the policy's; in a running phase it is the only one.
+    A step that ends the study stores the certificate too. A step that fails pauses the study, with the reason. A
+    guardrail's finding is a step of its own, taken before the policy's step; while a phase is running, only such steps
+    are taken.
     """
 
     def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
@@ -320,7 +322,7 @@ def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     if found is None:
         return None
     prepared = _prepared(storage, found[0], _computed(found[1]), at)
-    reached("step-computed")
+    sys.audit("parley.reached", "step-computed")
     return storage.change(lambda transaction: store_prepared(transaction, prepared), study=study)
 
 
@@ -338,7 +340,7 @@ def _prepared(storage: Storage, seen: StudyRow, taken: _Step, at: str) -> Prepar
 def _prepared_finding(
     storage: Storage, seen: StudyRow, trial: Trial, found: Anew | GuardrailNoted, at: str
 ) -> Prepared:
-    """The events of a guardrail's finding: a note, or a stopped arm, which may end the study."""
+    """Prepare the events of a guardrail's finding: a note, or a stopped arm, which may end the study."""
     if isinstance(found, GuardrailNoted):
         return prepare(seen, found, actor=COORDINATOR, at=at)
     assert found.finding is not None
@@ -350,9 +352,9 @@ def _prepared_finding(
 
 
 class Closer:
-    """A thread that takes due steps, including those that another process left behind.
+    """A thread that takes due steps, including steps that another process did not finish.
 
-    It checks when called, and from time to time; which steps are due follows from the database alone.
+    It looks for due steps when called, and every `MOMENT`; which steps are due follows from the database alone.
     """
 
     _notify: Callable[[StudyRow], None]
@@ -360,27 +362,27 @@ class Closer:
     def __init__(self, storage: Storage, clock: Clock, metrics: Metrics) -> None:
         self._storage, self._clock, self._metrics = storage, clock, metrics
         self._call, self._stopped, self._lock = threading.Event(), False, threading.Lock()
-        self._reported: set[str] | None = None  # running studies with new reports; None if any may have some
-        self._unguarded: set[str] = set()  # studies without guardrails
+        self._reported: set[str] | None = None  # running studies with new reports; None: check all running studies
+        self._unguarded: set[str] = set()  # studies known to have no guardrails
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
     def start(self, notify: Callable[[StudyRow], None]) -> None:
-        """Start with whatever was left behind; `notify` is called after every step, on this thread."""
+        """Start the thread, with the steps due now. It calls `notify` after every step, on this thread."""
         self._notify = notify
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the step in progress and stop."""
+        """Finish the step in progress, and stop the thread."""
         self._stopped = True
         self._call.set()
         self._thread.join()
 
     def call(self) -> None:
-        """Look now: a study may be due."""
+        """Wake the thread, because a step may be due."""
         self._call.set()
 
     def reported(self, study: str) -> None:
-        """Note new reports of a running study, in which its guardrails may find something."""
+        """Note that a running study has new reports, in which its guardrails may find something."""
         if study in self._unguarded:
             return
         with self._lock:
@@ -405,9 +407,9 @@ class Closer:
             return [*self._storage.read(closing_studies), *filter(self._guarded, running)]
         except StorageUnavailable as error:
             logger.warning("cannot look for phases to close", error=str(error))
-        except Exception:  # nobody else closes phases: this thread must survive any error
+        except Exception:  # only this thread closes phases, so it must survive any error
             logger.exception("cannot look for phases to close")
-        self._reported = None  # what was not checked is found by checking all
+        self._reported = None  # after a failure all running studies are checked, so that no report is missed
         return []
 
     def _guarded(self, study: str) -> bool:
@@ -417,7 +419,7 @@ class Closer:
         return study not in self._unguarded
 
     def _close(self, study: str) -> None:
-        """Take all due steps of one study; its errors must not hold up the others."""
+        """Take all due steps of one study; errors are only logged, so that they do not delay other studies."""
         try:
             while not self._stopped:
                 begun, at = perf_counter(), self._clock()
@@ -425,7 +427,8 @@ class Closer:
                 if row is None:
                     return
                 self._metrics.steps.observe(perf_counter() - begun)
-                if row.stage in OVER or row.opened_at == at:  # otherwise it was a guardrail's finding, or a pause
+                # Any other step was a guardrail's finding, or a failure that paused the study.
+                if row.stage in OVER or row.opened_at == at:
                     self._metrics.phases.inc()
                 logger.info("step taken", study=study, stage=str(row.stage), phase=row.phase)
                 self._notify(row)

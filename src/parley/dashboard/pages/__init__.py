@@ -1,6 +1,6 @@
 """The pages, one file per subject. A page calls operations of the API and renders the result; it decides nothing.
 
-`PAGES` is the registry of pages, in the order of a study's tabs; `mount` puts them and their files on a service.
+`PAGES` is the registry of pages, in the order of a study's tabs; `mount` adds pages and static files to an application.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img
 
 
 class Files(StaticFiles):
-    """Static files, with the pages' headers and some of their own."""
+    """Static files, served with the security headers of pages and with additional headers."""
 
     def __init__(self, directory: str | Path, headers: Mapping[str, str], *, html: bool = False) -> None:
         super().__init__(directory=directory, html=html)
@@ -50,7 +50,7 @@ class Files(StaticFiles):
 
 
 def mount(app: Starlette) -> None:
-    """Add all pages to an application; they call its operations."""
+    """Add all pages to an application, whose operations they call."""
     further = [pages for edge in edges() if (pages := edge.pages()) is not None]
     routes = [route for module in PAGES for route in module.routes]
     routes += [route for pages in further for route in pages.routes]
@@ -60,6 +60,6 @@ def mount(app: Starlette) -> None:
     own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
     app.router.routes.append(Mount("/static", own, name="static"))
     if docs := app.state.context.settings.docs:
-        # The documentation's search is a script of its own, so its content policy is wider than that of the pages.
+        # The documentation's search needs inline scripts, so its content policy is wider than that of the pages.
         site = Files(docs, {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}, html=True)
         app.router.routes.append(Mount("/help", site, name="help"))

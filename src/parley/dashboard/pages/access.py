@@ -1,4 +1,4 @@
-"""Signing in and out, and tokens: issue, rotate, revoke. A new token is shown once."""
+"""Pages to sign in and out, and to issue, rotate and revoke tokens. A new token is displayed only once."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ A_PAGE = 50
 async def tokens_page(
     shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200
 ) -> Response:
-    """All tokens without their secrets, except for the one `issued` just now."""
+    """The list of tokens without their secrets, except for the secret of a token `issued` just now."""
     tokens = (await shown.call(access.list_tokens, {"study": shown.asked("study")})).tokens
     wanted = shown.asked("search").strip().lower()
     live = [token for token in tokens if wanted in token.principal.lower() or wanted in token.kid]
@@ -55,13 +55,13 @@ async def issue(shown: Page) -> Response:
 
 
 async def revoke(shown: Page) -> Response:
-    """Revoke a token, immediately and permanently; the list keeps its search."""
+    """Revoke a token, immediately and permanently, and return to the same search in the list."""
     await shown.call(access.revoke_token, kid=shown.form.get("kid", "-"))
     return RedirectResponse("/tokens?" + urlencode({"search": shown.asked("search")}), status_code=303)
 
 
 def local(path: str) -> str:
-    """The address to go to next, if it is on this site.
+    """Return an address if it is on this site, otherwise "/": links must not lead people to another site.
 
     >>> local("/studies/trial?first=25"), local("//elsewhere.example"), local("https://elsewhere.example")
     ('/studies/trial?first=25', '/', '/')
@@ -71,7 +71,7 @@ def local(path: str) -> str:
 
 
 async def sign_in_page(shown: Page) -> Response:
-    """The sign-in form; readers who are signed in already are sent on."""
+    """The sign-in page; readers who are signed in already go straight to the page that they wanted."""
     following = local(shown.asked("next", "/"))
     if shown.who is not None:
         return RedirectResponse(following, status_code=303)
@@ -79,15 +79,16 @@ async def sign_in_page(shown: Page) -> Response:
 
 
 async def sign_in_form(shown: Page, following: str, *, problem: str = "", code: int = 200) -> Response:
-    """The sign-in form, which leads to `following`; `problem` is why the last attempt failed."""
+    """Render the sign-in form, which leads to `following`; `problem` is why the last attempt failed."""
     known: dict[str, Any] = {"next": following, "problem": problem, "onward": ""}
     return await shown.show("sign_in.html", code=code, provider=provider_of(shown), **known)
 
 
 async def lead_on(shown: Page, heading: str, address: str) -> Response:
-    """A page that leads on, where a redirect would not work.
+    """A page that forwards the browser to an address, where a redirect would not work.
 
-    A browser sends its session only to what one of our pages leads to, and does not send our forms to another site.
+    After a redirect from another site, the browser would not send the session, whose cookie is SameSite=Strict. Also,
+    the content policy of our pages keeps their forms from redirecting to another site.
     """
     response = await shown.show("sign_in.html", onward=heading, next=address)
     response.headers["Refresh"] = f"0; url={quote(address, safe='/?=&%#:+')}"
@@ -97,6 +98,7 @@ async def lead_on(shown: Page, heading: str, address: str) -> Response:
 async def sign_in(shown: Page) -> Response:
     """Exchange a token for a session."""
     following, token = local(shown.form.get("next", "/")), shown.form.get("token", "").strip()
+    # Headers are ASCII: any other token is replaced by one that is certainly refused.
     bearer = replace(shown, credential=f"Bearer {token}" if token.isascii() else "Bearer ?")
     try:
         made = await bearer.call(access.open_session)
@@ -116,14 +118,14 @@ async def sign_in(shown: Page) -> Response:
 
 
 def entered(shown: Page, response: Response, session: str) -> Response:
-    """The response with the cookie of a new session."""
+    """Add the cookie of a new session to a response."""
     seconds = round(shown.context.settings.session_hours * 3600)
     response.set_cookie(**session_cookie(shown.request), value=session, max_age=seconds)
     return response
 
 
 async def sign_out(shown: Page) -> Response:
-    """End the session, on the server too."""
+    """End the session, in the browser and on the server."""
     await shown.call(access.end_session)
     response = RedirectResponse("/sign-in", status_code=303)
     response.delete_cookie(**session_cookie(shown.request))

@@ -1,7 +1,8 @@
-"""The page of the acts in `parley.protocol.acts`: a form for each, its preview, and the confirmation.
+"""The administration page: a form for every act in `parley.protocol.acts`, its preview, and its confirmation.
 
-A row of the table gives address, fields, sentences and button; only reports need more than form fields. A form of an
-act with a preview shows it first, and what is confirmed is sent with the same fields again.
+The act's row in the table `ACTS` gives the address, fields, sentences and button of the form; only reports need more
+than form fields. If an act has a preview, its form leads to the preview first, and the confirmation sends the same
+fields again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,18 +31,18 @@ from parley.protocol.state_machine import CONCLUDED, OVER
 from parley.text.translation import Translatable
 
 A_PAGE = 10  # quarantined reports per page
-MOST_BESIDE = 100  # that wait beside a report
-SHOWN = (404, 409, 422)  # statuses of refusals that the page shows
+MOST_BESIDE = 100  # waiting reports beside accepted reports that the page lists
+SHOWN = (404, 409, 422)  # statuses of refusals that the page reports itself
 MOST_PAIRS = 30  # pairs of a freeze that are listed one by one
 MOST_COLUMNS = 12  # columns of a re-weighing that are listed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """An act under consideration: whom it is about, what was typed, and its preview."""
+    """An act under consideration: its subject, the typed fields, and its preview."""
 
     act: Act
-    given: Mapping[str, Any]  # the address's values, including the study
+    given: Mapping[str, Any]  # values in the act's address, including the study
     typed: Mapping[str, str] = field(default_factory=dict)  # fields that are sent again with the confirmation
     preview: Message | None = None
 
@@ -49,7 +50,7 @@ class Considered:
 async def administration_page(
     shown: Page, considered: Considered | None = None, *, problem: str = "", code: int = 200
 ) -> Response:
-    """The forms, with the preview under consideration; `problem` is why an act was refused."""
+    """The page with all forms, and with the preview of a `considered` act; `problem` is why an act was refused."""
     head = await heading(shown)
     status = head["status"]
     numbers, of = shown.form.get("numbers"), _place_of(shown.form or shown.request.query_params)
@@ -95,7 +96,7 @@ async def administration_page(
 
 
 def _asked(shown: Page, status: StudyStatus) -> Considered | None:
-    """The act that the page's address asks to consider: `?freeze=Lyon`."""
+    """The act that the page's query asks to consider, as in `?freeze=Lyon`; None if there is none."""
     for command, row in ACTS.items():
         value = shown.asked(command)
         if value and row.preview is not None and not row.of_report:
@@ -105,7 +106,7 @@ def _asked(shown: Page, status: StudyStatus) -> Considered | None:
 
 
 async def _previewed(shown: Page, considered: Considered) -> Considered:
-    """The considered act with its preview."""
+    """Add the preview to a considered act, if this act has previews."""
     preview = considered.act.preview
     if preview is None:
         return considered
@@ -116,27 +117,29 @@ async def _previewed(shown: Page, considered: Considered) -> Considered:
 
 
 def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The names in the address; a report that is sent has them too."""
+    """The values for an act's address; a report in the body replaces agent and phase by its own."""
     report = body.get("report")
     of_report = {"agent": report["agent"], "phase": report["phase"]} if isinstance(report, dict) else {}
     return {**considered.given, **of_report}
 
 
 def _last_waiting(entries: Sequence[Aside]) -> dict[tuple[int, str], int]:
-    """The record of the newest report that waits beside each report that counts."""
+    """(phase, agent) -> sequence number of the newest report that waits beside the report that counts."""
     beside = sorted((entry for entry in entries if entry.beside), key=lambda entry: entry.sequence)
     return {(entry.report.phase, entry.report.agent): entry.sequence for entry in beside}
 
 
 def _newer(entry: Aside, last: Mapping[tuple[int, str], int]) -> int | None:
-    """The record of the newest report that waits in the same place, if this one waits and is older."""
+    """The sequence number of the newest report that waits for the same agent and phase, if it is newer than `entry`."""
     newest = last.get((entry.report.phase, entry.report.agent), 0)
     return newest if entry.beside and entry.sequence < newest else None
 
 
 async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, Any]:
-    """A quarantined report, with the one that counts. While its phase is in progress it can replace that one; later,
-    that one can be corrected with it, and a report that a correction replaced can be restored.
+    """A quarantined report, with the report that counts for its agent and phase, and what can be done with it.
+
+    While the phase is in progress, the quarantined report can replace the report that counts. Later it can correct that
+    report, and a report that a correction replaced can be restored.
     """
     report = entry.report
     alone = msgspec.structs.asdict(entry) | dict.fromkeys(
@@ -149,7 +152,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
     except Refusal as refusal:
         if refusal.status != 404:
             raise
-        return alone  # held when its phase was closed without it
+        return alone  # it was held when its phase was closed, so no report counts
     used = any(taken.report == report for taken in (stands, *stands.earlier))
     counts = stands.corrections[-1].report if stands.corrections else stands.report
     corrected = any(one.report == report for one in stands.corrections)
@@ -166,7 +169,7 @@ async def _beside(shown: Page, entry: Aside, status: StudyStatus) -> dict[str, A
 
 
 async def _is_decided(shown: Page, phase: int, status: StudyStatus) -> bool:
-    """Whether a phase was decided: a study that ended by an act may have left its last phase undecided."""
+    """Whether a phase was decided. If an act ended the study, its last phase may not have been decided."""
     if phase < status.phase or status.stage not in CONCLUDED:
         return phase < status.phase
     try:
@@ -179,7 +182,7 @@ async def _is_decided(shown: Page, phase: int, status: StudyStatus) -> bool:
 
 
 async def act(shown: Page, row: Act) -> Response:
-    """Do an act, show its preview, or show the page again with the reason of its refusal."""
+    """Handle the form of an act: return its preview, or do it; if it is refused, return the page with the reason."""
     form = shown.form
     given = {part: form.get(part, "") for part in row.parts} | {"study": shown.study}
     typed = {name: value for name, value in form.items() if name not in ("reason", "preview", *row.parts)}
@@ -196,7 +199,7 @@ async def act(shown: Page, row: Act) -> Response:
 
 
 async def _done(shown: Page, considered: Considered, body: dict[str, Any]) -> Response:
-    """Do an act, or show the page again with the reason of its refusal."""
+    """Do an act; if it is refused, return the page with the reason."""
     try:
         await shown.call(considered.act.name, body=body, **_place(considered, body))
     except Refusal as refusal:
@@ -207,7 +210,7 @@ async def _done(shown: Page, considered: Considered, body: dict[str, Any]) -> Re
 
 
 async def _fields(shown: Page, row: Act) -> dict[str, Any]:
-    """The body's fields from a form, besides reason and confirmation."""
+    """Read the fields of an act's body from the form, except for the reason and the preview's digest."""
     found: dict[str, Any] = {}
     for name, one in row.fields.items():
         text = shown.form.get(name, "").strip()
@@ -221,7 +224,7 @@ async def _fields(shown: Page, row: Act) -> dict[str, Any]:
 
 
 async def aside(shown: Page, row: Act, *, held: bool) -> Response:
-    """Accept, refuse or use a quarantined report, identified by its record."""
+    """Accept, refuse or use a quarantined report, identified by the sequence number of its record."""
     wanted = shown.form.get("sequence", "")
     place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
     found = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
@@ -238,7 +241,7 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
 
 
 async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
-    """An agent's report that counts, with its latest correction; the planned draws; and the study."""
+    """Fetch what a correction needs: the agent's report as last corrected, its planned draws by arm, and the study."""
     found, status = await shown.call(get_report, agent=agent, phase=phase), await shown.call(studies.get_study)
     plan = Plan.read(await shown.call(studies.get_plan, phase=phase))
     last = found.corrections[-1] if found.corrections else found
@@ -246,7 +249,7 @@ async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequenc
 
 
 def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zero_one: bool) -> str:
-    """A report as form text: per arm a line `name: count, sum, squares`; squares only if they differ from the sum."""
+    """Format a report for a form: a line `name: count, sum, squares` per arm, without squares if rewards are 0 or 1."""
     lines = []
     for k, arm in enumerate(arms):
         squares = report.squares[k : k + 1] if not zero_one else ()
@@ -256,7 +259,7 @@ def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zer
 
 
 async def _corrected(shown: Page) -> Report:
-    """The report from a form: changed numbers for the one that counts, or a whole report from the site."""
+    """Read a corrected report from a form: new numbers for the report that counts, or a whole report of the site."""
     text, agent, phase = (shown.form.get(key, "").strip() for key in ("numbers", "correct", "phase"))
     if text.startswith("{"):
         return Report.read(text)
@@ -270,11 +273,11 @@ async def _corrected(shown: Page) -> Report:
 
 
 class BadColumns(Exception):
-    """Typed weights that cannot be parsed."""
+    """Raised for typed lines of names and numbers that cannot be parsed."""
 
 
 def columns_of(text: str) -> dict[str, list[float]]:
-    """Typed weights: per agent a line `name: numbers`, one number for every agent.
+    """Parse typed lines `name: numbers`, such as an agent's name and its weights of all agents.
 
     >>> columns_of("Lyon: 0.5, 0, 0.5")
     {'Lyon': [0.5, 0.0, 0.5]}
@@ -292,7 +295,7 @@ def columns_of(text: str) -> dict[str, list[float]]:
 
 
 def _place_of(given: Mapping[str, str]) -> dict[str, str]:
-    """The agent and phase of a report, and why its counts differ from the plan."""
+    """The values that say which report to correct: agent, phase, and why its counts differ from the plan."""
     return {key: given.get(key, "") for key in ("correct", "phase", "counts-reason")}
 
 

@@ -1,4 +1,4 @@
-"""The answer of a study: arms, certificate, estimates, verification, and downloads."""
+"""The page of a study's answer: arms, certificate, estimates, verification, signatures, and downloads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +28,8 @@ from parley.text.formatting import csv_text, estimate_text, findings_csv, ranged
 from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext
 
-UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # reasons for a missing signature
+UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # refusals of a signature that the page reports
+# Columns of the CSV file.
 HEAD = (
     "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -37,10 +38,10 @@ HEAD = (
 
 
 async def certificate_of(shown: Page) -> dict[str, Any] | None:
-    """The certificate; None if there is none yet or the reader may not see it.
+    """The certificate, with its messages translatable; None if there is none yet or the reader may not see it.
 
-    A stored certificate omits empty keys. Here they are None: a template that names one would fail otherwise, and only
-    for the studies that lack it.
+    A stored certificate omits empty keys. Here they are None: otherwise a template that names such a key would fail,
+    and only for the studies that lack the key.
     """
     try:
         text = await shown.call(studies.get_certificate)
@@ -61,7 +62,7 @@ async def certificate_of(shown: Page) -> dict[str, Any] | None:
 
 
 def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
-    """Every arm of an agent as a row of the table, the CSV and the report."""
+    """Yield a row for every arm of an agent, for the page's table, the CSV file and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
         yield {
@@ -79,7 +80,7 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
 
 
 def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, Any]:
-    """An arm's estimates with their joint intervals; None if a certificate has none."""
+    """An arm's estimates with their joint intervals; values that the certificate does not have are None."""
     found = evidence["estimates"]["agents"][agent]["arms"][arm] if "estimates" in evidence else {}
     kinds = {name: found.get(name, {}) for name in ("mean", "to_leader", "to_control")}
     ends = {f"{name}_{end}": kind.get(end) for name, kind in kinds.items() for end in ("low", "high")}
@@ -87,7 +88,10 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
 
 
 def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
-    """One agent's answer, with its arms if they are shown; its margin is the smallest bound on its gaps."""
+    """One agent's answer, with a row per arm if `by_arm`.
+
+    Its margin is the smallest proven gap to a dropped arm; None unless every dropped arm has a proven gap.
+    """
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
@@ -106,7 +110,7 @@ def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> di
 
 
 def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
-    """One agent's answer and arms with all corrections applied."""
+    """One agent's answer and arms as they would be with all corrections applied."""
     read = found["with_corrections"]
     name = read["evidence"]["agents"][agent]["agent"]
     return {
@@ -118,25 +122,26 @@ def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
 
 
 def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
-    """The weights for which the answers stay, with a chart; empty if there is only one agent."""
+    """The weights for which each answer stays the same, with a chart; both are None if there is only one agent."""
     if found is None or not found.agents:
         return {"sensitivity": None, "standings": None}
     shown = found.to_json()
     values, stated = [step["value"] for step in shown["agents"][0]["steps"]], shown["agents"][0]["stated"]
+    # The page's slider of weights starts at the step nearest to the stated weights.
     start = min(range(len(values)), key=lambda place: abs(values[place] - stated))
     label = gettext("The weights for which each answer holds; the table below lists every step")
     return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
-    """The chart of answers by weight if weights are in doubt; else None."""
+    """Draw which answer holds at which weights; None if the study states no doubt about its weights."""
     found = certificate["map"] if certificate else None
     label = gettext("Which answer holds for which weights; the list says it in words")
     return map_chart(found, label) if found else None
 
 
 async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
-    """The answer so far, verified on request. `problem` is why nothing was signed."""
+    """The page of the answer so far, with a verification on request; `problem` is why nothing was signed."""
     head = await heading(shown)
     names = head["status"].agent_names
     pages = agents_on_page(shown, names)
@@ -168,14 +173,14 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
 
 
 async def _signer(shown: Page) -> str:
-    """The sign-in provider that named the reader; empty for holders of a token."""
+    """Host of the provider through which the reader signed in; "" for holders of a token."""
     provider = provider_of(shown)
     assert shown.who is not None
     return provider.host if provider and await provider.knows(shown.who.kid) else ""
 
 
 async def sign(shown: Page) -> Response:
-    """Sign the study, or go to the provider for that; or show the page again with the reason of the refusal."""
+    """Sign the study; readers who use a sign-in provider must sign in there again first. Refusals are displayed."""
     body = {key: shown.form.get(key, "").strip() for key in ("name", "meaning", "token")}
     try:
         if await _signer(shown):
@@ -189,7 +194,7 @@ async def sign(shown: Page) -> Response:
 
 
 async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
-    """Send the browser to the provider; what is to be signed waits there."""
+    """Send the browser to the sign-in provider; the text to be signed stays in the browser meanwhile."""
     provider = provider_of(shown)
     assert provider is not None
     assert shown.who is not None
@@ -201,12 +206,13 @@ async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
 
 
 async def signed_in_anew(shown: Page) -> Response:
-    """Sign what waits, if the provider names the same reader again."""
+    """Sign the text that the browser stored, if the same reader has signed in at the provider again."""
     provider = provider_of(shown)
     if provider is None or shown.who is None:
         return _to_signatures(shown)
     try:
         body = ConfirmedSignBody.read(await provider.words(shown))
+        # If the signature is refused, the page fills its form with these fields again.
         shown = replace(shown, form={"name": body.name, "meaning": body.meaning})
         await provider.confirm(shown)
         await shown.call("sign_study", body=body)
@@ -226,14 +232,14 @@ def _to_signatures(shown: Page) -> Response:
 
 
 async def answer_json(shown: Page) -> Response:
-    """The certificate as the API returns it, byte for byte."""
+    """Download the certificate as the API returns it, byte for byte."""
     text = await shown.call(studies.get_certificate)
     content = await shown.draw(text.encode)
     return attached(shown, content, "application/json", "answer.json")
 
 
 def answer_csv(certificate: Mapping[str, Any]) -> str:
-    """The answer as CSV, one line per agent and arm."""
+    """Format the answer as CSV, one line per agent and arm."""
     evidence, asking = certificate["evidence"], certificate["answers"]
     places = (place for place, found in enumerate(evidence["agents"]) if found["agent"] in asking)
     return csv_text(HEAD, (cell for agent in places for cell in _cells(evidence, agent)))
@@ -246,22 +252,23 @@ async def answer_table(shown: Page) -> Response:
     return attached(shown, content, "text/csv; charset=utf-8", "answer.csv")
 
 
-AT_ONCE = 500  # agents per request, for the file
+AT_ONCE = 500  # agents per request when a file with all agents is made
 
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
-    """The findings of some agents; None before the first decided phase. The page adds `panels`."""
+    """The findings of some agents; None before the first decided phase. `with_panels` adds what pages draw."""
     found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
-    return await anyio.to_thread.run_sync(found.to_json) if found.phase else None  # may be thousands of cells
+    # Off the event loop, since there may be thousands of cells.
+    return await anyio.to_thread.run_sync(found.to_json) if found.phase else None
 
 
 def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, Any] | None:
-    """The findings with a panel per agent, which is slow for many agents."""
+    """Add a panel per agent to the findings; slow for many agents."""
     if found is None:
         return None
     asking = (agent for agent in found["agents"] if agent["end"] != OutcomeStatus.UNASKED)
     change = found["change"]
-    if change is not None:  # rebuild its sentence, since that of an answer is plain text
+    if change is not None:  # the API's sentence is plain text: rebuild it as a message that can be translated
         change = change | {"words": Change(**{key: change[key] for key in ("p", "agent", "arm", "other")}).words}
     return {**found, "change": change, "panels": [_panel(agent, found, tolerance) for agent in asking]}
 
@@ -295,20 +302,20 @@ def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool
 
 
 def _cell(found: Mapping[str, float | None] | None, unit: str) -> dict[str, str]:
-    """The interval to report, and the usual one."""
+    """Format an estimate with its joint interval, which is the one to report, and its usual fixed-sample interval."""
     usual = found or {}
     shown = ranged(usual.get("estimate"), usual.get("fixed_low"), usual.get("fixed_high"), unit=unit)
     return {"joint": estimate_text(found, unit=unit), "usual": shown.partition("(")[2].rstrip(")")}
 
 
 def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
-    """A download, named after its study."""
+    """The response for a download, whose file is named after the study."""
     disposition = f'attachment; filename="{shown.study}-{name}"'
     return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
 
 
 async def _everybody(shown: Page) -> dict[str, Any]:
-    """The findings of all agents, however many there are."""
+    """The findings of all agents, fetched in parts and joined, however many agents there are."""
     parts, place = list[Findings](), 0
     while not parts or place < parts[0].agent_count:
         parts.append(await shown.call(studies.get_findings, {"first": place, "columns": AT_ONCE}))
@@ -327,14 +334,14 @@ async def _everybody(shown: Page) -> dict[str, Any]:
 
 
 async def estimates_table(shown: Page) -> Response:
-    """Every agent's estimates as CSV, in full precision."""
+    """Download every agent's estimates as CSV, in full precision."""
     whole = await _everybody(shown)
     content = await shown.draw(lambda: findings_csv(whole).encode())
     return attached(shown, content, "text/csv; charset=utf-8", "estimates.csv")
 
 
 async def outcomes_table(shown: Page) -> Response:
-    """The further outcomes of every agent as CSV, in full precision."""
+    """Download every agent's further outcomes as CSV, in full precision."""
     whole = await _everybody(shown)
     content = await shown.draw(lambda: outcomes_csv(asked_outcomes(whole)).encode())
     return attached(shown, content, "text/csv; charset=utf-8", "outcomes.csv")

@@ -1,4 +1,4 @@
-"""A study's log with filters and the state of its chain, and the server's own log."""
+"""Pages of a study's log, with filters and the state of its hash chain, and of the server's own log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ A_PAGE = 50
 
 
 def in_words(kind: str, payload: Mapping[str, Any]) -> str:
-    """A record as a sentence: the event's own; for the server's log, the subject of the record.
+    """Describe a record: by its event's sentence or, in the server's log, by the principal or host that it is about.
 
     >>> in_words("paused", {"schema": "parley/event/paused/1", "reason": "holiday"})
     'holiday'
@@ -28,7 +28,7 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether neighbouring records name each other's hashes."""
+    """Whether each record contains the hash of the record before it, as far as both are among these records."""
     known = {record["sequence"]: record for record in records}
     return all(
         record["previous"] == known[record["sequence"] - 1]["hash"]
@@ -38,7 +38,7 @@ def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 async def audit_page(shown: Page) -> Response:
-    """The log, newest records first; verified on request."""
+    """The log of a study, newest records first, with a verification on request."""
     head = await heading(shown)
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
@@ -57,16 +57,16 @@ async def audit_page(shown: Page) -> Response:
 
 
 async def server_log_page(shown: Page) -> Response:
-    """Events of the server itself: tokens issued and revoked, and what edges log."""
+    """The server's own log: tokens issued and revoked, and events of edges."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
     found = await shown.call(admin.get_server_log, some)
     return await shown.show("server_log.html", made=lambda: _worded(found))
 
 
 def _worded(page: str) -> dict[str, Any]:
-    """The records of a log page, each with its sentence, and where the next page continues.
+    """The records of a log page, each with its description, and where the next page continues.
 
-    A single record may have megabytes, so this can be slow.
+    Slow for large records: a single one may have megabytes.
     """
     found = msgspec.json.decode(page, type=LogPage)
     records = [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records]

@@ -19,9 +19,9 @@ from parley.text.status import ArmStatus, OutcomeStatus
 from parley.text.translation import Translatable, gettext
 
 AGENTS = 4  # on one page
-PHASES = 20  # the latest, in a long study; the log has them all
-LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose document a page fetches
-MOST_NAMED = 6  # names shown if many agents share a panel
+PHASES = 20  # latest phases drawn of a long study; the log has all phases
+LARGEST_LOOKED_AT = 20_000  # most weights, and most pairs of arm and agent, of a study whose document a page fetches
+MOST_NAMED = 6  # most names in the title of a panel that many agents share
 
 
 def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
@@ -44,7 +44,7 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
 
 
 async def evidence_page(shown: Page) -> Response:
-    """A panel per agent, or one for all agents with equal results; blinded readers get an explanation."""
+    """The page of evidence: a panel per agent, or per group with equal results. Blinded readers get an explanation."""
     head = await heading(shown)
     status: StudyStatus = head["status"]
     pages = agents_on_page(shown, status.agent_names, AGENTS)
@@ -59,6 +59,7 @@ async def evidence_page(shown: Page) -> Response:
                 (group[0], 1, named([status.agent_names[place] for place in group], MOST_NAMED)) for group in groups
             ]
         for first, columns, name in parts:
+            # Agents of a group have the same question, so the results of its first agent stand for all.
             some = {"first": first, "columns": columns}
             board = await shown.call(studies.get_board, some)
             latest_ones = {"after": max(board.phases - PHASES, 0), "limit": PHASES, **some}
@@ -75,7 +76,7 @@ async def evidence_page(shown: Page) -> Response:
 
 
 async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
-    """The study as created, unless it is too large to fetch for a page."""
+    """The study as created; empty if it is too large to fetch for a page."""
     if max(status.arms, status.agents) * status.agents > LARGEST_LOOKED_AT:
         return {}
     document = await anyio.to_thread.run_sync(read_json, await shown.call(studies.get_document))
@@ -84,7 +85,7 @@ async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
 
 
 def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
-    """Groups of agents with the same weights, and so the same question, if these fit on one page; otherwise empty."""
+    """Indices of agents, grouped by equal weights and so equal questions; empty unless the groups fit on one page."""
     if "weights" not in document or status.reweighed is not None:
         return []
     groups: dict[tuple[float, ...], list[int]] = {}
@@ -96,7 +97,7 @@ def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
 
 
 def _range(document: Mapping[str, Any], *, rates: bool) -> tuple[float, float] | None:
-    """The range of a reward, if the study states one."""
+    """The range of a reward; None if the study does not state it."""
     if rates:
         return 0.0, 1.0
     noise = document.get("noise") or {}
@@ -113,7 +114,7 @@ def _panels(
     rates: bool = False,
     name: str = "",
 ) -> list[dict[str, Any]]:
-    """A panel per agent; agents with identical results share one."""
+    """One panel per agent, except that agents with identical results share a panel."""
     same: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
         if board.ends[place] == OutcomeStatus.UNASKED:

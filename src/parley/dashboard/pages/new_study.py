@@ -1,7 +1,7 @@
-"""A new study: step by step, from an example or a study file, with its likely cost before it is launched.
+"""Pages for a new study: step by step, from an example or a study file, with its likely cost before the launch.
 
-Between two steps the browser holds only the text of the study file, so that every step works without a script, and the
-file can be downloaded at any time.
+The text of the study file is all that a form carries from one step to the next. So every step works without a script,
+and the file can be downloaded at any time.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,11 +32,11 @@ from parley.text.translation import AUDIENCES, Translatable, gettext
 
 T = TypeVar("T")
 ANOTHER_FILE = "weights.file"
-HUGE = 10**9  # anything larger is too large, whatever its digits
+HUGE = 10**9  # larger numbers of agents or arms are checked as this one, however many digits they have
 
 
 def key_rows() -> list[tuple[str, str, str]]:
-    """Key, meaning and default of everything that a browser may send, in plain text.
+    """Key, meaning and default, in plain text, of every key that a study file from a browser may have.
 
     >>> key_rows()[3]
     ('delta', "largest probability that any agent's answer is wrong, between 0 and 1", '0.1')
@@ -46,7 +46,7 @@ def key_rows() -> list[tuple[str, str, str]]:
 
 
 def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: int) -> None:
-    """Raise before building anything too large: weights of 6,000 agents are 36 million numbers."""
+    """Raise if a study is too large, before its weights are built: those of 6,000 agents are 36 million numbers."""
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
         return  # the full check says what is wrong
@@ -54,7 +54,7 @@ def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: in
 
 
 def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> StudyMessage:
-    """The study in a study file, without its truth, unless it is too large. Never reads a file of the server.
+    """Read the study in a study file, without its truth; raise if it is too large. Never opens a file of the server.
 
     >>> uploaded_study('arms = 2\\nagents = ["Lyon"]').agents
     ('Lyon',)
@@ -62,9 +62,8 @@ def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = 
     document = read_toml(text)
     _require_small(document, most_agents, most_cells)
     truth = document.get("truth")
-    if (
-        isinstance(truth, dict) and "data" in truth
-    ):  # no study needs its truth here, and its table is on another machine
+    # A study does not need its truth here, and the table of the truth is on another machine.
+    if isinstance(truth, dict) and "data" in truth:
         del document["truth"]
     weights = document.get("weights")
     scenarios = weights.get("scenarios") if isinstance(weights, dict) else None
@@ -92,23 +91,24 @@ FORM: dict[str, Any] = {
     "step": None,
     "starts": {},
 }
-MOST_MIXED = 12  # rows of the mix that are drawn; the table has as many
+MOST_MIXED = 12  # rows of the mix in the chart and in the table
 STARTS = {  # file in `starts` -> its description
     "four-hospitals": Translatable("a trial in four hospitals with yes-or-no outcomes, a tolerance and a budget"),
     "web-study": Translatable("an experiment in five markets: which page sells best?"),
     "three-centres": Translatable("three centres, in the shortest possible file"),
 }
-LARGE = 50_000  # characters of a study file from which on reading it is queued
+LARGE = 50_000  # characters of a study file; a larger one waits in the queue of slow work to be read
+# Buttons that lead to the same step again.
 STAY = ("check", "power", "stay")
 
 
 async def new_study_page(shown: Page) -> Response:
-    """The first page of a new study."""
+    """The first page for a new study, with examples and room for a study file."""
     return await shown.show("new_study.html", **FORM | {"starts": STARTS})
 
 
 def _read(given: dict[str, str], limits: tuple[int, int]) -> tuple[StudyMessage, EstimateBody]:
-    """A study, and the body that estimates or creates it."""
+    """Read the study from a form, and make the body of the request that estimates or creates it."""
     study = uploaded_study(given["text"], *limits)
     wanted = {key: _number(key, given[key]) for key in ("power", "gap") if given[key]}
     return study, EstimateBody.from_json({"study": study.to_json(), "id": given["id"] or None, **wanted})
@@ -122,7 +122,7 @@ def _number(name: str, text: str) -> float:
 
 
 async def new_study(shown: Page) -> Response:
-    """Handle a form of these pages: another step, the file, the estimate, the launch."""
+    """Handle a form of these pages: go to a step, download the file, estimate the cost, or launch the study."""
     given = {name: shown.form.get(name, "").strip() for name in ("id", "power", "gap")}
     given["text"] = shown.form.get("study", "")
     do, step = shown.form.get("do", ""), BY_NAME.get(shown.form.get("step", ""))
@@ -148,7 +148,7 @@ async def new_study(shown: Page) -> Response:
 
 
 async def _review(shown: Page, given: dict[str, str], do: str) -> Response:
-    """The estimate of a study, from which it can be launched."""
+    """Launch the study if `do` is "launch"; otherwise return the page with its estimate, which has a launch button."""
     known = FORM | given
     try:
         study, body = await shown.compute(partial(_read, given, _limits(shown)))
@@ -181,7 +181,7 @@ def _refused(text: str, limits: tuple[int, int]) -> InvalidInput | None:
 
 
 async def _problem(shown: Page, text: str) -> InvalidInput | None:
-    """The error in a study file's text, if there is one."""
+    """The first error in a study file's text; None if there is none."""
 
     limits = _limits(shown)
 
@@ -189,7 +189,7 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
         problem = _refused(text, limits)
         if problem is None or problem.key != "agents" or problem.found != "nothing":
             return problem
-        # There are no agents yet. Check with a dummy agent whether anything else is wrong in earlier steps.
+        # Nobody has typed agents yet, and the reader stops there. Check with one agent whether the first step is right.
         other = _refused(f"agents = 1\n{text}", limits)
         return other if other is not None and step_of(other.key) == 0 else problem
 
@@ -197,12 +197,12 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
 
 
 async def _light(shown: Page, text: str, work: Callable[[], T]) -> T:
-    """Run quick work while somebody types: it does not wait for an estimate, unless the file is large."""
+    """Run quick work without queueing behind slow estimates, since somebody is typing; large files are queued."""
     return await (shown.compute(work) if len(text) > LARGE else anyio.to_thread.run_sync(work))
 
 
 async def _go(shown: Page, given: dict[str, str], step: Step | None, wanted: Step) -> Response:
-    """Go to another step; forward only if nothing is wrong in this one or before."""
+    """Go to another step; forward only if nothing is wrong in this step or in earlier steps."""
     if step is not None and STEPS.index(wanted) > STEPS.index(step):
         problem = await _problem(shown, given["text"])
         if problem is not None and step_of(problem.key) <= STEPS.index(step):
@@ -213,9 +213,9 @@ async def _go(shown: Page, given: dict[str, str], step: Step | None, wanted: Ste
 async def _show_step(
     shown: Page, given: dict[str, str], step: Step, *, do: str = "", insist: bool = False, code: int = 200
 ) -> Response:
-    """A step with the file's values; errors are shown where the value is asked for.
+    """Render a step with the file's values; an error is displayed in the step that asks for the wrong value.
 
-    While somebody types, missing values are not errors; they are once the reader wants to go on (`insist`).
+    While somebody types, missing values are not errors. They become errors when the reader wants to go on (`insist`).
     """
     text, place = given["text"], STEPS.index(step)
     try:
@@ -256,7 +256,7 @@ async def _show_step(
 
 
 async def _estimate(shown: Page, given: dict[str, str]) -> dict[str, Any]:
-    """The planner's estimate, shown beside what is typed."""
+    """The planner's estimate for the typed study; if there is none, `unmet` says why."""
     try:
         _, body = await shown.compute(partial(_read, given, _limits(shown)))
         return {"estimate": await shown.call("estimate_study", body=body), "unmet": ""}
@@ -265,7 +265,7 @@ async def _estimate(shown: Page, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _mix(problem: Problem) -> dict[str, Any]:
-    """The weights as a chart and a table: whose results are in each question."""
+    """A chart and a table of the weights: how much each agent's results count in each question."""
     asking = [place for place, name in enumerate(problem.agents) if name not in problem.draws_only][:MOST_MIXED]
     drawing = [place for place, name in enumerate(problem.agents) if name not in problem.asks_only]
     names = [problem.agents[place] for place in drawing]

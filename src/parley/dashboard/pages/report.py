@@ -1,6 +1,6 @@
 """The final report of a study, for printing or as Markdown: one content, two renderings.
 
-Its words are in `templates/report.md`, in those of the study's audience; its tables and charts are made here.
+The text is in `templates/report.md`, with the words of the study's audience; the tables and charts are made here.
 """
 
 import re
@@ -47,9 +47,10 @@ from parley.text.translation import Translatable, gettext, localized, ngettext, 
 from parley.weight_map import WeightMap
 
 WHOLE = 40  # up to this many agents, a report lists all of them arm by arm
-BESIDE = 8  # columns of numbers on a sheet of paper
-PHASES = 200  # phases whose dates it lists
+BESIDE = 8  # columns of numbers that fit on a sheet of paper
+PHASES = 200  # latest phases whose dates the report lists
 MOST_ACTS = 1_000  # as many as the API returns
+# Columns of the flow's tables.
 FLOW = {
     "planned": Translatable("planned"),
     "assigned": Translatable("assigned"),
@@ -58,13 +59,13 @@ FLOW = {
     "counted": Translatable("counted"),
     "corrected": Translatable("corrected"),
 }
-# Beside the flow, by agent, where there are any.
+# Further columns of the flow by agent, printed only if there are such draws.
 BESIDE_FLOW = {
     "between": Translatable("between phases"),
     "ahead": Translatable("for a later phase"),
     "unmasked": Translatable("unmasked"),
 }
-# Words of the API: whether an answer would change, what a guardrail finds, what other weights leave of an answer.
+# Words in the API's answers: whether an answer would change, a guardrail's verdict, and robustness to other weights.
 CHANGES = {"no": Translatable("no"), "yes": Translatable("yes"), "undecided": Translatable("undecided")}
 VERDICTS = {
     "alarm": Translatable("alarm"),
@@ -72,14 +73,14 @@ VERDICTS = {
     "not cleared yet": Translatable("not cleared yet"),
 }
 STANDINGS = {"holds": Translatable("holds"), "proven": Translatable("proven"), "leads": Translatable("leads")}
-# Of a certificate, where it has them.
+# Rows of the certificate's table for keys that only some certificates have.
 PLANNED = {"planned_looks": Translatable("planned looks"), "largest_size": Translatable("largest size")}
 
 Content = Callable[[], tuple[str, Blocks]]
 
 
 async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
-    """The data of the report, and the function that builds its text and blocks, which is slow."""
+    """Fetch the data of the report. Returns the page's heading, and a slow function that builds text and blocks."""
     head, some = await heading(shown), {"first": 0, "columns": WHOLE}
     verification = await shown.call(verify_study)
     certificate = await certificate_of(shown)
@@ -87,6 +88,7 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
     found = await found_so_far(shown, 0, WHOLE)
     sensitivity = await shown.call(studies.get_sensitivity, some) if found else None
     corrected = certificate or (await shown.call(list_corrections)).to_json()
+    # Only the numbers of the whole study are needed from board and history, so one agent's column suffices.
     board = await shown.call(studies.get_board, {"columns": 1})
     before = max(board.phases - PHASES, 0)
     dated = await shown.call(studies.get_history, {"after": before, "limit": PHASES, "columns": 1, "explain": False})
@@ -136,13 +138,13 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
 
 
 async def report(shown: Page) -> Response:
-    """The printable report, with a verification made for it."""
+    """The printable report, with a verification of the study made at this moment."""
     head, made = await _gathered(shown)
     return await shown.show("report.html", **head, made=lambda: {"sections": html_sections(*made())})
 
 
 async def report_markdown(shown: Page) -> Response:
-    """The report as Markdown, without charts."""
+    """Download the report as Markdown, without charts."""
     head, made = await _gathered(shown)
 
     def drawn() -> bytes:
@@ -154,7 +156,7 @@ async def report_markdown(shown: Page) -> Response:
 
 
 def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
-    """The conduct of agents that draw, without further questions, for which nobody draws."""
+    """Restrict the conduct to agents that draw: nobody draws for the further `questions`."""
     if not questions:
         return conduct
     sites = [place for place, name in enumerate(conduct.agents) if name not in questions]
@@ -211,7 +213,7 @@ def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[Decided
         single["other_weights"] = page, f"{_plain(words)}\n\n{_other_weights(sensitivity, w).markdown(as_text)}"
     if known["reread"]:
         page = render_part("macros.html", "corrections", known["corrected"], known["reread"], False, **known)
-        # `replace` of Markup would escape its argument.
+        # Paper cannot unfold anything. `replace` of Markup would escape its argument, so a plain string is changed.
         opened = Markup(str(page).replace("<details>", "<details open>"))
         single["corrections"] = opened, _corrections(known)
     blocks: Blocks = {(name, 0): block for name, block in single.items()}
@@ -238,12 +240,12 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Ta
 
 
 def _plain(page: Markup) -> str:
-    """The text of a part of a page, by paragraph."""
+    """Convert the paragraphs of a part of a page to plain text."""
     return "\n\n".join(as_text(Markup(part).striptags()) for part in re.findall(r"<p\b.*?</p>", page, re.DOTALL))
 
 
 def _matrix(name: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[Table]:
-    """A matrix split into tables that fit on paper."""
+    """Split a matrix into tables that are narrow enough for paper."""
     for first in range(0, len(columns), BESIDE):
         some = slice(first, first + BESIDE)
         lines = [(row, *line[some]) for row, line in zip(rows, cells, strict=True)]
@@ -306,7 +308,7 @@ def _row(flow: dict[str, int]) -> list[str]:
 
 
 def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tuple[str, ...]]:
-    """A row per name, and one for all."""
+    """One row of draws per name, and a last row with their totals."""
     each = [{key: values[place] for key, values in flow.items()} for place in range(len(names))]
     rows = [(name, *_row(one)) for name, one in zip(names, each, strict=True)]
     return [*rows, (gettext("all"), *_row({key: sum(values) for key, values in flow.items()}))]
@@ -319,6 +321,7 @@ def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
     beside = {"outside": Translatable("outside")} | found
     more = [[*map(number, getattr(conduct, key)), number(_in_all(conduct, key))] for key in beside]
     rows = [(*row, *cells) for row, *cells in zip(rows, *more, strict=True)]
+    # Without all agents, the totals would be those of the listed agents only.
     rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
     names = [*map(translated, FLOW.values()), *map(translated, beside.values())]
     return _table(gettext("By agent"), (w["agent"], *names), rows)
@@ -329,7 +332,7 @@ def _in_all(conduct: Conduct, key: str) -> int:
 
 
 def _counted(conduct: Conduct) -> list[list[str]]:
-    """Counted draws as text, `[agent][arm]`, with missing ones in brackets."""
+    """Format the counted draws, `[agent][arm]`, each followed by the number of missing draws in brackets."""
     cells = zip(conduct.flow.counted, conduct.flow.missing, strict=True)
     by_arm = [
         [f"{number(count)} ({number(gone)})" if gone else number(count) for count, gone in zip(*rows, strict=True)]
@@ -339,7 +342,7 @@ def _counted(conduct: Conduct) -> list[list[str]]:
 
 
 def _flow_figure(conduct: Conduct) -> Markup:
-    """The flow from what was planned to what counts, and then per arm."""
+    """Draw the flow from planned draws to counted draws, and then the draws of each arm."""
     flow = {key: sum(values) for key, values in conduct.by_arm.to_json().items()}
     planned, assigned, missing, undecided, counted, corrected = _row(flow)
     short = flow["planned"] - flow["counted"] - flow["undecided"] - flow["missing"]

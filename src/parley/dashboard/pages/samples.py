@@ -1,4 +1,4 @@
-"""Samples: spent, planned, and the theoretical minimum, per agent and per arm."""
+"""The page of samples: spent, planned, and the theoretical minimum, per agent and per arm."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,17 @@ from parley.experiments.report_kit.svg import calendar_chart
 from parley.text.formatting import number
 from parley.text.translation import Translatable, gettext
 
-MOST_PHASES = 200
+MOST_PHASES = 200  # phases of the longest study that gets a calendar
 
 
 async def samples_page(shown: Page) -> Response:
-    """Agents with their totals; by arm for readers who may see arms."""
+    """The page of samples: each agent's total and, for readers who may see arms, its samples by arm."""
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
     board = await shown.call(studies.get_board, pages.query)
     ahead = await forecast(shown, pages)
-    # At nearly tied estimates the bound says nothing about the truth: one above the forecast of the end is not shown.
+    # If estimates are nearly tied, the bound at them says nothing about the truth: omit a bound above the forecast.
     unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
     bounds = ahead.bound_draws if ahead and not unsure else None
     likely = ahead.total_per_agent if ahead else None
@@ -62,7 +62,7 @@ async def samples_page(shown: Page) -> Response:
             agent["bar"] = _bar(agent, largest)
         if days is None:
             return {"calendar": None}
-        each, decided = days  # who draws when
+        each, decided = days
         names, delay = [board.agents[place] for place in sites], [board.delay[place] for place in sites]
         each = [[row[place] for place in sites] for row in each]
         return {"calendar": calendar_chart(names, each, delay, board.round_days, decided=decided)}
@@ -80,9 +80,10 @@ def _bar(agent: Mapping[str, Any], largest: float) -> Markup:
 
 
 async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | None:
-    """Days `(phase, agent)`, and the number of decided phases, if rates are stated.
+    """How many days each agent draws in each phase, `(phase, agent)`, and the number of decided phases.
 
-    Only with all agents on the page, since the slowest one determines a phase.
+    None if no rates are stated, nothing is planned, or there are too many phases. Call it only if the page has all
+    agents, since the slowest agent determines how long a phase lasts.
     """
     if board.rates is None:
         return None
@@ -97,7 +98,7 @@ async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | No
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:
-    """One agent by arm; empty on a blinded board."""
+    """An agent's samples by arm: spent, planned, and the lower bound; empty on a blinded board."""
     counts, plan = board.counts or [], board.plan or []
     return [
         {

@@ -1,4 +1,4 @@
-"""The list of studies."""
+"""The page with the list of studies."""
 
 from starlette.responses import Response
 
@@ -10,7 +10,7 @@ A_PAGE = 50
 
 
 async def studies_page(shown: Page) -> Response:
-    """The studies that the reader may see."""
+    """The list of the studies that the reader may see, filtered by name and stage."""
     search, stage = shown.asked("search")[:100], shown.asked("stage")
     stage = stage if stage in STAGES else ""
     wanted = {"search": search, "stage": stage, "after": shown.asked("after")[:64], "limit": A_PAGE}

@@ -1,4 +1,7 @@
-"""One study: its stage, awaited agents, the board of agents and arms, the rounds, and what is likely left."""
+"""The overview of a study: stage, awaited agents, the board of agents and arms, rounds, and the samples likely left.
+
+Other pages of a study use its heading and its division of many agents into pages.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -34,12 +37,12 @@ AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
 LONGEST = 300.0  # seconds that an event stream lasts
 RETRY = "retry: 1000\n\n"  # milliseconds until a browser reconnects
-WIDE = 10  # up to this many arms, cells of the board show numbers in full
+WIDE = 10  # up to this many arms, cells of the board have their numbers in full
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """A page of many agents, and links to the others."""
+    """One page of a list of many agents, and where the pages before and after it begin."""
 
     first: int
     size: int
@@ -47,27 +50,27 @@ class Pages:
 
     @property
     def query(self) -> dict[str, int]:
-        """The query that selects them."""
+        """The query parameters that select the agents of this page."""
         return {"first": self.first, "columns": self.size}
 
     @property
     def last(self) -> int:
-        """The position of the last one shown, from 1."""
+        """The position of the last agent on this page, counted from 1."""
         return min(self.first + self.size, self.total)
 
     @property
     def before(self) -> int | None:
-        """Where the previous page begins; None if there is none."""
+        """Index of the first agent of the previous page; None if this is the first page."""
         return max(self.first - self.size, 0) if self.first > 0 else None
 
     @property
     def after(self) -> int | None:
-        """Where the next page begins; None if there is none."""
+        """Index of the first agent of the next page; None if this is the last page."""
         return self.first + self.size if self.first + self.size < self.total else None
 
 
 def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pages:
-    """The requested page of agents, by an agent's name or by position."""
+    """The page of agents that the query requests, by an agent's name or by an index."""
     wanted = shown.asked("agent").strip()
     place = names.index(wanted) if wanted in names else shown.place("first")
     first = min(place, max(len(names) - 1, 0)) // size * size
@@ -76,44 +79,44 @@ def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pag
 
 @dataclass(frozen=True, kw_only=True)
 class BoardCell:
-    """An agent's arm on the board: its status, and what the data say."""
+    """A cell of the board: the status of an arm for an agent, and what the data say about it."""
 
     status: ArmStatus
-    dropped_in: int
-    share: float  # of its threshold that the evidence has reached
+    dropped_in: int  # the phase that ruled it out or set it aside; 0 if none
+    share: float  # the evidence, as a share of its threshold, at most 1
     interval: str
     early: bool = False  # the interval is still too wide to mean anything
     enough: str = ""  # what a full bar means
-    leads: bool = False  # no bar: the others are compared with it
-    settled: bool = False  # still open by the record, but only until every agent is settled
+    leads: bool = False  # the leader has no bar: the other arms are compared with it
+    settled: bool = False  # open in the record, but only until every agent is settled
 
     @property
     def sign(self) -> str:
-        """The status, or "settled"."""
+        """The name of the sign to print: the status, or "settled"."""
         return "settled" if self.settled else self.status.value
 
     @property
     def words(self) -> str:
-        """The status, with the phase for a dropped arm."""
+        """The status in the reader's words, with the phase if the arm was dropped."""
         if self.settled:
             return gettext("settled")
         return translated(self.status.described(self.dropped_in))
 
     @property
     def bar(self) -> Markup:
-        """The share as a bar."""
+        """The share of evidence, drawn as a bar."""
         return meter(self.share)
 
 
 async def heading(shown: Page) -> dict[str, Any]:
-    """The values that the heading of every page of a study needs."""
+    """Fetch the values that the heading of every page of a study needs."""
     status = await shown.call(studies.get_study)
     blinded = shown.who is not None and shown.who.blinded
     return {"status": status, "audience": status.settings["audience"], "mark": status.version, "blinded": blinded}
 
 
 async def forecast(shown: Page, pages: Pages) -> Forecast | None:
-    """The forecast, for readers who may see it."""
+    """Fetch the forecast of how the study will end; None for readers who may not see forecasts."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
     found: Forecast = await shown.call("get_forecast", pages.query)
@@ -121,27 +124,27 @@ async def forecast(shown: Page, pages: Pages) -> Forecast | None:
 
 
 def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
-    """The forecast's totals minus what has arrived since."""
+    """The samples likely to remain: the forecast's totals minus the samples so far; None without a forecast."""
     if ahead is None or ahead.total is None:
         return None
     return {name: max(total - status.samples, 0) for name, total in ahead.total.items()}
 
 
 def until_horizon(status: StudyStatus, board: Board) -> int | None:
-    """All agents' draws until the horizon, on all pages, minus what has arrived."""
+    """The draws left until the horizon, of all agents and not only those on the page; None without a fixed horizon."""
     horizon = board.standing.horizon if board.standing else None
     return max(horizon * status.agents - status.samples, 0) if isinstance(horizon, int) else None
 
 
 async def verified(shown: Page) -> Verified | None:
-    """The verification of a study on request; not repeated when the page refreshes."""
+    """Verify a study if the reader asked for it; None if not, or if the page's script only refreshes the page."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
         return None
     return await shown.call(administration.verify_study)
 
 
 async def overview(shown: Page) -> Response:
-    """The first page of a study."""
+    """The overview, which is the first page of a study."""
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
@@ -149,6 +152,7 @@ async def overview(shown: Page) -> Response:
     last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are requested
     before = max(last - ROUNDS, 0)
     query = {"after": before, "limit": ROUNDS, "columns": 1, "explain": False}
+    # Rounds are about all agents, so one agent's column suffices.
     rounds = await shown.call(studies.get_history, query)
     case = None
     if board.phases and not board.blinded:
@@ -182,7 +186,7 @@ async def overview(shown: Page) -> Response:
 def _drawn(
     status: StudyStatus, board: Board, case: Explained | None, guarded: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The parts of the page that have messages or are slow to draw."""
+    """The parts of the overview that have translated messages or are slow to draw."""
     sites = site_standings(status, board, case)
     return {
         "sites": sites,
@@ -194,7 +198,7 @@ def _drawn(
 
 
 def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[list[BoardCell]]:
-    """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
+    """The cells of the board, `[agent][arm]`, if it is not blinded; `case` is the explanation of the latest phase."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
     largest_gap, unit = float(status.settings["largest_gap"]), unit_of("mean", rates=status.rates)
     tolerance, together = tolerance_words(status), status.together
@@ -212,7 +216,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
             return BoardCell(status=found, dropped_in=dropped_in[arm][agent], share=0.0, interval="")
         score = case.score[arm][agent]
         full = is_full(score, case.line)
-        # With joint answers, evidence may stay just below the line: 100 % is what rules an arm out.
+        # Sufficient evidence may stay just below the line, and is rounded up. Nothing else may look like 100 %.
         share = 1.0 if full else min(max((score or 0.0) / case.line, 0.0), 0.99)
         mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
         return BoardCell(
@@ -231,9 +235,9 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
 
 
 async def events(shown: Page, *, of: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:
-    """An event stream for the page's script, about one study or all, for a limited time.
+    """An event stream for the page's script, about one study or about all; the script reconnects after `LONGEST`.
 
-    If the reader may not have it, an empty answer ends it for good.
+    If the reader may not follow the events, the status is 204, after which browsers do not reconnect.
     """
     try:
         stream = await shown.call(of)

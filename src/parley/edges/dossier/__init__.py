@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DossierOfProtocol(Edge):
-    """Adds an option to `plan`."""
+    """Adds the options `--report` and `--language` to `parley plan`."""
 
     name = "dossier"
     summary = "the dossier of a protocol: plan --report"

@@ -12,13 +12,13 @@ from parley.text.translation import reading
 
 
 def write_dossier(asked: PlanRequest, report: str, language: str) -> None:
-    """Simulate everything that a protocol needs, and write its dossier."""
+    """Simulate everything that a protocol's dossier needs, and write the dossier to the file `report`."""
     write = page.FORMATS.get(Path(report).suffix.lower())
     if write is None:
         raise InvalidInput("--report", found=report, allowed="a file whose name ends in .html or .md")
     checked_output(report, "--report")
     with reading(asked.study.problem.audience, language):
-        pass  # a missing catalog is reported now, not after minutes of simulating
+        pass  # reports a missing catalog now, not after minutes of simulating
     gaps, study = asked.gaps, asked.study
     if gaps and min(gaps) <= 0:
         raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")

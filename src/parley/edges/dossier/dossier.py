@@ -1,8 +1,8 @@
 """The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one value.
 
-Beside the operating characteristics: which arm is selected how often, how far estimates are off at the end of a study,
-errors in truths where they can happen and where all arms tie, rare ones by tilted runs, what moves the figures, designs
-of the textbook, and examples.
+Besides operating characteristics, these are: how often each arm is selected; the errors of estimates at the end of a
+study; wrong answers in truths where they can happen, and where all arms tie; rare errors, by tilted runs; the figures
+under deviations from the plan; textbook designs; and example runs.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from parley.totals import Totals
 from parley.weights import WeightPath
 
 REPLICATIONS = 1000  # studies per truth by default: the Monte Carlo error of a power of 0.9 is then 0.01
-EXAMPLES = 2  # of the planned truth; plus one of a tie, if a tie ends
-MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are kept for estimates
-ERRORS = 3  # times as many studies of truths in which errors are likeliest
-BEYOND, WITHIN = 1.05, (0.5, 0.95)  # in tolerances: just beyond it an answer is bad, within it is right
-LOW_RATE = 0.05  # where the normal approximation of rates is worst
-MOST_BEST = 6  # arms that are each best in a truth of their own
+EXAMPLES = 2  # example runs under the planned truth; plus one under a tie, if studies of a tie end
+MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are stored for estimates: limits memory
+ERRORS = 3  # factor on the number of studies for truths in which errors are likeliest
+# Gaps in tolerances: just beyond 1, a worse arm is a wrong answer; within 1, it is a right answer.
+BEYOND, WITHIN = 1.05, (0.5, 0.95)
+LOW_RATE = 0.05  # a rate at which the normal approximation is poor
+MOST_BEST = 6  # most arms that are each best in a truth of their own
 DESIGN_RUNS = 4_000  # simulated runs of other designs
-TILTED = 5  # tilted runs per simulated study: they are cheap, and few of them carry an estimate
+TILTED = 5  # tilted runs per simulated study: they are cheap, but only a few contribute to an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this multiple of the planned study's cost
 MISSING = Translatable("missing outcomes")
 FINE = 1001  # values of alpha at which the best arm is computed
@@ -55,37 +56,37 @@ FINE = 1001  # values of alpha at which the best arm is computed
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateErrors:
-    """Errors of some estimates at the end of studies: their size, the width of intervals, and how often these hold.
+    """How good one kind of estimate is at the end of studies: its bias, and the coverage and width of its intervals.
 
-    Every `_error` is a Monte Carlo error; the studies are the sample.
+    Every `..._error` is a Monte Carlo error, with the studies as the sample.
     """
 
-    what: str
-    studies: int  # that have such an estimate
+    what: str  # what is estimated
+    studies: int  # number of studies that have such an estimate
     bias: float
     bias_error: float
     rmse: float
     rmse_error: float
     usual: float  # share of usual intervals that contain the truth
     usual_error: float
-    usual_width: float  # mean
-    joint: float  # the same for ours
+    usual_width: float  # mean width
+    joint: float  # share of Parley's joint intervals that contain the truth
     joint_error: float
     joint_width: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Watched:
-    """Studies of one truth, watched to their end."""
+    """The results of simulated studies under one truth, each observed until its end."""
 
     truth: str
     instance: Instance
     outcome: Outcome
-    answers: BoolArray  # (study, arm, agent): the arms in an agent's answer; none without one
+    answers: BoolArray  # (study, arm, agent): the arms in an agent's answer; no arms without an answer
     counts: IntArray  # (study, arm): draws
     ruled_out: int  # studies in which some arm was ruled out as worse for some agent
     estimates: Sequence[EstimateErrors] = ()
-    all_hold: float = 1.0  # share of studies in which all our intervals hold
+    all_hold: float = 1.0  # share of studies in which all joint intervals contain the truth
     superior: float | None = None  # share of studies in which some answer's interval is above the control
 
     @property
@@ -104,26 +105,26 @@ class Watched:
         return np.asarray(1 - self.answers.any(axis=1).mean(axis=0))
 
     def answered_among(self, arms: BoolArray) -> BoolArray:
-        """`(study, agent)`: whether the answer contains one of these arms `(arm, agent)`."""
+        """`(study, agent)`: whether the agent's answer contains an arm that is True for it in `arms` `(arm, agent)`."""
         return np.asarray((self.answers & arms).any(axis=1))
 
     @property
     def bad(self) -> int:
-        """The number of studies in which some agent's answer has a bad arm."""
+        """The number of studies in which the answer of any agent contains a wrong arm."""
         return int(self.answered_among(~self.instance.good).any(axis=1).sum())
 
     @property
     def not_own_best(self) -> FloatArray:
-        """`(agent,)`: the share of studies whose answer has an arm that is not best by the agent's own reward."""
+        """`(agent,)`: the share of studies whose answer has an arm that is not best by the agent's own rewards."""
         means, top = self.instance.means, self.instance.problem.top
         return np.asarray(self.answered_among(means < -np.sort(-means, axis=0)[top - 1]).mean(axis=0))
 
     def named_instead(self, control: int) -> BoolArray:
-        """`(study, agent)`: whether the answer has another arm than the control."""
+        """`(study, agent)`: whether the agent's answer has an arm other than the control, given by its index."""
         return self.answered_among(np.arange(self.answers.shape[1])[:, None] != control)
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The results as JSON values."""
         wrong, control = int(self.outcome.mistaken.sum()), self.instance.problem.control
         other = None if control is None else self.named_instead(self.instance.problem.arms.index(control))
         return {
@@ -146,7 +147,7 @@ class Watched:
 
 @dataclass(frozen=True, kw_only=True)
 class TiltedError:
-    """The probability that a tied arm is ruled out for an agent."""
+    """The estimated probability that a tied best arm is wrongly ruled out for an agent."""
 
     tie: Tie
     agent: str
@@ -155,10 +156,10 @@ class TiltedError:
 
 @dataclass(frozen=True, kw_only=True)
 class BestAlong:
-    """An agent's best arms over a range of weights."""
+    """An agent's best arms along a path of weights."""
 
     agent: str
-    stretches: Sequence[tuple[float, float, tuple[str, ...]]]
+    stretches: Sequence[tuple[float, float, tuple[str, ...]]]  # from, to, and the best arms between
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,15 +169,15 @@ class Dossier:
     study: Study
     policy: Policy
     planner: Planner
-    truth: Scenario  # what the study is planned for
+    truth: Scenario  # the truth that the study is planned for
     planned: Characteristic
     operating: Sequence[Characteristic]
-    watched: Sequence[Watched]  # the planned truth, and all arms tied
-    errors: Sequence[Watched]  # truths in which errors can happen
+    watched: Sequence[Watched]  # under the planned truth, and with all arms tied
+    errors: Sequence[Watched]  # under truths in which errors can happen
     capped: int | None  # samples at which studies of an endless tie were stopped
     tilted: Sequence[TiltedError]
     what_if: Sequence[tuple[str, str, ScenarioCost]]  # what varies, its value, and the resulting costs
-    weights_axis: str
+    weights_axis: str  # name of what varies in `by_weights`
     by_weights: Sequence[tuple[float, ScenarioCost]]
     best_along: Sequence[BestAlong]
     comparison: Comparison  # with other designs, under the planned truth and others
@@ -187,11 +188,11 @@ class Dossier:
 
     @property
     def problem(self) -> Problem:
-        """The study's problem."""
+        """The problem of the study."""
         return self.policy.problem
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """All numbers as JSON values, as `parley plan --report --json` prints them."""
         tie = self.watched[1]
         return {
             "truth": self.truth.name,
@@ -236,7 +237,10 @@ def _of(one: Characteristic) -> dict[str, Any]:
 
 
 def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossier:
-    """Simulate the dossier: under the study's `[truth]`, else the first of the gaps, and under each gap."""
+    """Simulate all numbers of a dossier, under the planned truth and under each gap.
+
+    The planned truth is the study file's `[truth]`, or else the truth with the first of the gaps.
+    """
     problem = study.problem
     wanted = list(gaps) or usual_gaps(problem)
     truth = _planned_truth(study, wanted)
@@ -251,10 +255,12 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         replace(one, fixed=row.figures("fixed"), sequential=row.figures("sequential"))
         for one, row in zip([planned, *operating], comparison.rows, strict=True)
     )
+    # With an exact tie and without a limit, a study might never end: its simulations are stopped.
     endless = not (problem.tolerance or problem.max_samples or problem.max_rounds)
     capped = TIE_FACTOR * int(planned.study.samples.mean()) if endless else None
     tie = tie_scenario(problem, float(np.median(instance.means)))
     axis, along = along_weights(problem)
+    # Deviations may make a study far longer: its simulations are stopped at this many samples.
     cap = 5 * int(planned.study.samples.max())
     seeds = [(truth, planner.seed + place) for place in range(EXAMPLES)]
     seeds += [] if endless else [(tie, planner.seed)]
@@ -295,15 +301,16 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 
 
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
-    """Truths in which an error can happen, and how many studies to simulate of each.
+    """Truths in which an error can happen, each with the number of studies to simulate.
 
     Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
-    it; every site has its own best arm; and the last site disagrees with all others.
+    the tolerance; every site has its own best arm; and the last site has a different best arm from all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
     rates, gap = problem.noise.means_are_rates, max(2 * tolerance, instance.smallest_gap)
     middle = float(np.median(instance.means))
+    # Leave room above the other arms, so that the best rate stays below 1.
     level = min(middle, 0.99 - gap) if rates else middle
 
     def best(name: str, places: Any, by: float, studies: int, low: float = level) -> None:
@@ -339,7 +346,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
 
 
 def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> int:
-    """Roughly how many studies `make_dossier` simulates, for a progress bar."""
+    """About how many studies `make_dossier` will simulate, for a progress bar."""
     problem, wanted = study.problem, list(gaps) or usual_gaps(study.problem)
     truth, policy = _planned_truth(study, wanted), make_policy(planner.policy, problem, planner.options)
     pairs = 2 * (1 + len(operating_scenarios(problem, wanted)))
@@ -368,7 +375,10 @@ def _gap(truth: Scenario, problem: Problem) -> float:
 
 
 def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
-    """Errors too rare to count, if the policy's bets allow importance sampling; not with a tolerance."""
+    """Estimate errors that are too rare to count, by importance sampling.
+
+    Empty with a tolerance, and for policies whose bets do not allow importance sampling.
+    """
     problem = policy.problem
     if not isinstance(policy, EvidenceRacing) or problem.tolerance:
         return []
@@ -393,7 +403,7 @@ def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
 
 
 def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[str, str, Scenario, Problem]]:
-    """Deviations from the plan: name, value, and the resulting truth and problem."""
+    """Deviations from the plan, each as its name, its value, and the resulting truth and problem."""
     made: list[tuple[str, str, Scenario, Problem]] = []
     instance, noise, most = truth.instances(problem)[0], problem.noise, problem.max_samples
     step = max(problem.tolerance, instance.smallest_gap)
@@ -466,7 +476,7 @@ def best_along(instance: Instance) -> list[BestAlong]:
 
 
 class _Recorder:
-    """Records how each study ended, and all its phases if estimates are wanted."""
+    """Records how each simulated study ended, and all its phases if estimates are wanted."""
 
     def __init__(self, policy: Policy, count: int, *, estimated: bool) -> None:
         self.shape = (count, *policy.problem.shape)
@@ -504,9 +514,10 @@ def watch(
     max_samples: int | None = None,
     estimated: bool = True,
 ) -> Watched:
-    """Run studies of one truth and collect their answers and, if wanted, their final estimates."""
+    """Simulate studies under one truth; collect their answers and, if `estimated`, the errors of their estimates."""
     planner.announce(name)
     most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
+    # Estimates need the totals of every phase of every study: fewer studies if the problem is large.
     count = max(min(planner.replications, most), 20)
     seen = _Recorder(policy, count, estimated=estimated)
     outcome = simulate(
@@ -531,7 +542,7 @@ def watch(
 
 
 def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Watched:
-    """Adds errors of estimates: of every arm, and of the answer and its differences to the best other and control."""
+    """Add errors of estimates: of every arm's mean, and of the answer's mean and leads over best other and control."""
     instance, problem = ended.instance, ended.instance.problem
     total = seen.past[0]
     for one in seen.past[1:]:
@@ -553,7 +564,7 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
             return None
 
         def mean(values: FloatArray | BoolArray) -> tuple[float, float]:
-            """The mean over studies of each study's mean estimate, and its Monte Carlo error."""
+            """Average over each study's chosen estimates, then over studies; returns the Monte Carlo error as well."""
             means = np.where(chosen, values, 0.0).sum(axis=(-2, -1))[studies] / each[studies]
             return float(means.mean()), float(means.std() / np.sqrt(len(means)))
 
@@ -566,6 +577,7 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
             bias=bias,
             bias_error=bias_error,
             rmse=float(np.sqrt(square)),
+            # By the delta method, from the error of the mean square.
             rmse_error=float(square_error / (2 * np.sqrt(square))) if square else 0.0,
             usual=usual,
             usual_error=usual_error,

@@ -1,7 +1,7 @@
 """A protocol's dossier as a printable page or as Markdown: one content, two renderings.
 
-The words are in `templates`, as messages in those of the study's audience; tables and charts are made here. Charts are
-on the page only: tables have the same numbers.
+The text is in `templates`, as messages that are translated and use the words of the study's audience. Tables and charts
+are made here. Only the page has charts; tables have the same numbers.
 """
 
 import math
@@ -58,12 +58,13 @@ from parley.weights import alphas_of
 
 PACKAGE = "parley.edges.dossier"  # has the templates
 MOST_COLUMNS = 8  # agents side by side in a table
-MOST_NAMED = 12
-# The two pages to decide by stay two pages, whatever is in the study file.
+MOST_NAMED = 12  # names in a list, before "and 3 more"
+# The two pages for the decision must stay two pages, whatever is in the study file: limits of letters in a list of
+# names, of letters in the reason for the weights, and of rows in the table of truths.
 MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
-WIDE_RANGE = 20  # times the fewest draws: beyond this, an axis from 0 would hide them
-PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # what has to say what is open
-# Item and question of the ACE checklist, the sections that answer it, and what else has to.
+WIDE_RANGE = 20  # ratio of the most to the fewest draws beyond which an axis from 0 would hide the fewest
+PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # what answers an open item
+# Items of the ACE checklist: number, question, the dossier's sections that answer it, and what else has to answer it.
 CHECKLIST = (
     ("1a", Translatable("Title: a randomised trial"), "", PROTOCOL),
     ("1b", Translatable("Structured summary, with the word adaptive"), "", PROTOCOL),
@@ -110,7 +111,7 @@ CHECKLIST = (
     ("24b", Translatable("Analysis plan and simulation report"), "14, 15", PROTOCOL),
     ("25", Translatable("Funding"), "", PROTOCOL),
 )
-# As it is cited in every language.
+# Cited in the same form in every language.
 LITERATURE = (
     "Ville 1939, Étude critique de la notion de collectif. Shafer, J. R. Stat. Soc. A 2021;184:407. "
     "Ramdas et al., Stat. Sci. 2023;38:576. Waudby-Smith & Ramdas, J. R. Stat. Soc. B 2024;86:1. "
@@ -122,7 +123,7 @@ LITERATURE = (
 
 
 def dossier_html(dossier: Dossier, command: str, language: str = "en") -> str:
-    """The page: two printed pages to decide by, and the appendix."""
+    """Render the dossier as an HTML page: two printed pages for the decision, and the appendix."""
     decision, appendix, blocks = _content(dossier, command, language, pictures=True)
     with reading(dossier.problem.audience, language):
         return render(
@@ -137,18 +138,18 @@ def dossier_html(dossier: Dossier, command: str, language: str = "en") -> str:
 
 
 def dossier_markdown(dossier: Dossier, command: str, language: str = "en") -> str:
-    """The dossier as Markdown, without charts."""
+    """Render the dossier as Markdown, without charts."""
     decision, text, blocks = _content(dossier, command, language, pictures=False)
     contents = "".join(f"{place}. {name}\n" for place, name in enumerate(SECTION.findall(text), start=1))
     with reading(dossier.problem.audience, language):
         appendix = markdown_text(gettext("Appendix"), f"{contents}\n{text}", blocks)
         title = f"# {_title(dossier)}"
-    # One level down: the appendix is beside the sections to decide by, with its own sections under it.
+    # Move the appendix's headings one level down: the appendix is a sibling of the sections for the decision.
     appendix = re.sub("^(?=##? )", "#", appendix, flags=re.MULTILINE)
     return f"{title}\n\n" + re.sub(r"\n{3,}", "\n\n", decision).strip() + f"\n\n{appendix}"
 
 
-# By the suffix of the file.
+# Suffix of the file -> function that renders the dossier.
 FORMATS: dict[str, Callable[[Dossier, str, str], str]] = {".html": dossier_html, ".md": dossier_markdown}
 
 
@@ -157,7 +158,7 @@ def _title(dossier: Dossier) -> str:
 
 
 def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -> tuple[str, str, Blocks]:
-    """What to decide by and the appendix, as texts with tokens, and the picture that stands at each."""
+    """Texts of the decision's pages and of the appendix, with tokens for pictures; and the picture of each token."""
     counts, audience, blocks = Counter[str](), dossier.problem.audience, Blocks()
 
     def caption(title: str, kind: str = TABLE) -> str:
@@ -178,7 +179,7 @@ def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -
 
 
 def _values(dossier: Dossier, command: str) -> dict[str, Any]:
-    """What the templates know, in the words of the reader."""
+    """The values that the templates use, translated for the reader."""
     problem, policy = dossier.problem, dossier.policy
     alphas, temper = alphas_of(problem.weights), policy.temper if isinstance(policy, EvidenceRacing) else None
     known, size = [dossier.planned, *dossier.operating], policy.largest_size
@@ -230,7 +231,7 @@ def _values(dossier: Dossier, command: str) -> dict[str, Any]:
 
 
 def _decision_rows(dossier: Dossier) -> list[Characteristic]:
-    """The truths on the two pages to decide by: the planned one, and as many others as fit."""
+    """The truths on the decision's two pages: the planned truth, and as many others as fit."""
     rows = {one.study.scenario: one for one in reversed([dossier.planned, *dossier.operating])}
     return list(reversed(rows.values()))[:MOST_ROWS]
 
@@ -245,7 +246,7 @@ def _today() -> str:
 
 
 def _checklist(dossier: Dossier) -> list[tuple[str, str, str, str]]:
-    """The rows of the ACE checklist: item, question, sections, what is open."""
+    """The rows of the ACE checklist: item, question, sections that answer it, and what else has to answer it."""
     more = {"19": "2, 4" if dossier.harms else "2", "14a": "4, 9" if dossier.problem.rate is not None else ""}
     return [
         (item, translated(question), more.get(item, sections), translated(needed))
@@ -254,7 +255,7 @@ def _checklist(dossier: Dossier) -> list[tuple[str, str, str, str]]:
 
 
 def _design_days(problem: Problem, design: DesignSize) -> float:
-    """Mean days of another design, with each of its looks as a phase."""
+    """Mean days that another design takes, if each of its looks is a phase."""
     cell = design.mean / design.rounds / math.prod(problem.shape)
     return float(phase_days(problem, np.full(problem.shape, math.ceil(cell)))) * design.rounds
 
@@ -267,7 +268,7 @@ def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def _brief(names: Sequence[str]) -> str:
-    """Names for the two pages to decide by: as many as fit into a line or two.
+    """List names for the decision's two pages: as many as fit into a line or two.
 
     >>> _brief(["a", "b"]), _brief(["x" * 70] * 5)[70:]
     ('a, b', ' and 4 more')
@@ -295,7 +296,7 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 
 def _missing_text(dossier: Dossier) -> str:
-    """The effect of missing outcomes on the power, by the table: "lower at 10 %, about the same at 30 %"."""
+    """Describe how missing outcomes change the power, as in "lower at 10 %, about the same at 30 %"."""
     said = []
     for value, cost in ((value, cost) for what, value, cost in dossier.what_if if what == MISSING):
         changes = {
@@ -308,7 +309,7 @@ def _missing_text(dossier: Dossier) -> str:
 
 
 def direction(one: ScenarioCost, other: ScenarioCost) -> str:
-    """Whether the power differs between two sets of studies, as far as their number can tell."""
+    """Whether the power of `one` is higher or lower than of `other`, or about the same, given Monte Carlo errors."""
     error = math.hypot(*(cost.standard_error(cost.correct) for cost in (one, other)))
     if abs(one.power - other.power) <= 2 * error:
         return "about the same"
@@ -316,7 +317,10 @@ def direction(one: ScenarioCost, other: ScenarioCost) -> str:
 
 
 def _most_tilted(dossier: Dossier) -> float:
-    """Upper bound on the probability that a tied best arm is ruled out for some agent: the largest sum over ties."""
+    """Upper bound on the probability that a tied best arm is ruled out for any agent, in the worst tie.
+
+    For each tie, the bound is the sum of the probabilities of all agents.
+    """
     sums = defaultdict[str, float](float)
     for one in dossier.tilted:
         sums[one.tie.words] += one.found.probability
@@ -324,7 +328,7 @@ def _most_tilted(dossier: Dossier) -> float:
 
 
 def span(low: float, high: float, form: str = "%g") -> str:
-    """A range of numbers, or a single number if both ends agree.
+    """Format a range of numbers, or a single number if both ends look the same.
 
     >>> span(14, 14), span(3, 14.5)
     ('14', '3 to 14.5')
@@ -334,12 +338,12 @@ def span(low: float, high: float, form: str = "%g") -> str:
 
 
 def _kind(noise: RewardModel) -> str:
-    """What is observed of a person."""
+    """Describe what is observed of each person."""
     return translated(Translatable(noise.observed)) if noise.observed else noise.description
 
 
 def _observed(dossier: Dossier) -> str:
-    """The kind of rewards, and the keys with which the study file states them."""
+    """Describe the rewards: their kind, and the keys of the study file that state them."""
     noise = dossier.problem.noise
     return f"{_kind(noise)} ({', '.join(f'`{key} = {value}`' for key, value in noise.document().items())})"
 
@@ -352,7 +356,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
-    """A guardrail's limits in words, its evidence lines, what an alarm does, and how often it found harm."""
+    """A guardrail's allowed range in words, its lines of evidence, what an alarm does, and how often it found harm."""
     problem = dossier.problem
     beyond = (one for one in dossier.harms if one.guardrail == outcome.name and one.margins > 1)
     arms = problem.arm_count - (outcome.limit is None)
@@ -387,7 +391,7 @@ def _truth_text(dossier: Dossier) -> str:
 
 
 def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> dict[str, Any]:
-    """A run phase by phase: its numbers, and which arms were dropped and how."""
+    """Describe an example run phase by phase: its draws, and which arms were ruled out or set aside."""
     problem, total, shown = dossier.problem, 0, []
     for phase in run:
         total += int(phase.quotas.sum())
@@ -427,7 +431,7 @@ def _pictures(dossier: Dossier) -> Blocks:
 
 
 def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme: str = "light") -> Figure:
-    """The sizes of this study and of others, a row per truth."""
+    """Draw the sizes of this study and of other designs, with a row per truth."""
     places = np.arange(len(found))
     with canvas(theme, 9, 1.2 + 0.28 * len(found)) as (figure, style):
         panel = figure.subplots()
@@ -458,7 +462,7 @@ def decision_figure(found: Sequence[Characteristic], size: int | None, *, theme:
 
 
 def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
-    """Mean samples and power by the weights."""
+    """Draw mean samples and power by the weights."""
     with canvas(theme, 9, 3.4) as (figure, style):
         values, studies = zip(*dossier.by_weights, strict=True)
         cost, power = figure.subplots(1, 2)
@@ -479,7 +483,7 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
 
 
 def _commands(dossier: Dossier, command: str) -> list[str]:
-    """The commands that reproduce the document and parts of its numbers."""
+    """The commands that reproduce this document and parts of its numbers."""
     planner, file = dossier.planner, command.split()[2]
     same, gaps = f"--policy {planner.policy} --seed {planner.seed}", [one.gap for one in dossier.operating if one.gap]
     tried = " ".join(f"--gap {gap:g}" for gap in gaps)
@@ -492,7 +496,8 @@ def _commands(dossier: Dossier, command: str) -> list[str]:
     if dossier.study.instance is not None:
         studies = len(dossier.planned.study.samples)
         lines.append(f"parley simulate {file} {same} --replications {studies} --json   # {section}")
-    if dossier.tilted and all(one.found.believable for one in dossier.tilted):  # the command refuses others
+    # The command refuses unreliable estimates.
+    if dossier.tilted and all(one.found.believable for one in dossier.tilted):
         runs = f"--seed {planner.seed} --replications {dossier.tilted[0].found.replications}"
         section = gettext("Section %(number)s", number=5)
         lines.append(f"parley audit-policy {file} {runs} --json   # {section}")

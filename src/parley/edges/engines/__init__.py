@@ -1,4 +1,4 @@
-"""Engines of sweeps on clusters: Dask and Ray. Processes of one machine need no edge."""
+"""Engines that run sweeps on clusters: Dask and Ray. Sweeps in processes of one machine need no edge."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Sweeps on a Ray or Dask cluster: a running one, by its address, or one started here."""
+"""Sweeps on a Ray or Dask cluster: on a running cluster, by its address, or on a new cluster of this machine."""
 
 import os
 import socket
@@ -13,11 +13,11 @@ ANSWER_SECONDS = 5.0  # time to wait for a cluster's first answer
 
 
 class NoCluster(InvalidInput):
-    """No cluster answers at the address."""
+    """Raised if no cluster answers at the given address, or the cluster has no workers."""
 
 
 def on_ray(engine: Engine, stack: ExitStack) -> Crew:
-    """Connect to Ray and return the crew."""
+    """Connect to a Ray cluster, or start one here; returns its workers. `stack` disconnects at its end."""
     ray = need("ray", extra="ray", purpose="the engine ray")
     register = need("ray.util.joblib", extra="ray", purpose="the engine ray").register_ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -35,7 +35,8 @@ def on_ray(engine: Engine, stack: ExitStack) -> Crew:
     register()
     found = max(1, int(ray.cluster_resources().get("CPU", 1)))
     wanted = min(engine.workers or found, found)
-    actors = max(wanted, 2)  # joblib would skip a pool of one
+    # joblib does not use a pool of one worker: two actors then share the CPU of one.
+    actors = max(wanted, 2)
     return Crew(
         workers=actors,
         settings={"backend": "ray", "ray_remote_args": {"num_cpus": wanted / actors}},
@@ -45,7 +46,7 @@ def on_ray(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def on_dask(engine: Engine, stack: ExitStack) -> Crew:
-    """Connect to Dask and return the crew."""
+    """Connect to a Dask cluster, or start one here; returns its workers. `stack` disconnects at its end."""
     need("dask", extra="dask", purpose="the engine dask")
     distributed = need("distributed", extra="dask", purpose="the engine dask")
     if engine.address is not None:
@@ -76,7 +77,7 @@ def on_dask(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def _knock(address: str) -> None:
-    """Check that a server listens at an address, before a library waits for minutes."""
+    """Raise unless a server listens at an address; Ray and Dask would wait for minutes."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host, port = parts.hostname, parts.port

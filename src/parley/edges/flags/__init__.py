@@ -1,4 +1,4 @@
-"""Feature flags: a site answers OpenFeature clients (OFREP); a participant's arm is the value of a flag."""
+"""Feature flags: a site answers OpenFeature clients (OFREP) with a participant's arm as the value of a flag."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """A participant's arm as a feature flag: OFREP, the protocol of all OpenFeature SDKs.
 
-The flag is the study, its variants are the arms, and the targeting key is the participant's key. Evaluating it assigns
-an arm: the journal's answer is returned, and nothing else. docs/integrations.md has a table of who gets what.
+The flag is the study, its variants are the arms, and the targeting key is the participant's key. Evaluating the flag
+assigns an arm to the participant, exactly as the journal has it. docs/integrations.md has a table of who gets what.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,8 +24,8 @@ from parley.site.app import SiteOperation, SiteParts
 class EvaluationRequest(Model, forbid_unknown_fields=False):
     """The participant for whom a flag is evaluated.
 
-    Of the context, only `targetingKey` is read, `stratum` if the site has several, and the study's covariate by its
-    name; nothing else is stored.
+    From the context, a site reads only `targetingKey`, `stratum` if the site has several strata, and the study's
+    covariate by its name. Nothing else is stored.
     """
 
     context: Annotated[
@@ -69,7 +69,7 @@ class NotEvaluated(Refused):
 
 
 class Flags:
-    """The two operations of OFREP. `given` assigns like the site's own API."""
+    """The two operations of OFREP for one site. `given` assigns an arm, as it does for the site's own API."""
 
     def __init__(
         self, given: Callable[..., Awaitable[Assignment]], access: Access, *, flag: str, strata: Strata
@@ -77,7 +77,7 @@ class Flags:
         self._given, self._access, self._flag, self._strata = given, access, flag, strata
 
     async def evaluate_flag(self, request: Request) -> Response:
-        """A participant's arm as the value of a flag (OFREP); a new participant is assigned."""
+        """Evaluate one flag for a participant (OFREP): its value is their arm. A new participant is assigned an arm."""
         key = request.path_params["key"]
         if key != self._flag:
             words = f"found {key!r:.80}; this site has the flag {self._flag!r}"
@@ -85,7 +85,7 @@ class Flags:
         return JSONResponse((await self._evaluated(request)).to_json())
 
     async def evaluate_flags(self, request: Request) -> Response:
-        """All flags of the site for a participant (OFREP); a new participant is assigned."""
+        """Evaluate all flags of the site for a participant (OFREP). A new participant is assigned an arm."""
         answer = Evaluations(flags=[await self._evaluated(request)])
         tag = f'"{sha256(answer.text)[:32]}"'
         held = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
@@ -94,7 +94,7 @@ class Flags:
         return JSONResponse(answer.to_json(), headers={"ETag": tag})
 
     def refused(self, request: Request, status: int, error: Exception) -> Response:
-        """A failure in OFREP's form."""
+        """The response for a failure, in OFREP's format."""
         code = error.code if isinstance(error, NotEvaluated) else "GENERAL"
         failure = EvaluationFailure(errorCode=code, errorDetails=str(error), key=request.path_params.get("key", ""))
         return JSONResponse(failure.to_json(), status_code=status)
@@ -104,7 +104,8 @@ class Flags:
         site = self._strata.of(participant) or self._strata.named(more.get("stratum", ""))
         metadata: dict[str, bool | int | str] = {"study": site.study, "agent": site.agent}
         try:
-            given = await self._given(participant, somebody_else=True, **more)  # programs do not mistype keys
+            # Programs do not mistype keys: a key that resembles a known one is another participant's.
+            given = await self._given(participant, somebody_else=True, **more)
         except NotNow as error:
             metadata |= {"counted": False, "why": str(error)}
             return Evaluation(key=self._flag, reason="DISABLED", variant="", metadata=metadata)
@@ -114,7 +115,7 @@ class Flags:
         return Evaluation(key=self._flag, reason=reason, variant=shown or "", metadata=metadata, value=shown)
 
     async def _participant(self, request: Request) -> tuple[str, dict[str, Any]]:
-        """The participant's key, and the context's value of the study's covariate."""
+        """The participant's key, and for a new participant the stratum and covariate in the context."""
         try:
             document = await self._access.json(request)
         except InvalidInput as error:
@@ -129,7 +130,7 @@ class Flags:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
 
     def _of_newcomer(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
-        """A new participant's stratum and covariate. Flags are evaluated repeatedly: later values are ignored."""
+        """A new participant's stratum and covariate; empty for a known one, since only the first evaluation counts."""
         if self._strata.of(key) is not None:
             return {}
         found: dict[str, Any] = {}
@@ -143,13 +144,13 @@ class Flags:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters that the path of an operation may have."""
+    """Path parameters of the operations."""
 
     key: Annotated[str, described("The key of the flag.")] = ""
 
 
 def operations(site: SiteParts) -> tuple[SiteOperation, ...]:
-    """The operations for one flag and for all; a flag's key is the study's id unless the option names another."""
+    """The operations for one flag and for all flags; the flag's key is the study's id unless `--flag` names another."""
     flags = Flags(
         site.given, site.access, flag=site.options.get("flag") or site.strata.sites[0].study, strata=site.strata
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Oidc(Edge):
-    """Adds settings, two pages, and the provider's service."""
+    """Adds settings of the server, two pages, and the service that talks to the provider."""
 
     name = "oidc"
     summary = "sign-in to the dashboard by a provider: serve --oidc-issuer"

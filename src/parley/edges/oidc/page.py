@@ -1,4 +1,4 @@
-"""The way to the sign-in provider, and back."""
+"""The two pages that send a browser to the sign-in provider and receive it back."""
 
 import secrets
 from urllib.parse import quote
@@ -18,7 +18,7 @@ def _provider(shown: Page) -> Provider | None:
 
 
 async def to_provider(shown: Page) -> Response:
-    """Send the browser to the sign-in provider."""
+    """Send the browser to the sign-in provider, and remember in a cookie where to go afterwards."""
     following, provider = local(shown.asked("next", "/")), _provider(shown)
     if provider is None or shown.who is not None:
         return RedirectResponse(following if shown.who else "/sign-in", status_code=303)
@@ -33,12 +33,14 @@ async def to_provider(shown: Page) -> Response:
 
 
 async def from_provider(shown: Page) -> Response:
-    """Open a session for the person that the provider names, or continue a signature with its confirmation."""
+    """Open a session for the person whom the provider names, or go on to the page that completes a signature."""
     provider = _provider(shown)
     if provider is None:
         return RedirectResponse("/sign-in", status_code=303)
     secret, sealed, address = waiting(shown)
     following = local(address or "/")
+    # There is text to be signed. This request comes from the provider's site, so it has no session cookie: the page of
+    # the signature gets the provider's answer instead.
     if sealed:
         return await lead_on(shown, "Signed in", f"{following}?{shown.request.url.query}")
     try:

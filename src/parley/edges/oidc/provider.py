@@ -1,8 +1,8 @@
 """Sign-in through an OpenID Connect provider: code flow with PKCE, state and nonce, per its discovery document.
 
-A person named by the provider becomes a row of `tokens` whose secret nobody has: sessions, rights, limits, revocation
+A person named by the provider gets a row in `tokens` whose secret nobody knows. So sessions, rights, limits, revocation
 and the log treat that person like a holder of a token. Requests use the project's HTTP client; Authlib builds the
-addresses and checks the claims, joserfc the signature.
+addresses and checks the claims, and joserfc checks the signature.
 """
 
 import asyncio
@@ -42,15 +42,18 @@ ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 BEGUN = 600  # seconds in which people must come back from the provider
 SECONDS = 10.0  # timeout of a request to the provider
 LARGEST = 2**20  # bytes of a response
-AT_ONCE = 8  # concurrent requests to it, since anybody may start one
-KEPT = 60.0  # seconds for which its discovery document is cached
-LEEWAY = 60  # seconds by which its clock may differ
+AT_ONCE = 8  # concurrent requests to the provider: limited, since anybody may start a sign-in
+KEPT = 60.0  # seconds for which the provider's discovery document is cached
+LEEWAY = 60  # seconds by which the provider's clock may differ from ours
 LONGEST = 100  # characters of a name
 LONGEST_COOKIE = 4_000  # bytes: browsers drop cookies of more than 4,096
 
 
 class Provider(SignIn):
-    """The operator's provider. What a browser must prove is derived from one secret, in its cookie."""
+    """The provider that the operator configured.
+
+    State, nonce and PKCE verifier of a sign-in are derived from one secret, which only the browser's cookie has.
+    """
 
     path = "/sign-in/oidc"
 
@@ -62,6 +65,7 @@ class Provider(SignIn):
         secret = os.environ.get("PARLEY_OIDC_SECRET", "")
         path = settings.oidc_secret_file
         self._secret = Path(path).read_text(encoding="utf-8").strip() if path else secret
+        # Responses are read raw, to limit their size: they must not be compressed.
         plain, alone = {"Accept-Encoding": "identity"}, httpx.Limits(max_keepalive_connections=0)
         self._http = httpx.AsyncClient(timeout=SECONDS, limits=alone, headers=plain)
         self._few = asyncio.Semaphore(AT_ONCE)
@@ -70,7 +74,7 @@ class Provider(SignIn):
         self._by = f"oidc:{self.host}"
 
     async def address(self, secret: str, **more: str) -> str:
-        """The provider's sign-in address for a browser with this secret; `more` are further parameters."""
+        """The provider's sign-in address for a browser with this secret; `more` are further query parameters."""
         from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
@@ -89,7 +93,10 @@ class Provider(SignIn):
         return address
 
     async def session(self, secret: str, answer: Mapping[str, str]) -> str:
-        """The secret of a new session, from the provider's answer through the browser; or a refusal."""
+        """Open a session for the person in the provider's answer, which the browser brings; returns its secret.
+
+        Raises a `Refusal` unless the provider signed in a person who has a role here.
+        """
         kid, claims = await self._named(secret, answer)
         await self._admit(kid, claims)
         at, hours = self._session_clock(), self._session_hours
@@ -127,18 +134,18 @@ class Provider(SignIn):
         response.delete_cookie(**provider_cookie(shown.request))
 
     async def _person(self, kid: str) -> TokenRow | None:
-        """The row of a person named by this provider; None for holders of a token."""
+        """The row in `tokens` of a person named by this provider; None for holders of a token."""
         look = self._storage.glance
         row = await anyio.to_thread.run_sync(look, lambda transaction: tokens.get_token(transaction, kid))
         return row if row is not None and row.created_by == self._by else None
 
     async def _seal_words(self, kid: str, bound: str, words: str) -> str:
-        """Seal words that wait in a browser until this person comes back, `bound` to a session and study."""
+        """Seal text for storage in the browser until this person comes back, `bound` to a session and study."""
         waiting = base64.urlsafe_b64encode(f"{self._clock()} {words}".encode()).decode().rstrip("=")
         return waiting + await self._seal(kid, bound, waiting)
 
     async def _unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
-        """The time at which words were sealed, and the words; refused if bound elsewhere or too old."""
+        """The time at which a text was sealed, and the text; a `Refusal` if the seal is wrong or too old."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
             raise Refusal(
@@ -150,20 +157,21 @@ class Provider(SignIn):
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
-        """Seal with a key that all server processes know and no browser does: the secret in a person's row."""
+        """Compute a seal with a key that every server process has and no browser has: the digest in a person's row."""
         row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} did not say who you are: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
-        """Raise unless the provider names the same person, who signed in there again `since` then."""
+        """Raise a `Refusal` unless the provider names the same person, who has signed in there again `since` a time."""
         found, claims = await self._named(secret, answer)
         if found != kid:
             raise Refusal(
                 "not-allowed",
                 f"another person signed in at {self.host}: sign in there with the account that you use here",
             )
+        # The provider was asked for a new sign-in (`max_age=0`), but only `auth_time` proves that there was one.
         signed_in, asked = claims.get("auth_time"), datetime.fromisoformat(since).timestamp()
         if not isinstance(signed_in, int | float):
             words = "does not say when you signed in (no auth_time): ask the operator of this server"
@@ -174,7 +182,11 @@ class Provider(SignIn):
         await self._admit(kid, claims)
 
     async def _named(self, secret: str, answer: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
-        """The person whom the provider names to a browser with this secret: the kid, and all claims."""
+        """The person in the provider's answer to a browser with this secret: their key id, and all claims.
+
+        The key id is a hash of issuer and subject, so it is the same at every sign-in.
+        """
+        # The state proves that this browser began the sign-in.
         if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
             raise Refusal("not-allowed", "this sign-in was not started here, or too long ago: start again")
         if "code" not in answer:
@@ -184,7 +196,7 @@ class Provider(SignIn):
         return hashlib.sha256(f"{self._settings.oidc_issuer} {claims['sub']}".encode()).hexdigest()[:16], claims
 
     async def _admit(self, kid: str, claims: Mapping[str, Any]) -> None:
-        """Give a person the role and name in the claims."""
+        """Store a person with the role and name that the claims give."""
         role, study = self._role(claims)
         names = (str(one) for one in (claims.get(self._settings.oidc_name) or "", claims["sub"]))
         plain = next((one for one in names if one.strip() and one.isprintable() and len(one) <= LONGEST), "somebody")
@@ -197,7 +209,7 @@ class Provider(SignIn):
         await asyncio.wrap_future(self._storage.submit(work))
 
     def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
-        """The first role in the setting whose value is in the claim."""
+        """The role and the study (None: all studies) of the first entry in the setting whose value is in the claim."""
         claim = self._settings.oidc_claim
         found: Any = claims.get(claim)
         if found is None:  # a path, as in realm_access.roles
@@ -212,7 +224,7 @@ class Provider(SignIn):
         raise Refusal("not-allowed", f"{words}: ask the operator of this server (--oidc-roles)")
 
     async def _claims(self, secret: str, code: str) -> Mapping[str, Any]:
-        """The checked claims of the ID token that a code is exchanged for."""
+        """Exchange a code for an ID token, and return the token's claims after checking them."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -225,10 +237,12 @@ class Provider(SignIn):
         if self._secret and "client_secret_basic" in known.get(
             "token_endpoint_auth_methods_supported", ["client_secret_basic"]
         ):
+            # RFC 6749, 2.3.1: id and secret are form-encoded before they become Basic credentials.
             options["auth"] = (quote(client, safe=""), quote(self._secret, safe=""))
         else:
             form |= {"client_id": client} | ({"client_secret": self._secret} if self._secret else {})
         bought = await self._asked("POST", known["token_endpoint"], data=form, **options)
+        # A key set may also have keys for encryption, which sign nothing.
         keys = [key for key in (await self._asked("GET", known["jwks_uri"])).get("keys", []) if key.get("use") != "enc"]
         expected: dict[str, Any] = {"iss": known["issuer"], "aud": client}
         try:
@@ -247,7 +261,7 @@ class Provider(SignIn):
         return dict(claims)
 
     def _require_sensible(self, claims: Mapping[str, Any]) -> None:
-        """Raise for what the library accepts: an empty subject, which people would share, or a time in the future."""
+        """Raise for claims that the library accepts: an empty subject, which people would share, or a future time."""
         subject, signed_in = claims.get("sub"), claims.get("auth_time")
         if not isinstance(subject, str) or not subject.strip():
             raise ValueError("its sub is empty")
@@ -288,21 +302,21 @@ def _derived(secret: str, what: str) -> str:
 
 
 def _bound(secret: str, shown: Page) -> str:
-    """What waiting words are bound to, besides the person."""
+    """What text in the browser is bound to besides the person: the cookie's secret, the session, and the study."""
     return f"{secret} {shown.credential} {shown.study}"
 
 
 def provider_cookie(request: Request) -> dict[str, Any]:
     """Attributes of the cookie of a sign-in in progress: lax, since the provider's site sends the browser back.
 
-    Its value is a secret, the sealed words, and the address to go to then, separated by dots.
+    The cookie's value is a secret, the sealed text, and the address to go to afterwards, separated by dots.
     """
     cookie = session_cookie(request)
     return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
 
 
 def waiting(shown: Page) -> tuple[str, str, str]:
-    """The parts of that cookie: the secret, the sealed words, and the address to go to."""
+    """The parts of the cookie of a sign-in in progress: the secret, the sealed text, and the address to go to."""
     secret, _, rest = shown.request.cookies.get(provider_cookie(shown.request)["key"], "").partition(".")
     sealed, _, rest = rest.partition(".")
     return secret, sealed, unquote(rest)

@@ -1,4 +1,4 @@
-"""Server settings: the provider, and the roles that its claims give."""
+"""Server settings: the sign-in provider, and the roles that its claims give to people."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class OidcSettings(EdgeSettings):
         for name, value in wanted.items():
             if not value:
                 raise InvalidInput(name, found="nothing", allowed="a value, if there is an oidc_issuer")
-        self.provider_roles  # noqa: B018  # read now, so that a typing error is found at the start
+        self.provider_roles  # noqa: B018  # parsed now, so that a mistyped setting is reported at the start
 
     @property
     def provider_roles(self) -> list[tuple[str, str, str | None]]:
-        """The claim's values with their roles and studies (None: all), in the order of the setting.
+        """The claim's values, each with its role and study (None: all studies), in the order of the setting.
 
         >>> OidcSettings(oidc_roles="staff=viewer:first, board=analyst").provider_roles
         [('staff', 'viewer', 'first'), ('board', 'analyst', None)]

@@ -1,10 +1,10 @@
-"""Qualification: `parley qualify` tests on this machine what Parley promises, and writes a signed report."""
+"""Qualification: `parley qualify` tests on this machine whether Parley's promises hold, and writes a signed report."""
 
 from parley.hooks import Command, Edge
 
 
 class Qualification(Edge):
-    """Adds a command."""
+    """Adds the command `parley qualify`."""
 
     name = "qualification"
     summary = "try here what Parley promises: qualify"

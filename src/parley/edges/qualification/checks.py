@@ -1,7 +1,7 @@
-"""The checks of `parley qualify`, one function each: returns what it found, or raises `Flaw`.
+"""The checks of `parley qualify`. Each is a function that returns its result in words, or raises `Flaw`.
 
-Numbers are compared with `references.json`, which was written once and is not rewritten. `live`
-has the checks that need a server.
+Numbers are compared with `references.json`, which was written once and is never updated. The module `live` has the
+checks that need a server.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ from parley.text.formatting import plural
 from parley.totals import Totals
 
 FOLDER = files("parley.edges.qualification")
-CLOSE = 1e-6  # for numbers: allows another machine's rounding, and no more
-SIMILAR = 0.01  # for simulated studies: allows one draw more if a plan was rounded differently
-CHANCE = 1e-6  # probability that a correct program shows so many errors at a tie
-MIX = [[0.6, 0.1, 0.3], [0.3, 0.7, 0.2], [0.1, 0.2, 0.5]]  # columns add up to 1
+CLOSE = 1e-6  # relative tolerance of numbers: allows only for the rounding of another machine
+SIMILAR = 0.01  # relative tolerance of simulated studies: allows for a plan that is rounded differently
+CHANCE = 1e-6  # probability that a correct program fails the count of errors at ties
+MIX = [[0.6, 0.1, 0.3], [0.3, 0.7, 0.2], [0.1, 0.2, 0.5]]  # weights; columns add up to 1
+# The second instance of the references: asymmetric weights, and a top 2.
 SECOND = {
     "arms": 4,
     "agents": 3,
@@ -66,12 +67,12 @@ POLICIES = ("evidence", "wcpe", "uniform")
 
 
 class Flaw(ParleyError):
-    """This installation does not do what Parley promises."""
+    """Raised by a check if this installation does not keep a promise of Parley."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What checks share: how long they may run, where they may write, which databases they use."""
+    """The resources of checks: how long they may run, where they may write, and which database they may use."""
 
     minutes: float
     folder: Path
@@ -80,7 +81,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check: the claim, the function that tests it, and the keys of `promises.json` that it covers."""
+    """One check: the claim, the function that tests the claim, and the keys of `promises.json` that it covers."""
 
     name: str
     claim: str
@@ -94,7 +95,7 @@ CHECKS: list[Check] = []
 
 
 def check(name: str, claim: str, *covers: str, **needs: Any) -> Callable[[Callable[[Bench], str]], Any]:
-    """Register the decorated function in `CHECKS`."""
+    """Register the decorated function as a check, in `CHECKS`; `needs` are further fields of `Check`."""
 
     def noted(run: Callable[[Bench], str]) -> Callable[[Bench], str]:
         CHECKS.append(Check(name=name, claim=claim, covers=covers, run=run, **needs))
@@ -104,19 +105,19 @@ def check(name: str, claim: str, *covers: str, **needs: Any) -> Callable[[Callab
 
 
 def require(holds: object, wrong: str) -> None:
-    """Raise a `Flaw` unless this holds."""
+    """Raise a `Flaw` with the message `wrong` unless a condition holds."""
     if not holds:
         raise Flaw(wrong)
 
 
 def stored(name: str) -> Any:
-    """A JSON file of the qualification."""
+    """Read a JSON file that belongs to the qualification."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
 @check("installation", "all packages are installed in the required versions, and no file of Parley was changed")
 def installation(_: Bench) -> str:
-    """Check packages by their metadata, and files by the hashes in the wheel."""
+    """Check packages by their metadata, and Parley's files by the hashes in its wheel."""
     missing = list(unmet("parley", ""))
     require(not missing, f"missing or too old: {', '.join(missing)}")
     installed = metadata.distribution("parley")
@@ -135,7 +136,7 @@ def _sha256(content: bytes) -> str:
 
 
 def references() -> dict[str, Any]:
-    """All reference numbers, recomputed: what `references.json` was written from."""
+    """Recompute all reference numbers, in the form of `references.json`."""
     return {part: {name: numbers(_instance(name)) for name in ("paper", "second")} for part, numbers in NUMBERS.items()}
 
 
@@ -153,7 +154,7 @@ def _bounds(instance: Instance) -> dict[str, float]:
 
 
 def _plans(instance: Instance) -> dict[str, Any]:
-    """The draws of the first phase, and the totals of the further ones."""
+    """For each policy, the draws of the first phase by arm and agent, and the total draws of every phase."""
     found = {}
     for name in POLICIES:
         run = list(phases(make_policy(name, instance.problem), instance, seed=0))
@@ -184,7 +185,7 @@ NUMBERS: dict[str, Callable[[Instance], Any]] = {
 
 
 def _compare(part: str, tolerance: float, _: Bench) -> str:
-    """Compare a part of the references: the paper's instance, and one with asymmetric weights and a top 2."""
+    """Compare a part of the references with recomputed numbers, on the paper's instance and on `SECOND`."""
     compared = 0
     for name, expected in stored("references.json")[part].items():
         found = NUMBERS[part](_instance(name))
@@ -192,6 +193,7 @@ def _compare(part: str, tolerance: float, _: Bench) -> str:
             same = (
                 old == new
                 if isinstance(old, str)
+                # Simulated studies may differ by a draw, however small the number.
                 else math.isclose(old, new, rel_tol=tolerance, abs_tol=1.0 * (tolerance > CLOSE))
             )
             require(same, f"{place}: {new} instead of {old}")
@@ -213,7 +215,7 @@ def _leaves(place: str, old: Any, new: Any) -> Iterator[tuple[str, tuple[Any, An
 
 @check("solver", "every answer of the solver is feasible, and its gap is proven from scratch", "solver")
 def solver(bench: Bench) -> str:
-    """Solve random programs; the proof does not depend on how an answer was found."""
+    """Solve random programs, and prove the gap of each answer. The proof does not depend on the solver's method."""
     generator, worst = np.random.default_rng(1), 0.0
     rounds = max(int(50 * bench.minutes), 10)
     for _ in range(rounds):
@@ -241,12 +243,13 @@ check("digests", "the digests of a study and of its plan are unchanged", "promis
 
 @check("ties, counted", "at a tie the answer is wrong in at most delta of the studies", "delta", "evidence", "rounding")
 def ties_counted(bench: Bench) -> str:
-    """Count errors between two arms a hair apart, the worst case of the error probability."""
+    """Count errors between two nearly tied arms, which is the worst case of the error probability."""
     tie = _tie(0.1, [[1e-9] * 3, [0.0] * 3, [-0.5] * 3])
     problem = tie.problem
     studies = max(int(10_000 * bench.minutes), 500)
     outcome = simulate(make_policy("evidence", problem), tie, replications=studies, seed=1, max_samples=200_000)
     wrong = round(outcome.error_rate * studies)
+    # A correct program exceeds this number with probability `CHANCE` at most.
     most = int(binom.isf(CHANCE, studies, problem.delta))
     require(wrong <= most, f"{wrong:,} of {studies:,} answers are wrong, where delta {problem.delta} allows {most:,}")
     return f"{wrong:,} of {studies:,} wrong; delta {problem.delta} allows {studies * problem.delta:,.0f} on average"
@@ -254,7 +257,10 @@ def ties_counted(bench: Bench) -> str:
 
 @check("ties, tilted", "the same for a delta too small to count", "delta", "evidence")
 def ties_tilted(bench: Bench) -> str:
-    """Importance sampling: the estimate must be below delta, and above a fiftieth of it, or nothing was measured."""
+    """Check by importance sampling that the error probability is at most delta, and above delta / 50.
+
+    A smaller estimate would mean that nothing was measured.
+    """
     found = []
     for delta in (1e-4, 1e-8):
         tie = _tie(delta, [[0.0] * 3, [0.0] * 3, [-0.5] * 3])
@@ -308,7 +314,7 @@ def verify(_: Bench) -> str:
     "site",
 )
 def reports(_: Bench) -> str:
-    """Try reports with wrong counts, impossible sums and squares, or another plan or phase."""
+    """Check that a good report is accepted, and that reports with wrong numbers, plan, phase or agent are refused."""
     message = StudyMessage.from_json(_stored_log()[0].payload["study"])
     trial = create("qualification", message)
     counts = trial.plan.draws(0)

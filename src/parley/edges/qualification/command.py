@@ -1,4 +1,4 @@
-"""`parley qualify`: does this installation do what Parley promises? A dated report, signed if a key is given."""
+"""`parley qualify`: tests whether this installation keeps Parley's promises, and writes a dated report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parley.experiments.report_kit.pages import render
 from parley.system.files import write_whole
 from parley.text.formatting import plural
 
-NAMESPACE = "parley-qualification"  # of the signature, so that it cannot be mistaken for another one
+NAMESPACE = "parley-qualification"  # of signatures, so that they cannot be passed off as signatures of anything else
 
 
 @click.command()
@@ -55,11 +55,12 @@ NAMESPACE = "parley-qualification"  # of the signature, so that it cannot be mis
 def qualify_command(
     report: str, minutes: float, database: str | None, key: str | None, only: tuple[str, ...], as_json: bool
 ) -> int:
-    """Try on this machine what Parley promises, and write a dated report: page, JSON, signature.
+    """Test on this machine whether Parley's promises hold, and write a dated report: page, JSON, signature.
 
     Numbers are compared with references, errors at ties are counted, a log is verified and tampered with, real servers
-    are killed and restarted, and every role tries every operation. Your data are not touched: databases are made in
-    a temporary folder. The exit status is 0 if no check failed, and 1 otherwise. docs/production.md has more.
+    are killed and restarted, and every role tries every operation. Your data are not touched: databases are created in
+    a temporary folder. The exit status is 0 if checks passed and none failed, and 1 otherwise. docs/production.md has
+    more.
     """
     checked_output(report)
     if Path(report).suffix == ".json":
@@ -97,7 +98,7 @@ def qualify_command(
 
 
 def _require_empty(database: str) -> None:
-    """Raise if a database is not empty, before testing anything: it might be a real one."""
+    """Raise if a database is not empty, before any test: it might contain real studies."""
     with needs("server", "parley qualify --database"):
         from sqlalchemy import create_engine, inspect
         from sqlalchemy.exc import SQLAlchemyError
@@ -121,7 +122,7 @@ def _require_empty(database: str) -> None:
 
 
 def _tried(one: Check, bench: Bench) -> dict[str, Any]:
-    """The result of a check. Any exception is a failure, and the next check runs all the same."""
+    """Run a check and return its result. Any exception is a failure, so that the other checks run all the same."""
     begun = time.monotonic()
     row = {"name": one.name, "claim": one.claim, "covers": list(one.covers)}
     missing = [extra for extra in one.extras if any(unmet("parley", extra))]
@@ -139,7 +140,7 @@ def _tried(one: Check, bench: Bench) -> dict[str, Any]:
 
 
 def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> dict[str, Any]:
-    """The report for programs, with everything that the page says."""
+    """The report as JSON values, with everything that the page says."""
     counts = {word: sum(one["result"] == word for one in results) for word in ("passed", "failed", "skipped")}
     installed = {one.name: one.version for one in metadata.distributions()}
     try:
@@ -160,7 +161,7 @@ def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> 
         "environment": sys.prefix,
         "minutes": minutes,
         "checks": results,
-        "promises": [  # of the docs, each with its tests, its mutants, and what was tried of it here
+        "promises": [  # promises of the docs, each with its tests, its mutants, and the checks of it that ran here
             row | {"here": {one["name"]: one["result"] for one in results if row["key"] in one["covers"]}}
             for row in stored("promises.json")["promises"]
         ],
@@ -177,7 +178,10 @@ def _verdict(document: dict[str, Any]) -> str:
 
 
 def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
-    """Write page and JSON, and their signatures. The page names the hash of the JSON, so both are of one run."""
+    """Write the page, the JSON and their signatures; returns the files.
+
+    The page contains the hash of the JSON, which proves that both are of the same run.
+    """
     beside = page.with_suffix(".json")
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -197,7 +201,7 @@ def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
     written = [page, beside]
     for file in (page, beside) if key is not None else ():
         signature = file.with_name(file.name + ".sig")
-        signature.unlink(missing_ok=True)  # ssh-keygen asks before it overwrites one
+        signature.unlink(missing_ok=True)  # otherwise ssh-keygen would ask before it overwrites the file
         command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file)]
         done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
         if done.returncode:

@@ -1,7 +1,7 @@
-"""The checks of `parley qualify` with real servers: kills, and access rights.
+"""The checks of `parley qualify` that use real servers: kills, and access rights.
 
-Who may do what is compared with docs/api.md, as `promises.json` has it: what is expected never comes from
-the code that is tried.
+Access rights are compared with the table of docs/api.md, which `promises.json` contains: the expectations never come
+from the code under test.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from parley.testing.access import ROLES, access_mistakes, call
 from parley.text.formatting import plural
 from parley.totals import Totals
 
-# Points at which a server dies, in turn: within the transaction of a report, and after it, before the answer.
+# Points at which servers die, one after another: in the transaction of a report, and between its commit and the answer.
 DEATHS = ("report-looked-up", "report-inserted", "step-computed", "before-commit", "after-commit")
-PATIENCE = 60  # rounds after which a study of two agents must be over
+PATIENCE = 60  # rounds, and starts of the server, within which a study of two agents must end
 
 
 def _serving(bench: Bench, database: str, **variables: str) -> AbstractContextManager[str]:
-    """A real server process without rate limits; yields its address."""
+    """Start a real server process, without rate limits; yields its address."""
     quick = {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
     return serving(database, bench.folder / "server.log", **quick, **variables)
 
@@ -48,18 +48,18 @@ LIVE = ("server", "agent")  # extras that these checks need
     extras=LIVE,
 )
 def kills_sqlite(bench: Bench) -> str:
-    """Kills on an SQLite file that is removed afterwards."""
+    """Check that killed servers lose no report and accept none twice, on an SQLite file that is removed afterwards."""
     return _kills(bench, str(bench.folder / "kills.db"))
 
 
 @check("kills, PostgreSQL", "the same on PostgreSQL", "promise 2", "promise 1", "promise 4", extras=LIVE, postgres=True)
 def kills_postgres(bench: Bench) -> str:
-    """Kills on the database that the user names, which must be empty."""
+    """Check that killed servers lose no report and accept none twice, on the user's empty PostgreSQL database."""
     return _kills(bench, str(bench.database))
 
 
 def _kills(bench: Bench, database: str) -> str:
-    """Studies whose server dies at one point after another; agents send again until they get an answer."""
+    """Run studies while their server dies at one point after another; agents resend until they get an answer."""
     token, deaths = administrator(database, "qualification"), [*DEATHS] * max(int(bench.minutes), 1)
     planned, studies, acknowledged = len(deaths), 0, 0
     while deaths:
@@ -72,7 +72,10 @@ def _kills(bench: Bench, database: str) -> str:
 
 
 def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deaths: list[str]) -> int:
-    """Run one study to its end, removing each death that occurred; returns the number of acknowledged reports."""
+    """Run one study to its end; returns the number of acknowledged reports.
+
+    Removes from `deaths` each point at which a server died.
+    """
     from parley.agent.client import Client
 
     message, received = _small_study(), list[Receipt]()
@@ -87,7 +90,7 @@ def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deat
             try:
                 _take_part(address, study, tokens, received)
                 break
-            except Unreachable:  # it died; the next one goes on
+            except Unreachable:  # this server died; the next server continues the study
                 deaths.pop(0)
     else:
         raise Flaw(f"{study} is not over after {PATIENCE} starts of its server")
@@ -97,7 +100,7 @@ def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deat
 
 
 def _stored_study(database: str, study: str, received: list[Receipt]) -> Verification:
-    """Verify log and tables against every receipt; accepting a report twice is not a legal move."""
+    """Verify a study's log and tables against all receipts; a log that accepts a report twice is not sound."""
     from parley.coordinator.record import open_for_reading
     from parley.coordinator.record.audit import verify_stored
 
@@ -109,7 +112,7 @@ def _stored_study(database: str, study: str, received: list[Receipt]) -> Verific
 
 
 def _take_part(address: str, study: str, tokens: Mapping[str, str], received: list[Receipt]) -> None:
-    """Answer every plan of every agent until the study is over."""
+    """Answer every plan of every agent with random rewards until the study is over; collects receipts in `received`."""
     from parley.agent.client import Client
 
     with ExitStack() as stack:
@@ -118,6 +121,7 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
             for place, (agent, client) in enumerate(agents.items()):
                 plan = client.plan(study, agent)
                 if plan.due:
+                    # Seeded by agent and phase: after a crash, an agent must send the same report again.
                     generator = np.random.default_rng([place, plan.phase])
                     rewards = [generator.normal(1.0 - arm, 1.0, n).tolist() for arm, n in enumerate(plan.draws or ())]
                     received.append(client.send(plan.report(Totals.of(rewards))))
@@ -134,7 +138,7 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
     extras=LIVE,
 )
 def access(bench: Bench) -> str:
-    """Try every operation with every role, in its own study and another, for itself and for others."""
+    """Try every operation with every role, in the role's own study and in another, for its own agent and for others."""
     import httpx2
 
     from parley.agent.client import Client

@@ -1,10 +1,10 @@
-"""Reproduction of the paper: its tables and figures, and where the published numbers come from."""
+"""Reproduction of the paper: its tables and figures, and an explanation of the published numbers."""
 
 from parley.hooks import Command, Edge
 
 
 class Reproduction(Edge):
-    """Adds a command."""
+    """Adds the command `parley reproduce`."""
 
     name = "reproduction"
     summary = "the paper's tables again: reproduce"

@@ -1,4 +1,4 @@
-"""`parley reproduce`: the paper's tables again, and where the published figures come from."""
+"""`parley reproduce`: reproduces the paper's tables, and explains the published figures."""
 
 import os
 from functools import partial
@@ -36,7 +36,7 @@ FOLDER = "parley-reproduction"
 @click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one per core.")
 @json_option
 def reproduce_command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
-    """Reproduce the paper's tables: the published figures, the algorithms as written, and evidence racing.
+    """Reproduce the paper's tables, with the published figures, the algorithms as written, and evidence racing.
 
     \b
     table1    costs and rounds for four levels of personalization
@@ -68,8 +68,8 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
 
 
 def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
-    """The exhibit as files; returns what was written."""
-    from parley.edges.reproduction.figures import draw_exhibit  # brings the drawing library along
+    """Write an exhibit as Markdown, CSV, PNG and SVG; returns the files."""
+    from parley.edges.reproduction.figures import draw_exhibit  # imports the drawing library, which is slow
     from parley.experiments.report_kit.charts import save_figure
 
     files = []

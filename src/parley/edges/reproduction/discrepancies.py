@@ -1,7 +1,7 @@
-"""Why the published table does not follow from the published algorithms: two slips, repeated on purpose.
+"""Why the published tables do not follow from the published algorithms: two mistakes, repeated on purpose.
 
-Both were found in the code that the authors released. These policies and this search are demonstrations: they are in
-no registry, and they give up what the algorithms guarantee.
+Both mistakes are in the code that the authors released. The policies and the search here demonstrate them. They are in
+no registry, and give up guarantees of the algorithms.
 """
 
 import warnings
@@ -27,8 +27,8 @@ ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors'
 class LocalMeansPfUcb(PfUcbBai):
     """PF-UCB-BAI that compares an arm's *local* mean with the best *mixed* mean when it eliminates.
 
-    An arm stays while the best mixed mean of the arms that remain is at most two radii above its local mean. Even the
-    best arm can be eliminated this way. An agent that would have no arm left stops there, with the arm of its best
+    An arm stays a candidate while the best mixed mean of the remaining arms is at most two radii above its local mean.
+    Even the best arm can be eliminated this way. An agent that would lose its last arm stops with the arm of its best
     mixed mean.
     """
 
@@ -53,9 +53,9 @@ class LocalMeansPfUcb(PfUcbBai):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedWcpe(Wcpe):
-    """W-CPE with at most `cap` draws of an arm by an agent in a phase, like a search that stops too early.
+    """W-CPE with at most `cap` draws of an arm by an agent in a phase, as if a search for the counts stopped too early.
 
-    Intervals use the counts that were drawn, so the guarantee holds; but a phase may end short of its target width.
+    The intervals use the counts that were drawn, so the guarantee holds, but they may be wider than the phase's target.
     """
 
     name: ClassVar[str] = "wcpe, capped counts"
@@ -67,15 +67,16 @@ class CappedWcpe(Wcpe):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchedWcpe(Wcpe):
-    """W-CPE that can also look for its counts as the authors' code did; it still plans with the exact ones."""
+    """W-CPE that can also search for its counts as the authors' code does; its plans still use the exact counts."""
 
     name: ClassVar[str] = "wcpe, searched counts"
 
     def search(self, state: Halvings, *, iterations: int = ITERATIONS) -> tuple[FloatArray, int, bool]:
-        """The fewest draws by SciPy's `trust-constr` from a start of ones: `(arm, agent)`, iterations, cut short.
+        """Search for the fewest draws with SciPy's `trust-constr`, starting from ones.
 
-        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that some
-        agent still considers.
+        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that are a candidate
+        of any agent. Returns the draws `(arm, agent)`, the number of iterations, and whether their limit ended the
+        search.
         """
         live = state.active.any(axis=-1)
         shape = (int(live.sum()), self.problem.agent_count)
@@ -87,7 +88,8 @@ class SearchedWcpe(Wcpe):
 
         slopes: Any = {"jac": np.ones_like, "hess": lambda values: np.zeros((values.size, values.size))}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about its differences; what it returns is judged by `shortfall`
+            # SciPy warns about finite differences; `shortfall` judges the result instead.
+            warnings.simplefilter("ignore")
             result = minimize(
                 np.sum,
                 np.ones(shape).ravel(),
@@ -102,32 +104,32 @@ class SearchedWcpe(Wcpe):
         return draws, int(result.nit), bool(result.status == 0)
 
     def shortfall(self, state: Halvings, draws: FloatArray | IntArray) -> float:
-        """The largest amount by which a total `n + d` misses `t * beta(n + d)`; 0 where none does."""
+        """The largest amount by which a total `n + d` falls short of `t * beta(n + d)`; 0 if no total does."""
         live = state.active.any(axis=-1)
         return max(0.0, -float(self._slack((state.counts + draws)[live], self._allocation(state)[live]).min()))
 
     def _slack(self, totals: FloatArray | IntArray, allocation: FloatArray) -> FloatArray:
-        beta: Callable[[FloatArray], FloatArray] = self._beta  # type: ignore[assignment]  # whole numbers are not needed
+        beta: Callable[[FloatArray], FloatArray] = self._beta  # type: ignore[assignment]  # also accepts fractions
         return np.asarray(totals - allocation * beta(np.maximum(totals, 1.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The counts of one phase: what the iterative search returned, beside the exact smallest counts."""
+    """The counts of one phase: the result of the iterative search, and the exact smallest counts."""
 
     phase: int
-    exact: IntArray  # (arm, agent): fresh draws
-    found: FloatArray  # (arm, agent)
-    violation: float  # of the constraint, by the counts found
+    exact: IntArray  # (arm, agent): new draws of the phase
+    found: FloatArray  # (arm, agent): the same by the search
+    violation: float  # of the constraint, by the counts that the search returned
     exact_violation: float  # of the constraint, by the exact counts
     iterations: int
-    stopped: bool  # by the iteration limit, without an answer
+    stopped: bool  # whether the iteration limit ended the search, without an answer
     search_seconds: float
     exact_seconds: float
 
 
 def searches(instance: Instance, *, seed: int, iterations: int = ITERATIONS) -> list[Search]:
-    """Both ways to the counts, on the states of one run of W-CPE (which follows the exact counts)."""
+    """Compute the counts of every phase of one run of W-CPE in both ways; the run itself uses the exact counts."""
     policy = SearchedWcpe(problem=instance.problem)
     found = []
     for phase in phases(policy, instance, seed=seed):

@@ -1,4 +1,4 @@
-"""The exhibits of `parley reproduce`: each has measurements, tables, a figure and an honest comment."""
+"""The exhibits of `parley reproduce`: each has measurements, tables, and a comment on what they mean."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,12 +31,12 @@ REGRET_COLUMNS = (
     Column(title="/ C* log T", key="ratio", show=fixed(2)),
     Column(title="/ published", key="share", show=fixed(2)),
 )
-SEARCH_SEED = 1  # a run of six phases, the last of which needs more draws than the search can reach
+SEARCH_SEED = 1  # seed of a run with six phases, whose last phase needs more draws than the search can reach
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One result of `parley reproduce`: tables, an explanation, and figures."""
+    """One result of `parley reproduce`: tables, an explanation, and the rows and searches for its figure."""
 
     name: str
     tables: Sequence[Table]
@@ -86,7 +86,7 @@ def _regret(rows: list[Row]) -> Exhibit:
     return Exhibit("pf-ucb", tables, f"{_performance(first)} {_enhancement(second)}", rows)
 
 
-# Name -> what makes the exhibit, from the rows of the table of that name.
+# Name -> function that makes the exhibit from the measured and published rows of that name.
 EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
     "table1": partial(_table, number=1, fixed="delta = 0.1", by="alpha"),
     "table2": partial(_table, number=2, fixed="alpha = 0.5", by="delta"),
@@ -105,7 +105,10 @@ def _comparison(
     hide: tuple[str, ...] = (),
     against: str | None = None,
 ) -> Table:
-    """A table whose first columns vary; with `against`, the distance to that source in standard errors."""
+    """A table that compares rows, with columns for what varies (`by`) and without the columns in `hide`.
+
+    With `against`, a further column has the distance to the row of that source, in standard errors.
+    """
     single = len({row.algorithm for row in rows}) == 1
     columns = [
         *(Column(title=key, key=key, show=lambda value: f"{value:g}") for key in by),
@@ -140,7 +143,7 @@ def _comparison(
 
 
 def _values(columns: Sequence[Column], rows: list[Row], **made: Callable[[Row], Any]) -> tuple[tuple[Any, ...], ...]:
-    """The cells of a table: a row's value under the column's key, or the value `made` from it."""
+    """The cells of a table, row by row: the row's attribute of the column's key, or the value `made` from the row."""
     return tuple(tuple(made.get(one.key, attrgetter(one.key))(row) for one in columns) for row in rows)
 
 
@@ -179,7 +182,7 @@ def _errors(value: float | None) -> str:
 
 
 def _pairs(rows: list[Row], source: str) -> list[tuple[Row, Row]]:
-    """Measured rows of a source, each with the published one."""
+    """The measured rows of a source, each paired with its published row."""
     published = [row for row in rows if row.source == "published"]
     return list(zip([row for row in rows if row.source == source], published, strict=True))
 
@@ -203,7 +206,7 @@ def _regret_table(rows: list[Row]) -> Table:
 
 
 def _published(row: Row, rows: list[Row]) -> float:
-    """The published regret of the same algorithm, or of PF-UCB, at the same alpha."""
+    """The published regret of a row's algorithm at the same alpha, or of PF-UCB if the algorithm has none."""
     costs = {one.algorithm: one.cost for one in rows if (one.source, one.alpha) == ("published", row.alpha)}
     return costs.get(row.algorithm, costs[PLAIN])
 
@@ -238,7 +241,7 @@ def _enhancement(rows: list[Row]) -> str:
 
 
 def _words(exhibit: str, **figures: Any) -> str:
-    """What a reader should take away from an exhibit."""
-    from parley.experiments.report_kit.pages import render_text  # brings the drawing library along
+    """The comment on an exhibit: what a reader should conclude from its numbers."""
+    from parley.experiments.report_kit.pages import render_text  # imports the drawing library, which is slow
 
     return render_text("exhibits", package="parley.edges.reproduction", filters={}, exhibit=exhibit, **figures).strip()

@@ -1,4 +1,4 @@
-"""The exhibits of `parley reproduce` as pictures."""
+"""Figures of the exhibits of `parley reproduce`."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from parley.edges.reproduction.exhibits import Exhibit
 from parley.edges.reproduction.reproduction import Row
 from parley.experiments.report_kit.charts import Theme, canvas, delta_axis, legend_below, sample_axis
 
-# Series -> colour index and marker: an algorithm looks the same in every picture.
+# Algorithm and source -> colour index (None: grey), marker and line style, the same in every figure.
 SERIES = {
     ("W-CPE-BAI", "published"): (None, "o", "--"),
     ("PF-UCB-BAI", "published"): (None, "s", "--"),
@@ -122,7 +122,7 @@ def _alphas(panel: Axes, rows: Sequence[Row]) -> None:
 
 
 def draw_exhibit(exhibit: Exhibit, *, theme: str = "light") -> Figure:
-    """An exhibit as a picture."""
+    """Draw the figure of an exhibit."""
     drawn = {"table1": _table1, "table2": _table2, "baseline": _baseline, "counts": _counts, "pf-ucb": _regret}
     return drawn[exhibit.name](exhibit, theme)
 

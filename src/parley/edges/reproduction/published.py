@@ -1,13 +1,14 @@
-"""Published figures. Nothing here is computed, or used to compute anything else.
+"""Published numbers, for comparison only: nothing here is computed, or used to compute anything else.
 
-`TABLE1` and `TABLE2` are both tables of Appendix E of Réda, Vakili and Kaufmann (NeurIPS 2022): means over 100 runs,
-the spread as the paper gives it. Its rounds and standard deviations are rounded up to whole numbers ("± 0" is what it
-prints).
+`TABLE1` and `TABLE2` are the two tables in Appendix E of Réda, Vakili and Kaufmann (NeurIPS 2022): means over 100 runs,
+with the spread as the paper states it. The paper's numbers of rounds and standard deviations are rounded up to whole
+numbers (it prints "± 0").
 
 `REGRET_INSTANCES` are the two instances, of four agents and nine arms, in the notebook that Shi, Shen and Yang (AISTATS
-2021) released. Published figures are read off its plots, within a few per cent: realised regret of all agents, 10 runs,
-a radius that is half of the proven one. The means of the second instance, on which the enhanced form is shown, are in a
-binary file; here they are as a public copy of the notebook prints them, to eight decimals.
+2021) released. Their published regret is read off its plots, within a few per cent: realised regret of all agents over
+10 runs, with a radius that is half of the proven radius. The second instance demonstrates the enhanced form. Its means
+are in a binary file of the release; the means here are those that a public copy of the notebook prints, to eight
+decimals.
 """
 
 from collections.abc import Mapping
@@ -23,15 +24,15 @@ DELTAS = (0.1, 0.05, 0.01, 0.001, 0.0001, 0.00001)
 class Published:
     """One cell of a published table."""
 
-    policy: str  # by its name in Parley's registry
+    policy: str  # the policy's name in Parley's registry
     alpha: float
     delta: float
     cost: float
     cost_std: float
-    rounds: float | None = None  # the second table gives none
+    rounds: float | None = None  # None in the second table, which has no rounds
     error_rate: float | None = None
     bound: float | None = None  # c*, in the second table only
-    instance: str = ""  # one of `REGRET_INSTANCES`, where the cost is regret; else the paper's
+    instance: str = ""  # one of `REGRET_INSTANCES`, where the cost is regret; "" for the paper's instance
 
 
 def _first(alpha: float, policy: str, rounds: float, cost: float, cost_std: float) -> Published:
@@ -71,7 +72,7 @@ REGRET_RUNS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class RegretInstance:
-    """A published instance, and its published results."""
+    """A published instance of regret minimization, with its published results."""
 
     horizon: int
     means: tuple[tuple[float, ...], ...]  # a row per agent
@@ -79,7 +80,7 @@ class RegretInstance:
 
 
 def _means(printed: str) -> tuple[tuple[float, ...], ...]:
-    """A matrix as printed, so that it can be compared with the source at a glance."""
+    """Parse a matrix that is written as in its source, so that both can be compared at a glance."""
     return tuple(tuple(map(float, row.split())) for row in printed.strip().splitlines())
 
 

@@ -1,8 +1,8 @@
 """The paper's two tables: the published figures, the algorithms as written, and evidence racing.
 
 Every measured row is a mean over replications on the paper's synthetic instance (6 arms, 3 agents, personalized
-weights); PF-UCB is also run on its own published instances, where the cost is regret. A table is a list of lines: cells
-that were published, and jobs that are measured, each once however many tables show it.
+weights). PF-UCB is also run on its own published instances, where the cost is regret. A table is a list of lines, each
+a published cell or a job to measure. A job that is in several tables is measured once.
 
 >>> rows = measured("baseline", replications=20, seed=0)
 >>> [(row.alpha, row.source) for row in rows][:3]
@@ -47,8 +47,8 @@ ALGORITHMS = {
     "pf-ucb-enhanced": "enhanced PF-UCB",
     "evidence-regret": "evidence racing",
 }
-NO_DELTA = 0.0  # of lines about regret, which stop for a horizon and not for an error
-MOST_REGRET_RUNS = 1_000  # regret scatters far less than samples do
+NO_DELTA = 0.0  # delta of lines about regret, whose runs end at a horizon and not at an error probability
+MOST_REGRET_RUNS = 1_000  # enough, since regret varies far less between runs than samples do
 # Options of the policies that are measured by their regret, by source.
 REGRET_OPTIONS: dict[str, dict[str, Any]] = {
     "as written": {"radius": "proven"},
@@ -61,13 +61,13 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Something to measure: an algorithm, its variant, and the instance."""
+    """A measurement to make: the algorithm, its variant, and the instance."""
 
     policy: str
-    source: str
+    source: str  # the variant, such as "as written" or "ours"
     alpha: float
     delta: float
-    instance: str = ""  # one of `REGRET_INSTANCES`; else the paper's
+    instance: str = ""  # one of `REGRET_INSTANCES`; "" for the paper's instance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,11 @@ class Row:
     cost_std: float
     rounds: float | None
     error_rate: float | None
-    bound: float  # c* = T* log(1 / (2.4 delta)), the paper's own figure in its second table; C* log T of regret
+    bound: float  # c* = T* log(1 / (2.4 delta)), or the paper's own figure where it prints one; C* log T for regret
 
     @property
     def algorithm(self) -> str:
-        """Its name in the paper."""
+        """The algorithm's name for readers, which for published algorithms is the paper's."""
         return ALGORITHMS[self.policy]
 
     @property
@@ -108,7 +108,7 @@ class Row:
 
 @cache
 def paper_instance(*, alpha: float, delta: float) -> Instance:
-    """The instance behind both tables; alpha changes the weights, not the means."""
+    """The paper's instance, which both of its tables use; alpha changes the weights, not the means."""
     study = parse_study(
         {
             "arms": 6,
@@ -133,7 +133,7 @@ def _regret_instance(name: str, alpha: float) -> Instance:
 
 @cache
 def lower_bound(*, alpha: float, delta: float, instance: str = "") -> float:
-    """c* of the paper's instance, or C* log T of a published one.
+    """The lower bound of a row: c* of the paper's instance, or C* log T of an instance of `REGRET_INSTANCES`.
 
     >>> [round(lower_bound(alpha=0.5, delta=0.0, instance=name)) for name in ("performance", "enhancement")]
     [6400, 3290]
@@ -173,7 +173,7 @@ def _baseline() -> Iterable[Line]:
 
 
 def _counts() -> Iterable[Line]:
-    """The lines about counts: over alpha at delta 0.1, then over the other deltas at alpha 0.5."""
+    """The lines of the table about counts: every alpha at delta 0.1, then the other deltas at alpha 0.5."""
     for cell in (*(cell for cell in TABLE1 if cell.policy == "wcpe"), *(cell for cell in TABLE2 if cell.delta != 0.1)):
         yield cell
         for source in ("as written", "capped counts"):
@@ -181,7 +181,7 @@ def _counts() -> Iterable[Line]:
 
 
 def _regret() -> Iterable[Line]:
-    """The lines about regret: `cost` is regret, the bound is C* log T, and delta is unused."""
+    """The lines of the tables about regret: their cost is regret, their bound is C* log T, and delta is unused."""
     sources = {
         "pf-ucb": ("as released", "as written"),
         "pf-ucb-enhanced": ("as released", "as written"),
@@ -206,14 +206,14 @@ LINES: dict[str, Callable[[], Iterable[Line]]] = {
 
 
 def jobs(names: Iterable[str]) -> list[Job]:
-    """What some tables need measured, each once."""
+    """The jobs to measure for some tables, each job once."""
     return list(dict.fromkeys(line for name in names for line in LINES[name]() if isinstance(line, Job)))
 
 
 def measure_all(
     wanted: Iterable[Job], *, replications: int, seed: int, workers: int = 1, progress: Progress | None = None
 ) -> dict[Job, Row]:
-    """Measure jobs, in this process or in several; `progress` is called for every finished one."""
+    """Measure jobs, in this process or in several processes; `progress` is called after each job."""
     advance = progress or (lambda _: None)
     found = {}
     if workers == 1:
@@ -230,12 +230,12 @@ def measure_all(
 
 
 def rows_of(name: str, found: dict[Job, Row]) -> list[Row]:
-    """The lines of a table, with measured values filled in."""
+    """The rows of a table, published and measured, in the order of its lines."""
     return [_printed(line) if isinstance(line, Published) else found[line] for line in LINES[name]()]
 
 
 def measured(name: str, *, replications: int, seed: int) -> list[Row]:
-    """One table, measured now."""
+    """Measure one table and return its rows."""
     return rows_of(name, measure_all(jobs([name]), replications=replications, seed=seed))
 
 

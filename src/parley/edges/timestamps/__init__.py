@@ -1,4 +1,4 @@
-"""RFC 3161 time stamps of logs: requesting and checking them. That a log may have stamps is part of its format."""
+"""RFC 3161 time stamps of logs: requesting and checking them. The log format itself allows stamps without this edge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Timestamps(Edge):
-    """Adds a setting, an operation, a command, an option of `verify`, and a background service."""
+    """Adds a setting of the server, an API operation, a command, an option of `verify`, and a background service."""
 
     name = "timestamps"
     summary = "time stamps of logs: admin timestamp, serve --timestamp-authority, verify --stamp-ca"

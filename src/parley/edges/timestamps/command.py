@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 )
 @with_client
 def timestamp_command(client: Client, study: str, authority: str, output: str | None) -> None:
-    """Have an authority stamp the log of STUDY: `parley verify` then notices if it is cut or rewritten later.
+    """Have an authority stamp the log of STUDY, so that `parley verify` detects if the log is cut or rewritten later.
 
-    The authority learns the hash of the last record and nothing else.
+    The authority learns only the hash of the last record.
     """
     found = client.request("GET", "studies", study, "log", params={"limit": 1, "newest_first": True})
     stamp = asyncio.run(ask_stamp(authority, Record.from_json(found["records"][0])))

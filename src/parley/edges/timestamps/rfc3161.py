@@ -1,8 +1,8 @@
 """RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
 
-The authority stamps the text that a record hashes, so the stamp's imprint is the record's hash, and any program for RFC
-3161 can check it (`docs/audit.md`). A stamp is worth as much as its keeper is independent of the log's owner: kept by
-somebody else, it shows a log that was cut before the record, or rewritten.
+The authority stamps the text whose hash is the record's hash. So the stamp's imprint is that hash, and any program for
+RFC 3161 can check the stamp (`docs/audit.md`). A stamp is worth only as much as its keeper is independent of the log's
+owner: a stamp that somebody else keeps reveals a log that was cut before the record, or rewritten.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ LARGEST = 64 * 1024  # bytes of an answer; 1 to 7 KiB are usual
 
 
 async def ask_stamp(authority: str, record: Record) -> Stamp:
-    """Have a record stamped by the authority at an address (`https://...`, or `http://...`: a stamp is no secret)."""
+    """Have a record stamped by the authority at a URL (`https://...`, or `http://...`, since a stamp is no secret)."""
     with needs(EXTRA, "a time stamp"):
         import httpx2 as httpx
         from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
     host = _host(authority)
     request = TimestampRequestBuilder().data(record.hashed).hash_algorithm(HashAlgorithm.SHA256).build()
+    # The response is read raw, to limit its size: it must not be compressed.
     headers = {"Content-Type": "application/timestamp-query", "Accept-Encoding": "identity"}
     asked: dict[str, Any] = {"content": request.as_bytes(), "headers": headers}
     try:
@@ -53,13 +54,14 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
         raise InvalidInput("authority", found=found, allowed=AUTHORITY)
     response = base64.b64encode(content).decode()
     stamp = Stamp(study=record.stream, sequence=record.sequence, head=record.hash, authority=host, response=response)
+    # The nonce excludes an old response that somebody replays.
     if read_response(stamp).tst_info.nonce != request.nonce:
         raise InvalidInput("authority", found=f"an answer from {host} to another request", allowed=AUTHORITY)
     return stamp
 
 
 def _host(authority: str) -> str:
-    """The host of an address, which is all that is stored, since the rest may contain a password."""
+    """The host of an authority's address. Only the host is stored, since the address may contain a password."""
     parts = urlsplit(authority)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InvalidInput("authority", found=repr(authority), allowed="https://HOST/PATH or http://HOST/PATH")
@@ -67,7 +69,7 @@ def _host(authority: str) -> str:
 
 
 def read_response(stamp: Stamp) -> TimeStampResponse:
-    """The authority's response, after checking that it is about the stamp's head. Its signature is not checked here."""
+    """Decode the authority's response, and check that it is about the stamp's `head`; does not check the signature."""
     with needs(EXTRA, "a time stamp"):
         from rfc3161_client import decode_timestamp_response
     try:
@@ -84,9 +86,10 @@ def read_response(stamp: Stamp) -> TimeStampResponse:
 
 
 def judge(certificates: Path) -> Callable[[Stamp], datetime]:
-    """A function that returns when a stamp was made.
+    """Make a function that checks a stamp and returns the time at which it was made.
 
-    It raises `BrokenChain` unless the stamp is signed with one of these certificates (PEM), or one that they issued.
+    The function raises `BrokenChain` unless the stamp is signed with one of the `certificates` (a PEM file), or with a
+    certificate that they issued.
     """
     with needs(EXTRA, "checking time stamps"):
         from cryptography.x509 import load_pem_x509_certificates
@@ -103,7 +106,7 @@ def judge(certificates: Path) -> Callable[[Stamp], datetime]:
             response = read_response(stamp)
             builder.build().verify(response, bytes.fromhex(stamp.head))
         except (InvalidInput, VerificationError) as error:
-            words = str(error).partition(": ErrorStack")[0]  # the rest is for OpenSSL's developers
+            words = str(error).partition(": ErrorStack")[0]  # OpenSSL's error stack does not help users
             raise BrokenChain(
                 f"the time stamp of record {stamp.sequence} does not hold with {certificates}: {words}"
             ) from None

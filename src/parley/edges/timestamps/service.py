@@ -1,4 +1,4 @@
-"""The server's stamps: requested after each decided phase, or added by an administrator. All are kept."""
+"""The server's time stamps: requested after each decided phase, or added by an administrator. None is ever deleted."""
 
 import asyncio
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class StampSettings(EdgeSettings):
 
 
 class Stamper(Service):
-    """Has a log's head stamped after each decided phase; failures are retried, and nobody waits for it."""
+    """Has the head of a log stamped after each decided phase, in the background; failures are retried."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._authority = context, context.settings.of(StampSettings).timestamp_authority
@@ -50,7 +50,7 @@ class Stamper(Service):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start with whatever was decided since the last stamp."""
+        """Start stamping, first the logs in which something was decided since their last stamp."""
         if self._authority:
             self._task = asyncio.create_task(self._run())
 
@@ -71,7 +71,7 @@ class Stamper(Service):
                     await asyncio.wrap_future(self._context.storage.submit(keep))
                     self._attempts.labels("stamped").inc()
                 failures = 0
-            except Exception as error:  # even a bug must not end other stamps
+            except Exception as error:  # even a bug must not end the task, and with it all stamps
                 failures += 1
                 self._attempts.labels("failed").inc()
                 logger.warning("no time stamp", error=str(error) or type(error).__name__, failures=failures)
@@ -79,7 +79,7 @@ class Stamper(Service):
 
 
 async def add_stamp(call: Call[None, Stamp]) -> Stamp:
-    """Store an RFC 3161 time stamp of a record beside the log, with which it is exported and verified."""
+    """Store an RFC 3161 time stamp of a record beside the log; the stamp is exported and verified with the log."""
     stamp, by, at = call.body, call.by.name, call.context.clock()
     if stamp.study != call.study:
         raise Refusal("invalid-request", "the study of the time stamp is not that of the address")

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 class Webhooks(Edge):
-    """Adds operations, a page, commands, tables, and a background sender."""
+    """Adds API operations, a page, commands, tables, and a sender in the background."""
 
     name = "webhooks"
     summary = "messages to other programs: serve --webhook-allow, admin webhooks"
@@ -43,7 +43,7 @@ class Webhooks(Edge):
         from parley.coordinator.record.tables import Schema
         from parley.edges.webhooks.tables import metadata
 
-        # Secrets stay where they are used, and a copy served for inspection must not send messages.
+        # Not in backups: secrets stay on this server, and a copy that is served for inspection must not send messages.
         return Schema(owner=self.name, metadata=metadata, migrations=HERE / "migrations")
 
     def operations(self) -> Sequence[Operation]:

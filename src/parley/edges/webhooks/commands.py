@@ -18,7 +18,7 @@ def webhooks_command() -> None:
     """Notify other programs by signed requests to addresses that the operator allows."""
 
 
-# The values of `Telling`, which needs the server's packages.
+# The values of `Telling`, repeated since its module needs the server's packages.
 EVENTS = ("phase.decided", "site.late", "study.ended", "arm.stopped", "report.held", "stop.proposed")
 
 
@@ -37,9 +37,9 @@ EVENTS = ("phase.decided", "site.late", "study.ended", "arm.stopped", "report.he
 )
 @with_client
 def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | None, output: str | None) -> None:
-    """Notify URL of what happens from now on. The secret that signs the messages is shown once.
+    """Notify URL of what happens from now on. The secret that signs the messages is printed only once.
 
-    The operator of the coordinator lists the hosts that are allowed: parley serve --webhook-allow.
+    The operator of the coordinator must allow the host: parley serve --webhook-allow.
     """
     made = client.request("POST", "webhooks", json={"url": url, "events": list(events), "study": study})
     say(f"{made['id']} gets {', '.join(made['events'])} of {made['study'] or 'all studies'}.")
@@ -51,7 +51,7 @@ def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | 
 @with_client
 @json_option
 def list_webhooks(client: Client, as_json: bool) -> None:
-    """List every webhook, without its secret, and whether its messages arrive."""
+    """List all webhooks, without their secrets, and whether their messages arrive."""
     found = client.request("GET", "webhooks")
     if as_json:
         print_json(found)
@@ -82,7 +82,7 @@ def remove_webhook(client: Client, webhook: str) -> None:
 @click.argument("webhook")
 @with_client
 def test_webhook(client: Client, webhook: str) -> None:
-    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook gets everything that it missed."""
+    """Send WEBHOOK a test message now. If it arrives, a failing or disabled webhook receives all that it missed."""
     found = client.request("POST", "webhooks", webhook, "test", timeout=60)
     if not found["delivered"]:
         raise click.ClickException(f"not delivered: {found['error']}")

@@ -1,4 +1,4 @@
-"""The operator's setting of where webhooks may go."""
+"""The operator's setting of the hosts that webhooks may send to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from parley.errors import InvalidInput
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 HOST_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}")
+# IPv6 networks that carry IPv4 addresses: NAT64, 6to4 and Teredo.
 TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedHosts:
-    """Host names that webhooks may use, and networks that these may resolve to besides the public Internet.
+    """Host names that webhooks may use, and networks that the names may resolve to besides the public Internet.
 
     >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
     >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")
@@ -32,7 +33,7 @@ class AllowedHosts:
 
     @classmethod
     def parse(cls, text: str) -> AllowedHosts:
-        """Parse the operator's list of hosts and networks."""
+        """Parse the operator's list of hosts and networks, separated by commas."""
         names, networks = [], []
         for entry in filter(None, (part.strip().lower() for part in text.split(","))):
             try:
@@ -52,10 +53,10 @@ class AllowedHosts:
             return any(host.endswith(one[1:]) if one.startswith("*.") else host == one for one in self.names)
 
     def reaches(self, address: Address) -> bool:
-        """Whether an address may be connected to: a public one, or one in an allowed network."""
+        """Whether an address may be connected to: it is public, or in an allowed network."""
         if self._holds(address):
             return True
-        # IPv6 addresses that map to IPv4 would bypass the networks.
+        # IPv6 addresses that carry an IPv4 address could reach private IPv4 networks.
         leads_on = address.version == 6 and any(address in network for network in TRANSITION)
         return address.is_global and not address.is_multicast and not address.is_reserved and not leads_on
 
@@ -65,7 +66,7 @@ class AllowedHosts:
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookSettings(EdgeSettings):
-    """Server settings of webhooks: the hosts that they may reach."""
+    """Server settings of webhooks: the hosts that webhooks may send to."""
 
     webhook_allow: str = setting(
         "",
@@ -74,7 +75,7 @@ class WebhookSettings(EdgeSettings):
     )
 
     def check(self, server: ServerSettings) -> None:  # noqa: ARG002
-        self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
+        self.allowed_hosts  # noqa: B018  # parsed now, so that a mistyped setting is reported at the start
 
     @property
     def allowed_hosts(self) -> AllowedHosts:

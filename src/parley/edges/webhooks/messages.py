@@ -12,13 +12,13 @@ from parley.protocol.codec import Model, Name
 
 
 class WebhookPlace(Place, frozen=True, kw_only=True):
-    """Parameters that the path of an operation may have."""
+    """Path parameters of the webhooks' operations."""
 
     webhook: Annotated[str, Meta(max_length=64)] = ""
 
 
 class Telling(StrEnum):
-    """The kinds of messages that webhooks get."""
+    """The kinds of messages that webhooks may receive."""
 
     DECIDED = "phase.decided"
     LATE = "site.late"
@@ -29,7 +29,7 @@ class Telling(StrEnum):
 
     @property
     def hidden(self) -> bool:
-        """Whether it reveals something about rewards that viewers may not know, so that it must be requested."""
+        """Whether such messages reveal something about rewards, which viewers may not know. They must be requested."""
         return self in (Telling.HELD, Telling.PROPOSED)
 
 
@@ -78,7 +78,7 @@ class TestedWebhook(Answer):
 
 
 class WebhookBody(Model):
-    """What to send where: without `events`, all that viewers may know; without `study`, about all studies."""
+    """What to send to which URL. Without `events`: all that viewers may know. Without `study`: about all studies."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)

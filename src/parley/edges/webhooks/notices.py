@@ -1,7 +1,7 @@
-"""Notices about a study: phases decided, sites late, arms stopped, reports held, its end.
+"""Notices about a study: decided phases, late sites, stopped arms and proposed stops, held reports, and its end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
-Single arms, counts and reasons are only behind its link.
+Names of arms, counts and reasons are only on the page that it links to.
 """
 
 from collections.abc import Collection
@@ -23,6 +23,7 @@ from parley.edges.webhooks.tables import late_reports
 from parley.protocol import Stage
 from parley.protocol.codec import canonical, read_json, sha256
 
+# Event of the log -> kind of the message about it.
 KINDS = {
     "phase-closed": Telling.DECIDED,
     "report-quarantined": Telling.HELD,
@@ -30,23 +31,23 @@ KINDS = {
     "arm-stopped": Telling.STOPPED,
     "guardrail-noted": Telling.PROPOSED,
 }
-# A certificate after a correction is about an end that was announced already.
+# A correction leads to another certificate of a study whose end was announced already: ignore these.
 _BEFORE = log.alias().c
 NEW = ~exists().where(
     _BEFORE.stream == log.c.stream, _BEFORE.sequence == log.c.sequence - 1, _BEFORE.kind == "report-corrected"
 )
-RESTARTS = ("resumed", "agent-thawed")  # events after which the expected time starts again
-PAST = 5  # last phases of an agent, from which its usual time is estimated
-PATIENCE = 1.5  # factor on the expected time, after which an agent is late
-LEAST = 0.25  # hours: nobody is late earlier
+RESTARTS = ("resumed", "agent-thawed")  # events at which the time that agents have starts again
+PAST = 5  # latest phases from which an agent's usual time is estimated
+PATIENCE = 1.5  # an agent is late after this multiple of the expected time
+LEAST = 0.25  # hours; nobody is late before that
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """A message to send. `sequence` and `late` are the webhook's position afterwards."""
+    """A message to send. `sequence` and `late` are the webhook's position after this message."""
 
     kind: Telling
-    key: str  # stable across repeats, and opaque
+    key: str  # identifies what happened: the same in every repetition, for every webhook
     at: str
     study: str
     phase: int
@@ -68,7 +69,7 @@ class Notice:
 
 
 class _Place(msgspec.Struct):
-    """The part of a report, decision or certificate that says where it belongs."""
+    """The part of a report, decision or certificate that says which phase and agent it is about."""
 
     phase: int = 0
     agent: str = ""
@@ -76,7 +77,7 @@ class _Place(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    """The part of an event that says where it belongs; the rest, which may be megabytes, is skipped."""
+    """The part of an event that says which phase and agent it is about; the rest may be megabytes and is skipped."""
 
     report: _Place = msgspec.field(default_factory=_Place)
     decision: _Place = msgspec.field(default_factory=_Place)
@@ -87,7 +88,7 @@ class _Payload(msgspec.Struct):
 
     @property
     def silent(self) -> bool:
-        """Whether nothing needs to be sent: a second report for a place, or a cleared arm."""
+        """Whether no message is sent: about a second report of the same agent and phase, or about a cleared arm."""
         return bool(self.stands) or self.verdict == "cleared"
 
 
@@ -97,7 +98,10 @@ READ = msgspec.json.Decoder(_Payload)
 def next_notice(
     transaction: Transaction, study: str, wanted: Collection[Telling], *, sequence: int, late: int
 ) -> Notice | None:
-    """The first notice after a position in a study's log and a number of its late reports."""
+    """The first notice after a position: a sequence number in a study's log, and the number of a late report.
+
+    None if there is none. Events of the log and late reports are interleaved in the order in which they were recorded.
+    """
     record = _next_record(transaction, study, wanted, sequence=sequence, late=late)
     if Telling.LATE not in wanted:
         return record
@@ -116,6 +120,7 @@ def _next_record(
     kinds = [kind for kind, telling in KINDS.items() if telling in wanted]
     here = and_(log.c.stream == study, log.c.sequence > sequence, log.c.kind.in_(kinds), NEW)
     columns = (log.c[name] for name in ("sequence", "at", "kind", "hash", "payload"))
+    # One row at a time: payloads may be megabytes, and the first notice ends the search.
     for row in transaction.execute(
         select(*columns).where(here).order_by(log.c.sequence).execution_options(yield_per=1)
     ):
@@ -139,7 +144,7 @@ def _next_record(
 
 
 def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
-    """How a study ended with a certificate. If it went on, or ended again, it had stalled."""
+    """The stage in which a study ended with a certificate. If it is running, or ended again later, it had stalled."""
     certified = and_(log.c.stream == study, log.c.kind == "certified", NEW)
     last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
     row = studies.get(transaction, study)
@@ -148,7 +153,8 @@ def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
 
 
 def note_late(transaction: Transaction, study: str, at: str) -> int:
-    """Record the agents that a study awaits beyond the expected time, once per phase; returns how many."""
+    """Record each agent whose report is late, once per phase; returns how many were recorded now."""
+    # Locked, so that two server processes cannot record the same agents or give the same numbers.
     row = studies.lock(transaction, study)
     found = [] if row is None else late_agents(transaction, row, at)
     if row is None or not found:
@@ -162,12 +168,12 @@ def note_late(transaction: Transaction, study: str, at: str) -> int:
 
 
 def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
-    """Agents that a running study awaits for longer than 1.5 times the expected time, and that are not recorded yet.
+    """Agents that a running study has awaited for over 1.5 times the expected time, and that are not recorded yet.
 
-    The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
-    longest of the agent's last phases, in proportion where more is asked now. If neither is known, there is no
-    notice. A held report counts as not in, so that the absence of a notice does not reveal that it is held. After a
-    pause or a thaw the time starts again.
+    The expected time follows from the plan and the agent's `rate`, `delay` and `round_days`, if the study states them.
+    Otherwise it is the longest time of the agent's latest phases, in proportion if more is asked now. If neither is
+    known, the agent is never late. A held report counts as missing, so that the absence of a notice does not reveal
+    that the report is held. After a pause or a thaw, the time starts again.
     """
     if row.stage is not Stage.RUNNING or not row.awaited:
         return []
@@ -203,7 +209,7 @@ def _began(transaction: Transaction, row: StudyRow) -> str:
 
 
 def _usual_hours(transaction: Transaction, row: StudyRow, draws: dict[str, int]) -> dict[str, float]:
-    """The longest time that each agent needed in one of its last phases, scaled to what is asked now."""
+    """The longest time in hours that each agent needed in one of its latest phases, scaled up if more is asked now."""
     report, phase, asked = reports_table.c, phases_table.c, assignments.c
     both = reports_table.join(phases_table, and_(phase.study == report.study, phase.phase == report.phase))
     three = both.join(

@@ -1,4 +1,4 @@
-"""Webhooks: add, test, remove. The secret of a new one is shown once."""
+"""The page of webhooks: add, test, remove. The secret of a new webhook is displayed only once."""
 
 from starlette.responses import RedirectResponse, Response
 
@@ -12,7 +12,7 @@ from parley.text.translation import Translatable
 async def webhooks_page(
     shown: Page, *, added: NewWebhook | None = None, said: str = "", problem: str = "", code: int = 200
 ) -> Response:
-    """All webhooks without their secrets, except for the one `added` just now."""
+    """The list of webhooks without their secrets, except for the secret of a webhook `added` just now."""
     found = await shown.call(api.list_webhooks)
     return await shown.show(
         "webhooks.html",
@@ -28,7 +28,7 @@ async def webhooks_page(
 
 
 async def add(shown: Page) -> Response:
-    """Add a webhook."""
+    """Add the webhook in the form, and display its secret."""
     body = {"url": shown.form.get("url", "").strip(), "study": shown.form.get("study", "").strip() or None}
     chosen = [kind for kind in Telling if kind in shown.form]
     try:
@@ -42,7 +42,7 @@ async def add(shown: Page) -> Response:
 
 
 async def test(shown: Page) -> Response:
-    """Send a test message now."""
+    """Send a webhook a test message now, and report whether it arrived."""
     found = await shown.call(api.test_webhook, webhook=shown.form.get("webhook", "-"))
     if found.delivered:
         return await webhooks_page(shown, said=Translatable("The test message arrived: {0} is live.", found.id))

@@ -1,4 +1,4 @@
-"""Webhooks: list, add, test, remove."""
+"""API operations of webhooks: list, add, test, remove."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from parley.edges.webhooks.sender import Sender
 
 
 async def list_webhooks(call: Call[None, None]) -> Webhooks:
-    """All webhooks without their secrets, and the hosts that the operator allows."""
+    """List all webhooks without their secrets, and the hosts that the operator allows."""
     found = await call.context.read(subscriptions.every)
     allowed = call.context.settings.of(WebhookSettings).allowed_hosts
     shown = [WebhookLine(**subscriptions.line(row)) for row in found]
@@ -28,7 +28,7 @@ async def list_webhooks(call: Call[None, None]) -> Webhooks:
 
 
 async def add_webhook(call: Call[None, WebhookBody]) -> NewWebhook:
-    """Send an address what happens from now on; this answer is the only place where its secret is shown."""
+    """Add a webhook, which receives what happens from now on. Only this answer has its secret: store it."""
     body, by, at = call.body, call.by.name, call.context.clock()
     await call.context.service(Sender).check(body.url)
     secret, row = await call.change(
@@ -40,14 +40,14 @@ async def add_webhook(call: Call[None, WebhookBody]) -> NewWebhook:
 
 
 async def remove_webhook(call: Call[None, None]) -> RemovedWebhook:
-    """Stop sending to a webhook, and delete its secret."""
+    """Remove a webhook: nothing is sent to it any more, and its secret is deleted."""
     webhook, by, at = _named(call), call.by.name, call.context.clock()
     row = await call.change(lambda transaction: subscriptions.remove(transaction, webhook, by=by, at=at))
     return RemovedWebhook(id=row.id, removed=True)
 
 
 async def test_webhook(call: Call[None, None]) -> TestedWebhook:
-    """Send a test message now. If it arrives, a webhook that was failing or disabled gets all that it missed."""
+    """Send a webhook a test message now. If it arrives, a failing or disabled webhook receives all that it missed."""
     row = await call.context.read(lambda transaction: subscriptions.get(transaction, _named(call)))
     error = await call.context.service(Sender).test(row)
     return TestedWebhook(id=row.id, delivered=not error, error=error)

@@ -1,8 +1,9 @@
-"""Sends webhooks per Standard Webhooks: signed, in order, at least once; in the background, outside transactions.
+"""Sends webhooks as Standard Webhooks specifies: signed, in order, at least once, in the background.
 
-What to send follows from the log and each webhook's cursor (`subscriptions`, `notices`). The address is resolved,
-checked and then connected to by number, so that what was checked is what is called. Redirects are not followed,
-proxies are not used, and only the status of a response is read.
+The messages to send follow from the log and each webhook's cursor (`subscriptions`, `notices`). No transaction is open
+while a message is sent. A host's name is resolved once, and the sender connects to the addresses that it checked, so
+that a second lookup cannot lead elsewhere. It follows no redirects, uses no proxies, and reads only the status of a
+response.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import hmac
 import secrets
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,18 +42,17 @@ from parley.edges.webhooks.notices import Notice
 from parley.edges.webhooks.subscriptions import Cursor
 from parley.protocol import Stage
 from parley.protocol.codec import canonical
-from parley.system.killpoints import reached
 
 T = TypeVar("T")
-MOMENT = 2.0  # seconds between checks for something to send, if no commit wakes it
-PAUSE = 0.1  # least seconds between checks
+MOMENT = 2.0  # seconds between checks for something to send, if no commit triggers an earlier check
+PAUSE = 0.1  # shortest time between checks, in seconds
 LATE_LOOK = 60.0  # seconds between checks for late sites
 CONNECT, WHOLE = 5.0, 20.0  # timeouts of an attempt in seconds: to connect, and in total
-ADDRESSES = 3  # addresses of a name that are tried
+ADDRESSES = 3  # most addresses of a host that are tried
 
 
 def signature(secret: str, message: str, timestamp: int, body: str) -> str:
-    """The signature of Standard Webhooks: over id, time and body, with the bytes of the secret.
+    """The signature of Standard Webhooks: over message id, time and body, with the bytes of the secret as the key.
 
     >>> signature("whsec_" + base64.b64encode(b"0" * 24).decode(), "msg_1", 1_700_000_000, "{}")
     'v1,GyD6JYhOMw54HxxeJFT2MBccaZQKsuPluglVfnm25Bo='
@@ -62,7 +63,7 @@ def signature(secret: str, message: str, timestamp: int, body: str) -> str:
 
 
 class Sender(Service):
-    """Sends every webhook what it has not received yet. Lives on the event loop, with one task per webhook."""
+    """Sends every webhook the messages that it has not received. Runs on the event loop, with one task per webhook."""
 
     def __init__(self, context: Context) -> None:
         self._storage, self._clock, settings = context.storage, context.session_clock, context.settings
@@ -75,27 +76,27 @@ class Sender(Service):
         )
         self._running: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._seen: dict[tuple[str, str], int] = {}  # (webhook, study) -> nothing to send up to here
+        self._seen: dict[tuple[str, str], int] = {}  # (webhook, study) -> sequence up to which there is nothing to send
         self._trust = cache(ssl.create_default_context)  # the system's authorities, loaded once
-        self._looked = ""  # the last check for late sites
+        self._looked = ""  # time of the last check for late sites
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
         self._any = False  # whether there were webhooks at the last check
 
     async def start(self) -> None:
-        """Start with whatever was left to send."""
+        """Start sending, first the messages that were not delivered before the last stop."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
 
     def committed(self, row: StudyRow) -> None:  # noqa: ARG002
-        """Check soon, if there are webhooks."""
+        """Trigger a check for messages to send, if there are webhooks. May be called in any thread."""
         if self._loop is not None and self._any and not self._woken.is_set():
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def _run(self) -> None:
         while True:
             await guarded(self._look, "cannot look for webhooks to send")
-            # There may be hundreds of commits a second: check no more often than this.
+            # There may be hundreds of commits a second: pause, so that each of them does not cause a check.
             await asyncio.sleep(min(PAUSE, MOMENT))
             with suppress(TimeoutError):
                 async with asyncio.timeout(MOMENT):
@@ -128,7 +129,8 @@ class Sender(Service):
             if not webhooks.is_due(row, now):
                 continue
             if task is not None and not task.done():
-                self._woken.set()  # the log may have been read before the commit that triggered this check: check again
+                # The task may have read the log before the commit that triggered this check: check again.
+                self._woken.set()
             else:
                 work = partial(self._tell, row)
                 self._running[row.id] = asyncio.create_task(guarded(work, "cannot send a webhook"))
@@ -142,23 +144,24 @@ class Sender(Service):
             await self._change(partial(notices.note_late, study=study, at=now))
 
     async def _tell(self, row: Row[*tuple[Any, ...]]) -> None:
-        """Send what is due to one webhook, in order, until nothing is left or an attempt fails."""
+        """Send one webhook all messages that are due, in order, until there are none or an attempt fails."""
         while (following := await self._read(partial(self._following, row=row))) is not None:
             cursor, notice = following
-            # With one process on the database nobody else can send; a claim would only delay sending after a crash.
+            # If this is the only process on the database, nobody else sends; a claim would only delay us after a crash.
             claim = partial(webhooks.claim, row=row, now=self._clock())
             if not self._storage.exclusive and not await self._change(claim):
                 return
-            reached("webhook-due")
+            # The tests kill the process between these steps: a message may then be repeated, but not lost.
+            sys.audit("parley.reached", "webhook-due")
             error = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
-            reached("webhook-sent")
+            sys.audit("parley.reached", "webhook-sent")
             to = Cursor(webhook=row.id, study=cursor.study, sequence=notice.sequence, late=notice.late)
             if await self._settle(row, to, error):
                 return
             row = await self._read(partial(webhooks.get, webhook=row.id))
 
     def _following(self, transaction: Transaction, row: Row[*tuple[Any, ...]]) -> tuple[Cursor, Notice] | None:
-        """The first message that a webhook has not received."""
+        """The first message that a webhook has not received, with its cursor in the study; None if there is none."""
         wanted = webhooks.events_of(row)
         for cursor, last in webhooks.cursors(transaction, row):
             after = max(cursor.sequence, self._seen.get((row.id, cursor.study), 0))
@@ -169,7 +172,7 @@ class Sender(Service):
         return None
 
     async def test(self, row: Row[*tuple[Any, ...]]) -> str:
-        """Send a test message now; returns what went wrong, or nothing."""
+        """Send a webhook a test message now; returns the error, or "" if the message arrived."""
         body = canonical({"type": "webhook.test", "timestamp": self._clock(), "data": {"webhook": row.id}})
         error = await self._attempt(row, f"msg_{secrets.token_hex(16)}", body)
         if not error:
@@ -178,7 +181,7 @@ class Sender(Service):
 
     async def _settle(self, row: Row[*tuple[Any, ...]], to: Cursor | None, error: str) -> bool:
         """Record the result of an attempt; returns whether it failed."""
-        gone = error.startswith("410")
+        gone = error.startswith("410")  # HTTP 410 Gone: the receiver wants no more messages
         over = await self._change(
             partial(webhooks.settle, webhook=row.id, to=to, error=error, gone=gone, at=self._clock())
         )
@@ -188,7 +191,7 @@ class Sender(Service):
         return bool(error)
 
     async def check(self, url: str) -> tuple[str, str, list[Address]]:
-        """Scheme, host with port, and the addresses to connect to; raises if one of them is not allowed."""
+        """Scheme, host with port, and addresses of a URL; raises a `Refusal` if any of its addresses is not allowed."""
         scheme, host, port = webhooks.require_allowed(url, self._allowed)
         try:
             loop = asyncio.get_running_loop()
@@ -197,6 +200,7 @@ class Sender(Service):
             raise Refusal(
                 "invalid-request", f"url: found {host}, which has no address; allowed: one that has"
             ) from None
+        # `partition` drops the scope of a link-local IPv6 address.
         addresses = list(dict.fromkeys(ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
         for address in addresses:
             if not self._allowed.reaches(address):
@@ -210,8 +214,8 @@ class Sender(Service):
         return scheme, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", addresses[:ADDRESSES]
 
     async def _attempt(self, row: Row[*tuple[Any, ...]], message: str, body: str) -> str:
-        """Send once; returns what went wrong in a few words, or nothing."""
-        timestamp = int(time.time())  # the system's, since receivers compare it with their clock
+        """Send a message once; returns the error in a few words, or "" if it was delivered."""
+        timestamp = int(time.time())  # by the system's clock, since receivers compare it with their own
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"parley/{__version__}",
@@ -238,6 +242,7 @@ class Sender(Service):
         trust = await anyio.to_thread.run_sync(self._trust)
         async with httpx.AsyncClient(verify=trust, trust_env=False, follow_redirects=False, timeout=limits) as client:
             for place, address in enumerate(addresses, start=1):
+                # Connect to the checked address, but give the host's name for routing and for the certificate.
                 number = f"[{address}]" if address.version == 6 else str(address)
                 request = client.build_request(
                     "POST",

@@ -1,7 +1,8 @@
-"""Webhooks: their addresses, how far each has got, and when the next attempt is due.
+"""Stored webhooks: their addresses, their positions in the logs, and when the next attempt is due.
 
-A webhook has a cursor in every study's log. What to send follows from the two, so a crash neither loses nor invents
-anything. The secret is stored in plain text, since it signs; it is shown once, and in no list, log, export or backup.
+A webhook has a cursor in the log of every study. The messages to send follow from log and cursor, so a crash neither
+loses nor invents any. The secret is stored in plain text, since it is needed to sign. It is displayed once, and is in
+no list, log, export or backup.
 """
 
 import base64
@@ -26,24 +27,24 @@ from parley.protocol.codec import canonical, read_json
 
 MOST = 20  # webhooks of a server
 LONGEST_URL = 2000
-LEASE = 30.0  # seconds for which no other process sends to it; longer than any attempt takes
-# Seconds after a failed attempt, as Standard Webhooks proposes; more than three days. Then it is disabled.
+LEASE = 30.0  # seconds for which a process sends to a webhook alone; longer than any attempt takes
+# Seconds to wait after each failed attempt, as Standard Webhooks proposes: over three days, then a webhook is disabled.
 RETRIES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer may know
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """A webhook's position in a study."""
+    """A webhook's position in a study: what it has received so far."""
 
     webhook: str
     study: str
-    sequence: int = 0  # of the log
-    late: int = 0  # number of a late report
+    sequence: int = 0  # of the log's last record that it received
+    late: int = 0  # number of the last late report that it received
 
 
 def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
-    """Scheme, host and port of an address that the operator allows, judging by its text; raises otherwise."""
+    """Scheme, host and port of a URL. Raises a `Refusal` if the operator does not allow it; resolves no names."""
     if not (url.isascii() and url.isprintable()) or any(sign in url for sign in ' \\"<>') or len(url) > LONGEST_URL:
         raise Refusal(
             "invalid-request",
@@ -67,7 +68,10 @@ def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
 def register(
     transaction: Transaction, *, url: str, events: Sequence[Telling], study: str | None, by: str, at: str
 ) -> tuple[str, Row[*tuple[Any, ...]]]:
-    """Add a webhook for what happens from now on; returns its secret, shown only here, and its row."""
+    """Add a webhook, which receives what happens from now on; returns its secret, and its row.
+
+    Nothing else ever returns the secret to a user.
+    """
     if study is not None:
         studies.require(transaction, study)
     webhook, secret = f"wh_{secrets.token_hex(4)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
@@ -89,7 +93,7 @@ def register(
 
 
 def get(transaction: Transaction, webhook: str) -> Row[*tuple[Any, ...]]:
-    """A webhook, or a refusal."""
+    """The row of a webhook; raises a `Refusal` if it is unknown."""
     row = transaction.execute(select(webhooks).where(webhooks.c.id == webhook)).one_or_none()
     if row is None:
         raise Refusal("not-found", f"no webhook {webhook!r}")
@@ -102,14 +106,14 @@ def every(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
 
 
 def line(row: Row[*tuple[Any, ...]]) -> dict[str, Any]:
-    """A webhook without its secret."""
+    """The values of a webhook's `WebhookLine`, which has no secret."""
     shown = {name: getattr(row, name) for name in WebhookLine.__struct_fields__ if name not in ("events", "state")}
     state = "disabled" if row.disabled else "failing" if row.attempts else "live"
     return shown | {"events": events_of(row), "state": state}
 
 
 def events_of(row: Row[*tuple[Any, ...]]) -> list[Telling]:
-    """The kinds of messages that it gets."""
+    """The kinds of messages that a webhook receives."""
     return [Telling(kind) for kind in read_json(row.events)]
 
 
@@ -124,19 +128,21 @@ def remove(transaction: Transaction, webhook: str, *, by: str, at: str) -> Row[*
 
 
 def is_due(row: Row[*tuple[Any, ...]], now: str) -> bool:
-    """Whether to send now. A time too far in the future was written by a clock that has been corrected since."""
+    """Whether an attempt is due now. A due time too far ahead is ignored: the clock that wrote it was wrong."""
     return not row.disabled and not now < row.due_at <= later(now, 2 * RETRIES[-1] / 3600)
 
 
 def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> bool:
-    """Claim a webhook for this process, for the length of a lease; returns whether that succeeded."""
+    """Reserve a webhook for this process for `LEASE` seconds; returns False if another process was faster."""
+    # Compare and swap: the update succeeds only if the due time is still the one that was read.
     mine = webhooks.c.id == row.id, webhooks.c.due_at == row.due_at, webhooks.c.disabled.is_(False)
     return transaction.execute(update(webhooks).where(*mine).values(due_at=later(now, LEASE / 3600))).rowcount == 1
 
 
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
-    """A webhook's position in each of its studies, and the present end of the study's log."""
+    """A webhook's position in each of its studies, and the sequence number of the last record of the study's log."""
     place = webhook_cursors.c
+    # An outer join: a study that is newer than the webhook has no cursor yet, and starts at the beginning of its log.
     both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)
     query = select(studies_table.c.id, studies_table.c.sequence, place.sequence, place.late).select_from(where)
@@ -146,7 +152,11 @@ def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[
 
 
 def settle(transaction: Transaction, webhook: str, to: Cursor | None, *, error: str, gone: bool, at: str) -> bool:
-    """Record the result of an attempt: the cursor advances, or a retry is due; returns whether it was disabled now."""
+    """Record the result of an attempt: the cursor advances `to`, or a retry becomes due.
+
+    An empty `error` means success. If the receiver is `gone` or all retries failed, the webhook is disabled. Returns
+    whether this attempt disabled it.
+    """
     row = transaction.execute(select(webhooks).where(webhooks.c.id == webhook).with_for_update()).one_or_none()
     if row is None:  # removed meanwhile
         return False

@@ -1,1 +1,1 @@
-"""The analysis of a finished table of fixed size, and what a sequential study would have needed."""
+"""The analysis of a finished table of data, and the draws that a sequential study would have needed instead."""

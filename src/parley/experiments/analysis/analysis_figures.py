@@ -1,4 +1,4 @@
-"""Figures of an analysis: every agent's estimates with intervals, and the size of a sequential study."""
+"""Figures of an analysis: every agent's estimates with intervals, and the sizes of sequential studies."""
 
 import math
 from collections.abc import Callable
@@ -20,14 +20,14 @@ FILES = {"mean": "means", "to_leader": "differences-to-the-best", "to_control": 
 
 
 def analysis_figures(found: Analysis, beside: Sequential | None) -> dict[str, Callable[..., Figure]]:
-    """File name -> a function that draws the figure in a theme."""
+    """All figures of an analysis: file name -> a function that draws the figure in a theme."""
     kinds = [kind for kind in FILES if kind != "to_control" or found.problem.control is not None]
     figures: dict[str, Callable[..., Figure]] = {FILES[kind]: partial(forests, found, kind) for kind in kinds}
     return figures if beside is None else figures | {"sequential-studies": partial(needed, beside)}
 
 
 def forests(found: Analysis, kind: str, *, theme: str = "light") -> Figure:
-    """A panel per agent: every arm's estimate with its simultaneous interval."""
+    """Draw a panel per agent, with every arm's estimate and its simultaneous interval."""
     agents = found.document()["agents"]
     shown = agents[: charts.MOST_PANELS]
     columns = charts.side_by_side(min(3, len(shown)))
@@ -60,7 +60,7 @@ def forests(found: Analysis, kind: str, *, theme: str = "light") -> Figure:
 
 
 def needed(found: Sequential, *, theme: str = "light") -> Figure:
-    """The sizes of sequential studies on the table's rows, beside the table's own size."""
+    """Draw a histogram of the sizes of sequential studies on the table's rows, and the table's own size."""
     words = words_of_reader()
     with charts.canvas(theme, 6.4, 3.6) as (figure, style):
         panel, costs = figure.subplots(), found.outcome.costs

@@ -1,4 +1,4 @@
-"""The tables, the figures and the page of an analysis."""
+"""The tables, the pictures and the page of an analysis."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,25 +16,25 @@ from parley.rewards.history import Shape
 from parley.text.formatting import estimate_text, number, plural, real, unit_of
 from parley.text.status import ArmStatus
 
-MOST_FORESTS = 12  # agents with a picture; tables have them all
+MOST_FORESTS = 12  # largest number of agents with a forest plot; tables have all agents
 KINDS = {"mean": "mixed mean", "to_leader": "difference to the best", "to_control": "difference to the control"}
 
 
 def verdict_words(found: Analysis, verdict: Verdict) -> str:
-    """What can be said about an agent's best arms, in the reader's words."""
+    """The verdict about an agent's best arms, in the words of the reader's field."""
     words = words_of_reader()
     behind = f"{100 * verdict.behind:.3g} points" if found.rates else f"{verdict.behind:.3g}"
     return verdict.words(words["arm"], words["arms"], behind)
 
 
 def verdict_table(title: str, found: Analysis) -> Table:
-    """The verdicts as a table, a row per agent."""
+    """The verdicts, one row per agent."""
     rows = [(verdict.agent, verdict_words(found, verdict)) for verdict in found.verdicts]
     return Table.of_text(title, (words_of_reader()["agent"], "what may be said"), rows)
 
 
 def estimates_table(title: str, document: Mapping[str, Any], agent: Mapping[str, Any], *, rates: bool) -> Table:
-    """An agent's arms, best first: estimates with simultaneous intervals."""
+    """The estimates of an agent's arms with simultaneous intervals, best arm first."""
     kinds = [kind for kind in KINDS if kind in agent["arms"][0]]
     named = {"to_leader": agent["leader"], "to_control": document.get("control")}
     arms = sorted(agent["arms"], key=lambda arm: -arm["mean"]["estimate"])
@@ -54,7 +54,7 @@ def estimates_table(title: str, document: Mapping[str, Any], agent: Mapping[str,
 
 
 def rows_table(title: str, found: Analysis) -> Table:
-    """The data of every arm and agent, with skew and tails named."""
+    """The data of every arm at every agent: number of rows, mean, standard deviation, and the shape in words."""
     problem, draws, rows = found.problem, found.draws, list[tuple[str, ...]]()
     for m, agent in enumerate(problem.agents):
         for k, arm in enumerate(problem.arms):
@@ -69,7 +69,7 @@ def rows_table(title: str, found: Analysis) -> Table:
 
 
 def slopes_table(title: str, found: Analysis) -> Table:
-    """The covariate's slope at every agent; no rows without one."""
+    """The covariate's slope at every agent; no rows without a covariate."""
     made, rows = found.adjustment, []
     if made is not None:
         for m, agent in enumerate(found.problem.agents):
@@ -81,7 +81,7 @@ def slopes_table(title: str, found: Analysis) -> Table:
 
 
 def sequential_words(found: Sequential) -> str:
-    """A sentence or two about what a sequential study would have needed."""
+    """A short paragraph on the draws that a sequential study would have needed."""
     document, words = found.document(), words_of_reader()
     low, median, high = (number(round(document["samples"][name])) for name in ("p10", "median", "p90"))
     if found.decided < 0.5:
@@ -99,7 +99,7 @@ def sequential_words(found: Sequential) -> str:
 
 
 def needed_chart(found: Sequential) -> Markup:
-    """The sizes of sequential studies, 10 % to 90 % and the median, beside the table's own size."""
+    """A picture of the sizes of sequential studies (10 % to 90 %, and the median), beside the table's own size."""
     samples = found.document()["samples"]
     most = 1.08 * max(samples["p90"], found.rows)
     x = Scale(0.0, most, 4.0, 416.0)
@@ -141,7 +141,7 @@ def _forests(found: Analysis, agent: Mapping[str, Any], document: Mapping[str, A
 
 
 def analysis_page(found: Analysis, *, title: str, command: str, weights: str, beside: Sequential | None) -> str:
-    """The whole analysis on one page; `weights` says where they come from."""
+    """The whole analysis on one page; `weights` describes the origin of the weights."""
     problem, document = found.problem, found.document() | {"control": found.problem.control}
     agents = [
         {

@@ -1,15 +1,15 @@
 """The analysis of a finished table: every agent's mixed means and differences, with simultaneous intervals.
 
 Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
-correction: every mean and every pair of arms of every distinct question has an equal share of delta, so whatever is
-looked at, the best arm among it, all statements are right together with probability 1 - delta. Standard errors are
-Welch's: each arm of each agent has a scale of its own. An end is moved outwards where the mean is skewed (Hall 1992,
-*On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, 221-228), never inwards. Shares of 0 and 1
-have the intervals of Price and Bonett (2004, *An improved confidence interval for a linear function of binomial
-proportions*, Comput. Stat. Data Anal. 45, 449-456): they do not collapse where an arm has no success.
+correction: every mean and every pair of arms of every distinct question has an equal share of delta. So all statements
+are right together with probability 1 - delta, whichever of them a reader selects, even those about the best arm.
+Standard errors are Welch's: each arm of each agent has its own scale. Where a mean is skewed, an end is moved outwards,
+never inwards (Hall 1992, *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, 221-228). Rates of
+0/1 outcomes have the intervals of Price and Bonett (2004, *An improved confidence interval for a linear function of
+binomial proportions*, Comput. Stat. Data Anal. 45, 449-456), which do not collapse where an arm has no success.
 
-A covariate's slope is pooled within the arms of each agent, as in an analysis of covariance; its own error is part of
-every standard error. docs/analysis.md has the formulas, and how often such intervals hold.
+A covariate's slope is pooled within the arms of each agent, as in an analysis of covariance; the error of the slope is
+part of every standard error. docs/analysis.md has the formulas and the measured coverage of these intervals.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from parley.validation.tables import COVARIATE, Draws
 METHOD = "Bonferroni t"
 Both = Callable[..., FloatArray]
 Ends = tuple[FloatArray, FloatArray, FloatArray]  # low, high, and the usual standard error
-LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
-CONSTANT = 1e-12  # of the squares of a covariate: scatter below is rounding
+LEAST_SKEWNESS = 1e-6  # below it, the cube root would lose its precision
+CONSTANT = 1e-12  # scatter smaller than this share of the sum of squares is rounding error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Adjustment:
-    """The slope of the outcome in a covariate at every agent, `(agent,)` each, pooled within its arms."""
+    """The slope of the outcome in a covariate at every agent, pooled within its arms; `(agent,)` unless stated."""
 
-    name: str
+    name: str  # of the covariate
     slope: FloatArray
     error: FloatArray  # standard error of the slope
     center: FloatArray  # the covariate's mean, for which means are estimated
@@ -52,7 +52,7 @@ class Adjustment:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """The data of every arm and agent, `(arm, agent)` each."""
+    """Statistics of the outcomes of every arm at every agent; arrays are `(arm, agent)`."""
 
     counts: IntArray
     variances: FloatArray  # of a single outcome, unbiased
@@ -60,7 +60,7 @@ class Cells:
 
     @classmethod
     def of(cls, draws: Draws, shape: tuple[int, int]) -> Cells:
-        """The cells of a table with arms."""
+        """Summarize a table that has arms; `shape` is (number of arms, number of agents)."""
         cell, size = _cell(draws), shape[0] * shape[1]
         counts = np.bincount(cell, minlength=size)
         means = np.bincount(cell, draws.outcome, size) / np.maximum(counts, 1)
@@ -80,18 +80,21 @@ def _cell(draws: Draws) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verdict:
-    """What can be said about one agent's best arms. All agents' verdicts hold at once with probability 1 - delta."""
+    """The conclusion about one agent's best arms.
+
+    The verdicts of all agents are right together with probability 1 - delta.
+    """
 
     agent: str
     chosen: tuple[str, ...]  # the arms with the best estimates, as many as the study asks for
-    proven: bool  # it is proven that no other arm is better than any of them
-    contenders: tuple[str, ...]  # other arms that may be better than one of them
-    behind: float  # no other arm is better than any of them by more than this
+    proven: bool  # whether it is proven that every chosen arm is better than all other arms
+    contenders: tuple[str, ...]  # other arms that may be better than a chosen arm
+    behind: float  # no other arm is better than a chosen arm by more than this
     tolerance: float
 
     @property
     def good_enough(self) -> bool:
-        """Whether every chosen arm is within the tolerance of all others."""
+        """Whether every chosen arm is proven to be within the tolerance of all others; False without a tolerance."""
         return self.tolerance > 0 and self.behind <= self.tolerance
 
     def words(self, arm: str, arms: str, shown: str) -> str:
@@ -109,10 +112,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A table under stated weights; its estimates are those of a live study with one phase."""
+    """The analysis of a table under stated weights; its estimates are those of a live study with one phase."""
 
     problem: Problem
-    draws: Draws  # the rows, adjusted where there is a covariate
+    draws: Draws  # the rows of the table, adjusted if there is a covariate
     totals: Totals
     cells: Cells
     adjustment: Adjustment | None
@@ -124,12 +127,12 @@ class Analysis:
 
     @property
     def _level(self) -> float:
-        """The level of one end of one interval."""
+        """The error probability of one end of one interval."""
         return self.problem.delta / (2 * self.comparisons)
 
     @property
     def rates(self) -> bool:
-        """Whether outcomes are 0 or 1, so that means are shares."""
+        """Whether outcomes are 0 or 1, so that means are rates."""
         return self.problem.noise.means_are_rates
 
     @once
@@ -144,26 +147,26 @@ class Analysis:
 
     @once
     def lead(self) -> Estimate:
-        """Differences to the best estimate."""
+        """Estimates of the differences to the arm with the best estimate."""
         return self.differences(self.leader)
 
     @once
     def control(self) -> Estimate | None:
-        """Differences to the control, if there is one."""
+        """Estimates of the differences to the control; None without a control."""
         named = self.problem.control
         if named is None:
             return None
         return self.differences(np.full_like(self.leader, self.problem.arms.index(named)))
 
     def differences(self, reference: IntArray) -> Estimate:
-        """Differences to one arm of each agent, `reference (agent,)`."""
+        """Estimates of the differences to one arm of each agent, `reference (agent,)`."""
         return self._contrasts(reference)
 
     def _contrasts(self, reference: IntArray | None) -> Estimate:
         """Estimates of mixed means, or of their differences to the `reference`."""
 
         def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
-            """Values of an arm combined with those of the arm it is compared with, `(arm, agent)`."""
+            """`(arm, agent)`: values of every arm plus `sign` times those of its reference; unchanged without one."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
         value = both(self.problem.mixed(self.totals.means), -1.0)
@@ -181,7 +184,7 @@ class Analysis:
         )
 
     def _of_numbers(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:
-        """Welch's t at Bonferroni's level, with ends moved outwards if the contrast is skewed."""
+        """Intervals by Welch's t at Bonferroni's level, with ends moved outwards if the contrast is skewed."""
         counts, squared = self.cells.counts, self.problem.squared_weights
         each = self.cells.variances / counts
         variance = both(each @ squared) + self._slope_variance(reference)
@@ -196,7 +199,7 @@ class Analysis:
         return low, high, error
 
     def _slope_variance(self, reference: IntArray | None) -> FloatArray | float:
-        """The variance that the slopes' error adds if the covariate's means differ between arms."""
+        """The variance that errors of the slopes add where the covariate's means differ between arms."""
         if self.adjustment is None:
             return 0.0
         offset = self.adjustment.offset  # (arm, agent n)
@@ -207,7 +210,10 @@ class Analysis:
         return np.asarray((np.square(apart) * weighed[None]).sum(axis=1))
 
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
-        """Price and Bonett's intervals: z^2 prior draws, half of them successes, shared by the cells of a contrast."""
+        """Price and Bonett's intervals for rates.
+
+        They add z^2 prior draws, half of them successes, which the cells of a contrast share equally.
+        """
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)
         borrowed = z**2 / ((weights > 0).sum(axis=0) * (1 if reference is None else 2))  # (agent,)
@@ -221,7 +227,7 @@ class Analysis:
 
     @once
     def verdicts(self) -> list[Verdict]:
-        """What can be said about every agent's best arms."""
+        """The verdicts about every agent's best arms."""
         problem = self.problem
         order = np.argsort(-self.mean.value, axis=0, kind="stable")
         inside = np.zeros(problem.shape, dtype=np.bool_)
@@ -242,7 +248,7 @@ class Analysis:
         ]
 
     def document(self) -> dict[str, Any]:
-        """All results, ready for JSON; cells have the form of a live study's estimates."""
+        """All results, ready for JSON; the entries of arms have the form of a live study's estimates."""
         problem, quantile = self.problem, fixed_quantile(self.problem.delta)
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
         cells = {name: kind.cells(quantile) for name, kind in kinds.items()}
@@ -287,7 +293,7 @@ def _slope_document(found: Adjustment, agent: int) -> dict[str, float]:
 
 
 def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
-    """The t of a skewed mean whose normal score is `reach`, by Hall's monotone cubic transformation.
+    """The t statistic of a skewed mean whose normal score is `reach`, by Hall's monotone cubic transformation.
 
     >>> unskewed(np.array([3.0, -3.0, 3.0]), np.array([0.3, 0.3, 0.0])).round(2).tolist()
     [2.35, -5.6, 3.0]
@@ -298,7 +304,7 @@ def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
 
 
 def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
-    """Outcomes adjusted to each agent's mean covariate, by its slope pooled within arms."""
+    """Adjust outcomes to each agent's mean covariate, by a slope pooled within its arms; returns rows and slopes."""
     assert draws.covariate is not None
     cell, size, agents = _cell(draws), shape[0] * shape[1], shape[1]
     counts = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -314,8 +320,9 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
     center = np.bincount(draws.agent, draws.covariate, agents) / np.bincount(draws.agent, minlength=agents)
     residual = y - slope[draws.agent] * x
     degrees = np.maximum(np.bincount(draws.agent, minlength=agents) - shape[0] - 1, 1)
-    # Each arm has its own scale: the slope's error sums theirs (White).
+    # Arms have different scales, so the error of the slope is White's, which allows for that.
     error = np.sqrt(np.bincount(draws.agent, np.square(residual * x), agents)) / xx
+    # The usual correction for small samples (HC1).
     error *= np.sqrt((degrees + shape[0] + 1) / degrees)
     means = (np.bincount(cell, draws.covariate, size) / counts).reshape(shape)
     made = Adjustment(
@@ -331,7 +338,7 @@ def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
 
 
 def usual_model(outcome: FloatArray) -> RewardModel:
-    """The default model of outcomes: 0 or 1, or numbers of unknown scale."""
+    """The default reward model for outcomes: binary if all are 0 or 1, else Gaussian of unknown scale."""
     if np.isin(outcome, (0.0, 1.0)).all():
         return Binary()
     spread = float(outcome.std())
@@ -339,7 +346,7 @@ def usual_model(outcome: FloatArray) -> RewardModel:
 
 
 def analysed(problem: Problem, draws: Draws) -> Analysis:
-    """The analysis of a table whose arms and agents are the problem's; adjusted if it has a covariate."""
+    """Analyse a table whose arms and agents are those of the problem; outcomes are adjusted if it has a covariate."""
     if draws.arm is None:
         raise InvalidInput(draws.source, found="no column of arms", allowed="the arm of every row")
     counts = np.bincount(_cell(draws), minlength=problem.arm_count * problem.agent_count).reshape(problem.shape)
@@ -347,12 +354,13 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
     adjustment = None
     if draws.covariate is not None:
         draws, adjustment = adjusted(draws, problem.shape)
-        problem = problem.with_(noise=usual_model(draws.outcome))  # adjusted outcomes are no longer shares
+        problem = problem.with_(noise=usual_model(draws.outcome))  # adjusted outcomes are no longer 0 or 1
     totals = _totals(draws, problem.shape)
     cells = Cells.of(draws, problem.shape)
     if not problem.noise.means_are_rates:
         cells = _with_scatter(problem, cells, draws)
     if adjustment is not None:
+        # The estimated slope costs every agent one degree of freedom.
         number = counts.sum(axis=0) - problem.arm_count
         cells = replace(cells, variances=cells.variances * (number / np.maximum(number - 1, 1)))
     return Analysis(
@@ -365,7 +373,10 @@ def analysed(problem: Problem, draws: Draws) -> Analysis:
 
 
 def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
-    """If all rows of an arm are equal, its scatter is unknown: it gets the largest of the agent's other arms."""
+    """Give arms whose rows are all equal a variance: the largest variance of the agent's other arms.
+
+    Equal rows say nothing about the scatter. Raise if no arm of an agent with weight has any scatter.
+    """
     size = np.bincount(_cell(draws), np.square(draws.outcome), cells.counts.size).reshape(problem.shape)
     equal = cells.variances * np.maximum(cells.counts - 1, 1) <= CONSTANT * size
     widest = np.where(equal, 0.0, cells.variances).max(axis=0)
@@ -377,7 +388,7 @@ def _with_scatter(problem: Problem, cells: Cells, draws: Draws) -> Cells:
 
 
 def _totals(draws: Draws, shape: tuple[int, int]) -> Totals:
-    """`(arm, agent)`: totals added as a site adds them, so that estimates equal a live study's to the last bit."""
+    """`(arm, agent)`: totals, added up as sites add them, so that estimates equal a live study's to the last bit."""
     cell = _cell(draws)
     order = np.argsort(cell, kind="stable")
     ends = np.cumsum(np.bincount(cell, minlength=shape[0] * shape[1]))

@@ -1,4 +1,4 @@
-"""What a sequential study would have needed on a finished table: its rows are resampled, phase by phase."""
+"""The draws that a sequential study would have needed instead of a finished table, by resampling its rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +13,19 @@ from parley.simulation import Outcome, simulate
 from parley.simulation.simulate import Progress
 from parley.validation.tables import Draws
 
-MOST = 5  # times the rows of the table: a study that has no answer by then is stopped
+MOST = 5  # a study without all answers is stopped at this multiple of the table's rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sequential:
-    """Simulated studies whose truth is the table, with its means, skew and tails. The real truth is unknown."""
+    """Simulated sequential studies whose truth is the table, with its means, skew and tails.
+
+    The real truth is unknown, so the results describe the table only.
+    """
 
     outcome: Outcome
-    rows: int  # of the table
-    most: int  # draws at which a study was stopped
+    rows: int  # number of rows of the table
+    most: int  # number of draws at which a study was stopped
 
     @property
     def decided(self) -> float:
@@ -40,7 +43,7 @@ class Sequential:
         return self.outcome.error_rate
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The results, ready for JSON."""
         costs, rounds = self.outcome.costs, self.outcome.rounds
         low, median, high = (float(value) for value in np.quantile(costs, (0.1, 0.5, 0.9)))
         return {
@@ -67,7 +70,7 @@ def sequential(
     seed: int,
     progress: Progress | None = None,
 ) -> Sequential:
-    """Studies that resample the table's rows, by arm and agent, until the policy has its answers."""
+    """Simulate studies that resample the table's rows, by arm and agent, until the policy has its answers."""
     history = history_of(draws, problem.arm_count, problem.noise, np.asarray(problem.weights.any(axis=1)))
     scale = history.scales if problem.noise.free_scale and (history.scales > 0).all() else None
     truth = Instance(problem=problem, means=history.means, scale=scale, history=history)

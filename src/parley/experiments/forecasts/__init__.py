@@ -1,1 +1,1 @@
-"""What a study will cost before it is launched, and what is likely left of a running one."""
+"""Forecasts: what a study will cost before it is launched, and how much of a running study probably remains."""

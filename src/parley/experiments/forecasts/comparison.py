@@ -1,9 +1,10 @@
-"""A study beside the designs that a statistician would choose from, under the same truths, and a recommendation.
+"""Comparison of a study with the designs that a statistician would consider, under the same truths; a recommendation.
 
-Where the reward model has exact and normal inference, both run the same study. The other designs make the same promise:
-every agent names an arm within the tolerance of its best, all of them with probability 1 - delta. Those that need a
-size (a fixed one, five looks, five looks that drop losers) get it once, the smallest with which they have the study's
-power under every truth of the table. Bechhofer's size and KN follow from the tolerance, and need one.
+If the reward model has exact and normal inference, the study is simulated with both. The other designs have the same
+guarantee: every agent names an arm within the tolerance of its best, for all agents together with probability
+1 - delta. Designs that need a size (a fixed size, five looks, five looks that drop losers) are sized once: they get the
+smallest size with which they have the study's power under every truth of the table. Bechhofer's size and KN follow from
+the tolerance, so they apply only to studies with a tolerance.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.text.translation import Translatable, joined
 
-RUNS = 1000  # of every other design and truth
-FEW_RUNS = 200  # of KN, which has many looks
-MOST_NUMBERS = 4_000_000  # runs x looks x pairs of arms x agents that a design may keep
-MOST_PAIRS = 20_000  # pairs of arms x agents, beyond which only fixed sizes and five looks are compared
-ERROR_STUDIES, ERRORS = 1000, 5  # of the truth in which an error is likeliest; at most so many times those of a row
-BEYOND = 1.05  # tolerances: just beyond it an answer is bad
-CLOSE = 1.05  # times the size of another design, up to which sizes count as the same
-PRACTICAL = 3.0  # a recommended design may have at most this many times our looks
+RUNS = 1000  # simulated runs of every other design under every truth
+FEW_RUNS = 200  # runs of KN, which has many looks
+MOST_NUMBERS = 4_000_000  # runs x looks x pairs of arms x agents that a design may have in memory
+MOST_PAIRS = 20_000  # pairs of arms x agents; with more, only the fixed size and five looks are compared
+# Number of studies of the truth in which errors are most likely, and its limit as a multiple of a row's studies.
+ERROR_STUDIES, ERRORS = 1000, 5
+BEYOND = 1.05  # a gap of this many tolerances makes the other arms bad answers, but only just
+CLOSE = 1.05  # two sizes whose ratio is smaller count as equal
+PRACTICAL = 3.0  # a recommended design has at most this many times the looks of the study
 
 EXACT, NORMAL = "exact", "normal"
 OURS = Translatable("this study")
@@ -39,27 +41,27 @@ OURS = Translatable("this study")
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Another design under one truth."""
+    """The results of another design under one truth."""
 
     name: str
-    label: str
+    label: str  # name for people
     figures: DesignSize
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Results under one truth: the study's, by inference, and those of the other designs."""
+    """The results under one truth: those of the study, by inference, and those of the other designs."""
 
     truth: str
-    studies: Mapping[str, ScenarioCost]  # the study's own first; its key is the inference, or the policy's name
+    studies: Mapping[str, ScenarioCost]  # by inference or, if there is no choice, the policy's name; own first
     peers: Sequence[Peer]
 
     def figures(self, name: str) -> DesignSize | None:
-        """The other design with this name, if it is compared."""
+        """The results of the other design `name`; None if it is not compared."""
         return next((peer.figures for peer in self.peers if peer.name == name), None)
 
     def ratio(self, name: str, peer: Peer) -> float:
-        """The study's mean samples relative to another design's."""
+        """The study's mean samples over those of another design; `name` is the study's inference."""
         return float(self.studies[name].samples.mean()) / peer.figures.mean
 
     @property
@@ -68,7 +70,7 @@ class Compared:
         return min(self.peers, key=lambda peer: peer.figures.mean)
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The results under the truth, ready for JSON."""
         own = next(iter(self.studies))
         return {
             "scenario": self.truth,
@@ -82,14 +84,14 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The comparison over all truths, errors where they are likeliest, and a recommendation."""
+    """The comparison under all truths, with errors in the most difficult truth and a recommendation."""
 
     delta: float
     control: str | None
     rows: Sequence[Compared]
-    designs: Designs  # the others, to be tried under further truths
-    error_truth: str  # the name of the truth in which an error is likeliest; empty where there is none to name
-    errors: Mapping[str, ScenarioCost]  # there, by inference
+    designs: Designs  # the other designs, which can be simulated under further truths
+    error_truth: str  # name of the truth in which errors are most likely; empty without a tolerance or choice
+    errors: Mapping[str, ScenarioCost]  # the study under `error_truth`, by inference
 
     @property
     def own(self) -> str:
@@ -98,17 +100,17 @@ class Comparison:
 
     @property
     def looks(self) -> int:
-        """The number of looks of the other designs that have several."""
+        """The number of looks of the other designs with several looks, for templates."""
         return LOOKS
 
     @property
     def claiming(self) -> list[ScenarioCost]:
-        """The study under every truth, if superiority over the control was looked for; else empty."""
+        """The study's results under every truth if it tests superiority over the control; else empty."""
         own = [row.studies[self.own] for row in self.rows]
         return [study for study in own if study.superior is not None]
 
     def wrong(self, name: str) -> tuple[float, float, str]:
-        """The largest share of wrong studies, its upper confidence bound, and its truth."""
+        """The largest share of wrong studies with inference `name`, its upper confidence bound, and its truth."""
         found = [(self.error_truth, self.errors[name])] if name in self.errors else []
         found += [(row.truth, row.studies[name]) for row in self.rows]
         truth, study = max(found, key=lambda pair: pair[1].error_rate)
@@ -116,7 +118,7 @@ class Comparison:
 
     @property
     def inference(self) -> tuple[str, str]:
-        """The recommended inference, and why; the study's own if there is no choice."""
+        """The recommended inference and the reason; the study's own with an empty reason if there is no choice."""
         if len(self.rows[0].studies) == 1:
             return self.own, ""
         samples = {name: sum(float(row.studies[name].samples.mean()) for row in self.rows) for name in (EXACT, NORMAL)}
@@ -126,7 +128,7 @@ class Comparison:
             "wrong in {0:.1f} % (at most {1:.1f} %) of the studies under {2}; delta is {3:.1f} %",
             *(100 * rate, 100 * most, truth, 100 * self.delta),
         )
-        if most > self.delta:  # too few studies to show that it errs no more often
+        if most > self.delta:  # the simulated studies do not prove that normal inference keeps delta
             return EXACT, Translatable("normal inference is {0}", erred)
         gains = Translatable(
             "{0:.2f} times the samples of exact inference over these truths and a mean power of {1:.1f} % instead of "
@@ -139,7 +141,7 @@ class Comparison:
 
     @property
     def design(self) -> tuple[str, str]:
-        """The label of the recommended design, and why: this study, or another with fewer samples over these truths."""
+        """The label of the recommended design and the reason: this study, or a design that needs fewer samples."""
         name = self.inference[0]
         mine = [row.studies[name] for row in self.rows]
         total, looks = sum(float(study.samples.mean()) for study in mine), max(float(s.rounds.mean()) for s in mine)
@@ -162,7 +164,7 @@ class Comparison:
 
     @property
     def behind(self) -> list[tuple[str, Peer, float]]:
-        """Truths under which another design needs clearly fewer samples than the study, and by how much."""
+        """The truths under which another design needs clearly fewer samples, with that design and the study's ratio."""
         name, found = self.inference[0], []
         for row in self.rows:
             if row.peers and (ratio := row.ratio(name, row.best)) > CLOSE:
@@ -171,7 +173,10 @@ class Comparison:
 
     @property
     def error_sentence(self) -> str:
-        """How often both inferences are wrong where that is likeliest; empty without a choice or a tolerance."""
+        """How often each inference is wrong in the truth in which errors are most likely.
+
+        Empty without a tolerance or a choice of inference.
+        """
         shares = [
             Translatable(
                 "{0} inference {1:.1f} % (at most {2:.1f} %)",
@@ -183,7 +188,7 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """The recommendation, its reasons, and where other designs are better."""
+        """The recommendations with their reasons, and the truths under which other designs are better."""
         (name, why), (design, because) = self.inference, self.design
         said: list[str] = [Translatable("Recommended inference: {0}: {1}.", name, why)] if why else []
         said += [self.error_sentence] if self.error_sentence else []
@@ -198,7 +203,7 @@ class Comparison:
         return said
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The whole comparison, ready for JSON."""
         (name, why), (design, because) = self.inference, self.design
         return {
             "truths": [row.document() for row in self.rows],
@@ -220,7 +225,7 @@ def _as_powerful(figures: DesignSize, study: ScenarioCost) -> bool:
 def compare(
     planner: Planner, problem: Problem, known: Sequence[tuple[Scenario, ScenarioCost]], *, runs: int = RUNS
 ) -> Comparison:
-    """Compare designs, given the `known` studies of each truth."""
+    """Compare a study with other designs, given the truths and the `known` results of the study under each."""
     own, others = inferences(planner, problem)
     truths = [truth for truth, _ in known]
     errors: dict[str, ScenarioCost] = {}
@@ -238,6 +243,7 @@ def compare(
             found[name, place] = as_many.estimate(truth, asked)
     planner.announce("other designs")
     looks = max(2, round(float(np.mean([study.rounds.mean() for _, study in known]))))
+    # No design can be sized for a power of 1; it is replaced by the largest that this many studies can resolve.
     powers = [min(study.power, 1 - 1 / (2 * len(study.samples))) for _, study in known]
     designs = Designs.of([truth.instances(problem) for truth in truths], powers, planner.seed, looks, runs)
     return Comparison(
@@ -258,7 +264,7 @@ def compare(
 
 
 def compared_studies(planner: Planner, problem: Problem, studies: Sequence[int]) -> int:
-    """How many studies `compare` simulates, if so many of each truth are known."""
+    """The number of studies that `compare` simulates, given the number of known studies of each truth."""
     others = inferences(planner, problem)[1]
     errors = _error_studies(studies) * (1 + len(others)) if error_truth(problem) is not None else 0
     return len(others) * sum(studies) + errors if others else 0
@@ -269,7 +275,10 @@ def _error_studies(studies: Sequence[int]) -> int:
 
 
 def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Problem]]:
-    """The name of the study's inference, and the problem with every other one that its policy can run."""
+    """The name of the study's inference, and by name the problem with each other inference that its policy supports.
+
+    Without a choice of inference, the name is the policy's.
+    """
     stated = problem.noise.document()
     words = type(problem.noise).choices.get("inference", ())
     own, others = stated.get("inference", words[0] if words else planner.policy), {}
@@ -285,7 +294,10 @@ def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Probl
 
 
 def error_truth(problem: Problem) -> Scenario | None:
-    """The truth in which errors are likeliest: all others just beyond the tolerance. None without a tolerance."""
+    """The truth in which errors are most likely: all arms but the best are worse by just more than the tolerance.
+
+    None without a tolerance, or if that gap exceeds the largest gap.
+    """
     gap = BEYOND * problem.tolerance
     if not 0 < gap <= problem.largest_gap:
         return None
@@ -297,20 +309,20 @@ def error_truth(problem: Problem) -> Scenario | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Designs:
-    """The other designs, sized once for all truths of a table, to be tried under any truth."""
+    """The other designs, sized once for all truths of a table, to be simulated under any truth."""
 
     seed: int
-    looks: int  # of KN that looks about as often as the study
+    looks: int  # number of looks of the KN design that looks about as often as the study
     runs: int
-    zone: float  # the difference that Bechhofer's and KN's designs detect; 0: they are left out
+    zone: float  # the difference that Bechhofer's and KN's designs detect; 0 if these designs are omitted
     estimated: bool  # whether the scale of rewards is unknown
-    per_cell: Mapping[str, int]  # of those that have a size
+    per_cell: Mapping[str, int]  # draws per cell, by name, of the designs that have a size
 
     @classmethod
     def of(
         cls, truths: Sequence[Sequence[Instance]], powers: Sequence[float], seed: int, looks: int, runs: int
     ) -> Designs:
-        """Designs sized to have the power given with each truth."""
+        """Size designs so that they have, under each of `truths`, at least the power given for it."""
         problem = truths[0][0].problem
         small = problem.arm_count**2 * problem.agent_count <= MOST_PAIRS
         single = problem.top == 1 and problem.rho is None and not problem.dormant and small
@@ -336,7 +348,7 @@ class Designs:
         return replace(made, per_cell=sizes)
 
     def trial(self, name: str, instances: Sequence[Instance]) -> Callable[[int], DesignSize]:
-        """A function that tries the design at any size, always with the same random errors."""
+        """A function that simulates the design `name` at any size, always with the same random errors."""
         looks = 1 if name in ("fixed", "bechhofer") else LOOKS
         if name in ("fixed", "sequential"):
             return TextbookDesign.of(instances, seed=self.seed, looks=looks, runs=self.runs).at
@@ -351,7 +363,7 @@ class Designs:
         return lambda draws: _figures(instances, [trial.run(draws) for trial in trials], draws, draws * cells)
 
     def under(self, instances: Sequence[Instance]) -> list[Peer]:
-        """The mean results of each design under some truths."""
+        """Simulate each design under some truths; results are averages over these truths."""
         found = [
             Peer(name=name, label=LABELS[name], figures=self.trial(name, instances)(size))
             for name, size in self.per_cell.items()
@@ -383,7 +395,7 @@ KN = Translatable("KN, fully sequential")
 def _figures(
     instances: Sequence[Instance], runs: Sequence[Selection], per_cell: int | None = None, most: int | None = None
 ) -> DesignSize:
-    """The figures of runs under each truth; the largest size is the largest seen, unless it is known."""
+    """Summarize the runs under each truth; `most` is the largest possible size, by default the largest of any run."""
     samples = np.concatenate([found.samples for found in runs]).astype(np.float64)
     power = np.concatenate([found.power(one) for found, one in zip(runs, instances, strict=True)])
     wrong = np.concatenate([found.bad(one) for found, one in zip(runs, instances, strict=True)])

@@ -1,11 +1,11 @@
 """Textbook designs for comparison: a fixed size, and group-sequential looks by O'Brien and Fleming.
 
-Both draw the same number everywhere, fixed in advance. Every agent names the N best estimates if each of them beats
-every other arm by a critical value times the standard error, less the tolerance: at the end, or at the first of a few
-looks at equal shares of the draws. An agent names a bad arm only if that arm beats one of its true best by as much.
-Each such pair, for each question, is a one-sided test at delta over their number (Bonferroni), so the error is at most
-delta; scales are taken to be known. A study stops at the look at which the last agent names its answer. The size is
-worked out for a gap that nobody knows before the study: a generous comparison.
+Both draw every cell equally often, by a size fixed in advance. Every agent names the arms with its N best estimates if
+each of them beats every other arm by a critical value times the standard error, less the tolerance. It does so at the
+end, or at the first of a few looks at equal shares of the draws. An agent names a bad arm only if that arm beats one of
+its true best arms by as much. Each such pair, for each question, is a one-sided test at delta over the number of tests
+(Bonferroni), so the error is at most delta; scales are taken to be known. A study stops at the look at which the last
+agent names its answer. The size is computed for a gap that is unknown before a real study, which favours these designs.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from scipy.special import ndtr, ndtri
 from parley.experiments.forecasts.scenarios import standard_error
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 
-MOST = 2**40  # draws of a cell
+MOST = 2**40  # largest number of draws of a cell
 CELLS = 4_000_000  # arms x agents x runs x looks that fit in memory
-RUNS = 2000
-LOOKS = 5  # looks of a group-sequential design; most have no more
-NODES, SHARES = np.polynomial.legendre.leggauss(96)  # of the integration
-WIDEST = 9.0  # standard deviations that it reaches down
+RUNS = 2000  # simulated runs of a design
+LOOKS = 5  # looks of a group-sequential design; most real designs have no more
+NODES, SHARES = np.polynomial.legendre.leggauss(96)  # quadrature of `crossing_probabilities`
+WIDEST = 9.0  # the quadrature extends this many standard deviations downwards
 
 
 def crossing_probabilities(line: float, looks: int, drift: float = 0.0) -> FloatArray:
-    """`(look,)`: the probability that a sum of N(drift, 1) steps first exceeds `line` at that look.
+    """`(look,)`: the probability that a sum of N(drift, 1) steps exceeds `line` for the first time at a look.
 
-    By recursive integration over where the sum is while it has not crossed (Armitage, McPherson and Rowe 1969).
+    It is computed by recursive integration over the density of the sum while it has not crossed the line (Armitage,
+    McPherson and Rowe 1969).
 
     >>> crossing_probabilities(1.959964, 1).round(6).tolist()
     [0.025]
@@ -54,15 +55,15 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @cache
 def obrien_fleming(looks: int, level: float) -> FloatArray:
-    """`(look,)`: critical values of a one-sided test at this level, with looks at equal shares of the information.
+    """`(look,)`: O'Brien and Fleming's critical values of a one-sided test with looks at equal shares of information.
 
-    The line of the sums is the same at all looks, so the critical value falls with the root of the information.
+    The line for the sums is the same at all looks, so the critical value falls with the root of the information.
 
     >>> obrien_fleming(2, 0.025).round(3).tolist(), obrien_fleming(1, 0.025).round(3).tolist()
     ([2.797, 1.977], [1.96])
     """
     single = math.sqrt(looks) * float(-ndtri(level))
-    # Looks share the level: the line is above that of a single test, and below Bonferroni's at every look.
+    # Looks share the level, so the line is above that of a single test and below Bonferroni's line for all looks.
     highest = math.sqrt(looks) * float(-ndtri(level / looks)) + 1e-6
     line = brentq(lambda at: math.log(crossing_probabilities(at, looks).sum() / level), single - 1e-6, highest)
     return np.asarray(line / np.sqrt(np.arange(1, looks + 1)))
@@ -70,14 +71,14 @@ def obrien_fleming(looks: int, level: float) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSize:
-    """One size of a design, and its power by simulation."""
+    """The results of a design at one size: its samples, looks, power and errors, by simulation."""
 
-    per_cell: int  # draws of every arm by every agent, at most
-    samples: int  # at most
-    mean: float  # samples; less than that where there are looks
+    per_cell: int  # largest number of draws of every arm by every agent
+    samples: int  # largest number of samples
+    mean: float  # mean number of samples; smaller than `samples` for designs with several looks
     mean_error: float  # the Monte Carlo error of the mean
-    rounds: float  # looks, on average
-    power: float  # how often every agent's answer is named and good, or the control is beaten, if that is asked for
+    rounds: float  # mean number of looks
+    power: float  # how often every agent names a good answer or, with a control, proves that some arm beats it
     power_error: float  # the Monte Carlo error of the power
     wrong: float  # how often some agent names a bad arm
 
@@ -100,7 +101,7 @@ def smallest_size(at: Callable[[int], DesignSize], power: float) -> DesignSize |
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TextbookDesign:
-    """A design under some truths, to be tried at any size; `looks` is 1 for a fixed size.
+    """A design under one or more truths, to be simulated at any size; `looks` is 1 for a fixed size.
 
     >>> from parley.problem import Problem
     >>> truth = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=0.05), means=[[0.5], [0.0]])
@@ -128,13 +129,16 @@ class TextbookDesign:
         runs: int = RUNS,
         control: int | None = None,
     ) -> TextbookDesign:
-        """A design for one truth, or averaged over several; with a control, agents only show that some arm beats it."""
+        """A design under one truth, or averaged over several.
+
+        With a control, agents only have to prove that some arm beats it.
+        """
         each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
         trials = [_Trial.of(instance, seed + place, each, looks, control) for place, instance in enumerate(instances)]
         return cls(trials=trials, cells=instances[0].problem.cell_count)
 
     def at(self, per_cell: int) -> DesignSize:
-        """The design with at most so many draws of every cell."""
+        """Simulate the design with at most `per_cell` draws of every cell."""
         runs = zip(*(trial.run(per_cell) for trial in self.trials), strict=True)
         good, bad, shares = (np.concatenate(parts) for parts in runs)
         samples = per_cell * self.cells
@@ -150,7 +154,10 @@ class TextbookDesign:
         )
 
     def within(self, budget: int) -> DesignSize:
-        """The largest size within a budget; without a draw of every cell, nobody names an arm."""
+        """Simulate the largest size within a budget of samples.
+
+        If the budget does not allow a draw of every cell, no agent names an arm.
+        """
         if budget < self.cells:
             return NOTHING
         return self.at(budget // self.cells)
@@ -162,15 +169,18 @@ class TextbookDesign:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Trial:
-    """Many runs at once, with the same errors for every size, so that more draws never look worse by chance."""
+    """Many runs of a design under one truth, with the same errors for every size.
+
+    With the same errors, more draws never look worse by chance.
+    """
 
     instance: Instance
-    errors: FloatArray  # (look, run, arm, agent): of mixed sums up to a look, from one draw a cell between looks
-    variances: FloatArray  # (arm, agent): of mixed means from one draw a cell
-    noise: FloatArray | None  # (look, run, arm, agent): what private reports added up to a look, one a look and cell
-    noise_variances: FloatArray  # (agent,): of one report
-    quantiles: FloatArray  # (look,)
-    control: int | None  # the arm to beat, where every agent has to name only one that beats it
+    errors: FloatArray  # (look, run, arm, agent): errors of mixed sums up to a look, for one draw per cell and look
+    variances: FloatArray  # (arm, agent): variances of mixed means, for one draw per cell
+    noise: FloatArray | None  # (look, run, arm, agent): noise of private reports up to a look, one per look and cell
+    noise_variances: FloatArray  # (agent,): variances of the noise of one report
+    quantiles: FloatArray  # (look,): critical values
+    control: int | None  # the arm to beat; None if agents name their best arms
 
     @classmethod
     def of(cls, instance: Instance, seed: int, runs: int, looks: int, control: int | None = None) -> _Trial:
@@ -191,7 +201,10 @@ class _Trial:
         )
 
     def run(self, draws: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """`(run,)` each: all agents name a good answer; one names a bad one; the share of draws spent."""
+        """Whether all agents name a good answer, whether some agent names a bad answer, and the share of draws spent.
+
+        Each is `(run,)`.
+        """
         looks, (runs, *_, agents) = len(self.quantiles), self.errors.shape[1:]
         open_, good, spent = np.ones((runs, agents), dtype=np.bool_), np.ones(runs, dtype=np.bool_), np.ones(runs)
         required = np.ones(agents, dtype=np.bool_) if self.control is None else ~self.instance.best[self.control]
@@ -209,13 +222,13 @@ class _Trial:
         return good & ~(open_ & required).any(axis=-1) & required.any(), ~good, spent
 
     def beaten(self, control: int, draws: int, look: int = 0) -> BoolArray:
-        """`(run, agent)`: whether some arm is proven better than the control at a look."""
+        """`(run, agent)`: whether some arm is proven better than the control at a look (from 0)."""
         found, spread = self.estimates(draws, look)
         width = self.quantiles[look] * np.sqrt(spread + spread[control])
         return np.asarray((found - found[:, control, None] >= width).any(axis=-2))
 
     def estimates(self, draws: int, look: int) -> tuple[FloatArray, FloatArray]:
-        """`(run, arm, agent)`: mixed means at a look; and `(arm, agent)`: their variances."""
+        """The estimated mixed means at a look, `(run, arm, agent)`, and their variances, `(arm, agent)`."""
         each, past = draws / len(self.quantiles), look + 1
         found = self.instance.mixed_means + self.errors[look] / (past * math.sqrt(each))
         if self.noise is not None:
@@ -223,7 +236,10 @@ class _Trial:
         return found, (self.variances + self.noise_variances / each) / (past * each)
 
     def answers(self, draws: int, look: int = 0) -> tuple[IntArray, BoolArray]:
-        """`(run, N, agent)`: the best estimates at a look; and `(run, agent)`: whether the agent names them then."""
+        """The arms with the best estimates at a look, `(run, N, agent)`, and whether an agent names them then.
+
+        The latter is `(run, agent)`.
+        """
         problem, (found, variances) = self.instance.problem, self.estimates(draws, look)
         order = np.argsort(-found, axis=-2, kind="stable")
         leaders, others = order[:, : problem.top], order[:, problem.top :]

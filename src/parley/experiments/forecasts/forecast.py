@@ -1,11 +1,11 @@
-"""What is likely left of a running study, by simulating the rest many times from its present state.
+"""Forecasts of a running study, by simulating its remaining phases many times from its present state.
 
-Truths are drawn from what the data allow (`plausible_means`). The same policy then continues from the present state.
-The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the problem's scale, which
-is cautious for bounded ones.
+Each continuation draws a truth that is plausible given the data (`plausible_means`), and the same policy continues from
+the present state. The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the
+problem's scale, which is cautious for bounded rewards.
 
-The documents for the API are made here too, limited to what can be simulated during a request. All of it is pure: a
-study or a state goes in, a document comes out.
+This module also makes documents for the API, limited to what can be simulated during a request. All functions are pure:
+they take a study or a state and return a document.
 """
 
 import math
@@ -30,27 +30,27 @@ from parley.text.formatting import plural
 from parley.text.tabular import Columns, Picture, Tabular
 from parley.text.translation import Translatable
 
-MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
-# A continuation is stopped at this multiple of what was spent, and counts as at least that.
+MOST_ROUNDS = 40  # of one continuation, because near-ties might never end
+# A continuation is stopped at this multiple of the draws so far; its total is then a lower bound.
 LARGEST_FACTOR = 1_000_000
 BOUND_ACCURACY = 1e-3
-WIDTHS, LEAST_WIDTH = 60, 0.3  # how many widths of effects are weighed, and the smallest, in standard errors
+WIDTHS, LEAST_WIDTH = 60, 0.3  # number of candidate widths of effects; the smallest, in standard errors
 
 S = TypeVar("S", bound=State)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Forecast(Tabular):
-    """The totals at the end of every continuation, including what was spent before."""
+    """The totals at the end of every continuation, including the draws before the forecast."""
 
-    study_costs: StudyCosts  # samples and money in all; days and regret from now on
-    rounds: IntArray  # (continuation,)
-    per_agent: FloatArray  # (agent,): mean
-    unfinished: int  # stopped by a cap: their totals are lower bounds
+    study_costs: StudyCosts  # samples and money of the whole study; days and regret from now on
+    rounds: IntArray  # (continuation,): of the whole study
+    per_agent: FloatArray  # (agent,): mean draws
+    unfinished: int  # continuations stopped by a cap: their totals are lower bounds
 
     @property
     def samples(self) -> IntArray:
-        """(continuation,): samples in total."""
+        """`(continuation,)`: samples of the whole study."""
         return self.study_costs.samples
 
     @property
@@ -67,16 +67,16 @@ class Forecast(Tabular):
         return Picture(shape="histogram", values="samples", rows="continuations")
 
     def columns(self) -> Columns:
-        """The costs of every continuation."""
+        """One row per continuation, with its costs and rounds."""
         return {**self.study_costs.parts, "rounds": self.rounds}
 
     def quantiles(self, *levels: float) -> list[int]:
-        """Quantiles of the totals, to whole samples."""
+        """Quantiles of the totals, rounded to whole samples."""
         return [round(float(value)) for value in _quantiles(self.samples, levels)]
 
 
 def _quantiles(values: IntArray, levels: Collection[float]) -> FloatArray:
-    """Quantiles that the next value is below with these probabilities, however few values there are."""
+    """Quantiles such that a further value is below them with the probabilities `levels`, even for few values."""
     return np.asarray(np.quantile(values, list(levels), method="weibull"))
 
 
@@ -90,8 +90,10 @@ def simulate_rest(
     seed: int,
     seconds: float = math.inf,
 ) -> Forecast:
-    """Simulate the rest of a study from a state with data; frozen agents draw no more. `between (arm, agent)` are
-    people who are assigned for the next phase already.
+    """Simulate the remaining phases of a study many times, from a state that has data.
+
+    `frozen` agents make no more draws. `between (arm, agent)` is the number of people already assigned to the next
+    phase. The simulation stops after `seconds`; continuations that are then unfinished count as such.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -116,7 +118,7 @@ def simulate_rest(
     truths = _reflected(truths, *problem.noise.ends)
     draw = problem.noise.forecast_sampler(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
-    ends = isinstance(problem.horizon, int)  # by itself, however long it takes
+    ends = isinstance(problem.horizon, int)  # a study with a horizon always ends, so it needs no cap
     cap = math.inf if ends else LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
     days = np.zeros(continuations)
@@ -139,7 +141,7 @@ def simulate_rest(
         assigns = problem.between == "assign"
         ahead = people_ahead(problem, quotas, policy.most_ahead(running, quotas, early_counts)) if assigns else None
         running, early_counts = policy.update(running, replace(fresh, between=early)), ahead
-    # People assigned ahead cost as much as others, also those whom no phase counts.
+    # People assigned ahead cost as much as others, even those who count in no phase.
     people = running.counts + in_vain + (0 if early_counts is None else early_counts)
     return Forecast(
         study_costs=StudyCosts(
@@ -157,10 +159,10 @@ def simulate_rest(
 def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.Generator, count: int) -> FloatArray:
     """`(count, arm, agent)`: local means that are plausible given the estimates `(arm, agent)` and their errors.
 
-    Estimates are farther apart than the truth, since noise adds to the gaps. Means drawn around them would be farther
-    apart still, and a study that looks that easy is forecast to end early. So each mean is an agent's level, an arm's
-    effect and an interaction, and effects are drawn from normals of unknown width: every draw has its own widths, in
-    proportion to their likelihood.
+    Estimates are farther apart than the true means, since noise adds to the gaps. Means drawn around the estimates
+    would be even farther apart, so that the study would look too easy and the forecast would end too early. So each
+    mean is the sum of an agent's level, an arm's effect and an interaction. Effects and interactions are drawn from
+    normal distributions of unknown width, and every draw has its own widths, drawn in proportion to their likelihood.
 
     >>> found = plausible_means(np.array([[0.2], [0.0]]), np.array([[0.1], [0.1]]), np.random.default_rng(0), 2000)
     >>> bool(found.std(axis=0).max() < 0.12), bool(0.1 < (found[:, 0] - found[:, 1]).mean() < 0.2)
@@ -180,7 +182,7 @@ def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.
 
 
 def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
-    """Means reflected into the range of a reward: if they were clipped at the same end, they would tie."""
+    """Means reflected into the range of rewards; if they were clipped, all means beyond the same end would tie."""
     within = np.where(truths > high, 2 * high - truths, np.where(truths < low, 2 * low - truths, truths))
     return np.clip(within, low, high)
 
@@ -188,7 +190,10 @@ def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
 def _shrunk(
     found: FloatArray, errors: FloatArray, freedom: int, generator: np.random.Generator, count: int
 ) -> FloatArray:
-    """`(count, arm, agent)`: effects drawn from normals around 0 given their estimates; first the normals' width."""
+    """`(count, arm, agent)`: effects drawn given their estimates, with a normal prior around 0.
+
+    Every draw first draws the width of the prior, in proportion to its likelihood.
+    """
     typical = float(np.median(errors))
     most = max(10 * typical, 3 * float(np.abs(found).max()))
     widths = np.geomspace(LEAST_WIDTH * typical, most, WIDTHS)
@@ -201,13 +206,13 @@ def _shrunk(
 
 
 def _regret(problem: Problem, truths: FloatArray, draws: IntArray) -> FloatArray:
-    """`(continuation,)`: the cost of the draws to come, if these are the true local means."""
+    """`(continuation,)`: the regret of the given draws, if `truths` are the true local means."""
     mixed = problem.mixed(truths)
     return np.asarray((draws * (mixed.max(axis=-2, keepdims=True) - mixed)).sum(axis=(-2, -1)))
 
 
 def _copies(state: S, count: int) -> S:
-    """A batch of copies of a state."""
+    """A batch of `count` copies of a state."""
     kept = {field.name: getattr(state, field.name) for field in fields(state)}
     copies = {
         name: np.repeat(np.asarray(value)[None], count, axis=0) for name, value in kept.items() if value is not None
@@ -216,10 +221,10 @@ def _copies(state: S, count: int) -> S:
 
 
 def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
-    """`(arm, agent)`: draws that every delta-correct policy needs, if the estimated means are the true ones.
+    """`(arm, agent)`: draws that every delta-correct policy needs, if the estimated means are the true means.
 
-    The allocation of Theorem 1 times log(1 / (2.4 delta)); None if two estimates tie, or if the study may end without
-    exact answers.
+    It is the allocation of Theorem 1 times log(1 / (2.4 delta)). None if two estimates tie, or if the study may end
+    without exact answers.
     """
     problem = policy.problem
     factor = math.log(1 / (2.4 * problem.delta))
@@ -233,15 +238,15 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
     return np.asarray(bound.allocation * factor)
 
 
-LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody waits
-LARGEST_WARNING = 1_500  # the same where budgets must be searched
-ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
-FORECAST_SECONDS, SEARCH_SECONDS = 120.0, 20.0
-FEWEST_STUDIES, MOST_STUDIES = 50, 400  # for each budget of a search
+LARGEST_ESTIMATE = 12_000  # largest arms x agents that can be simulated during a request
+LARGEST_WARNING = 1_500  # the same for a search over budgets
+ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # about arms x agents x simulated studies per request
+FORECAST_SECONDS, SEARCH_SECONDS = 120.0, 20.0  # time limits
+FEWEST_STUDIES, MOST_STUDIES = 50, 400  # simulated studies for each budget of a search
 
 
 def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list[dict[str, Any]]:
-    """Costs at the usual gaps, together and alone; empty if simulating would take too long."""
+    """Estimate the costs of a study at the usual gaps, together and alone; empty if that would take too long."""
     pairs = problem.arm_count * problem.agent_count
     if pairs > LARGEST_ESTIMATE:
         return []
@@ -255,7 +260,10 @@ def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list
 
 
 def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) -> str:
-    """A warning before launching a study whose budget cannot decide it at the usual gaps; else empty."""
+    """A warning if the budget of a study is unlikely to suffice at the usual gaps; empty otherwise.
+
+    For large problems the warning only says that the budget was not simulated.
+    """
     if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
         return ""
     pairs = problem.arm_count * problem.agent_count
@@ -282,11 +290,11 @@ def budget_for_power(
     *,
     seconds: float = SEARCH_SECONDS,
 ) -> dict[str, Any]:
-    """The smallest `max_samples` with a wanted power, found during a request; `reason` says why there is none.
+    """Find the smallest `max_samples` with a wanted power during a request, or a `reason` why there is no answer.
 
-    Without a gap, for the smallest of the usual ones, which needs most; a gap of 0 means that all arms tie. Fewer
-    studies are simulated than by `parley plan --power`, so that it takes seconds: the answer has its Monte Carlo
-    error.
+    The default gap is the smallest of the usual gaps, which needs the largest budget; a gap of 0 means that all arms
+    tie. To take only seconds, the search simulates fewer studies than `parley plan --power`, and it returns the Monte
+    Carlo error of the power.
     """
     gap = min(usual_gaps(problem)) if gap is None else gap
     wanted: dict[str, Any] = {"wanted": power, "gap": gap}
@@ -307,7 +315,7 @@ def budget_for_power(
         truth = gap_scenario(problem, gap) if gap else tie_scenario(problem)
         answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
         factor = min(int(seconds / (monotonic() - begun)) - 1, MOST_STUDIES // FEWEST_STUDIES)
-        if factor > 1:  # simulated again, with as many studies as there is time for
+        if factor > 1:  # search again, with as many studies as the time allows
             planner = replace(planner, replications=factor * FEWEST_STUDIES)
             answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
     except TimeoutError:
@@ -321,10 +329,10 @@ def budget_for_power(
 
 
 def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
-    """`(agent,)`: whole draws per agent that sum to a forecast total, none below what it has `spent`.
+    """`(agent,)`: integer draws per agent that sum to a forecast total, with at least the draws already `spent`.
 
-    A median is not a sum of medians, and means add up to something else: the rest is divided in proportion to the
-    `means`.
+    The total is a median, which neither medians nor means per agent would sum to. So the remaining draws are divided in
+    proportion to the mean remaining draws of each agent.
 
     >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0])).tolist()
     [212, 134, 64]
@@ -333,7 +341,7 @@ def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
     ahead = np.maximum(means - spent, 0.0)
     exact = left * (ahead / ahead.sum() if ahead.any() else np.full(len(spent), 1 / len(spent)))
     whole = np.floor(exact).astype(np.int64)
-    # The largest remainders get what rounding down left over.
+    # The draws lost by rounding down go to the agents with the largest remainders.
     whole[np.argsort(whole - exact, kind="stable")[: left - int(whole.sum())]] += 1
     return np.asarray(spent + whole)
 
@@ -341,7 +349,7 @@ def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
 def forecast_document(
     policy: Policy, state: State, frozen: Collection[str], *, over: bool, between: IntArray | None = None
 ) -> dict[str, Any]:
-    """What is likely left after a phase, and the lower bound at the estimated means; once over, only the bound."""
+    """The forecast after a phase, and the lower bound at the estimated means; only the bound if the study is over."""
     bound = bound_at_estimates(policy, state)
     document: dict[str, Any] = {
         "state": "ready",

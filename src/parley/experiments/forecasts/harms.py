@@ -1,8 +1,8 @@
-"""What guardrails will find: the probability of an alarm, its time, the probability of clearing an arm, the power.
+"""Forecasts for guardrails: probability and time of an alarm, probability of clearing an arm, power of the study.
 
-A guardrail with a limit has no margin: harm is measured in steps, of half the way from the best value to the limit
-where there is a best one, else of half a standard deviation. A harm of one step is the limit itself, and a harm of none
-is one step below it.
+Harm is measured in margins. A guardrail with a limit has no margin, so its harm is measured in steps. A step is half
+the distance from the best possible value to the limit or, without a best value, half a standard deviation. A harm of 1
+is the limit itself, and a harm of 0 is one step better than the limit.
 """
 
 import math
@@ -19,36 +19,38 @@ from parley.policies import make_policy
 from parley.problem import FloatArray, Instance, Problem
 from parley.simulation.guarded import simulate_guarded
 
-MARGINS = (0.0, 1.0, 2.0, 4.0)  # of harm that are tried
+MARGINS = (0.0, 1.0, 2.0, 4.0)  # harms to simulate
 MOST_STUDIES = 400
 NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
 class HarmChance:
-    """The results for an arm that, like all arms but the control, harms by so many margins more than the control.
+    """The forecast of a guardrail for one harmful arm and one size of the harm.
 
-    With a limit: for the only arm that harms, by so many steps.
+    With a margin, all arms but the control harm by the given number of margins more than the control. With a limit,
+    only the one arm harms, by the given number of steps.
     """
 
     guardrail: str
     truth: str  # the scenario of the primary outcome
-    margins: float
-    mean: float  # of the outcome of that arm, over all agents
+    margins: float  # size of the harm, in margins or steps
+    mean: float  # mean of the guardrail's outcome for the arm, over all agents
     studies: int
-    alarm: float  # share of studies in which an alarm on the arm came before the end
-    people: float | None  # draws of the arm until then, the median
-    phase: float | None
-    cleared: float
-    power: float  # share of studies in which everybody gets a right answer among the arms that are left
+    alarm: float  # share of studies with an alarm about the arm
+    people: float | None  # median number of draws of the arm before the alarm; None without alarms
+    phase: float | None  # median phase of the alarm; None without alarms
+    cleared: float  # share of studies that cleared the arm
+    power: float  # share of studies in which every agent gets a right answer among the remaining arms
 
 
 def harm_chances(
     planner: Planner, problem: Problem, scenario: Scenario, stated: Mapping[str, FloatArray] = NOTHING
 ) -> list[HarmChance]:
-    """The results of every guardrail under one truth of a scenario; impossible harms are left out.
+    """Forecast every guardrail under the first truth of a scenario; impossible harms are skipped.
 
-    `stated` are true means of outcomes, `(arm, agent)`: the harm of the control is taken from there, or is a usual one.
+    `stated` are true means of outcomes, `(arm, agent)`. They give the control's mean; without them it is the model's
+    usual mean. The list is empty if the truth has a covariate or past rows, which guarded simulations do not support.
     """
     guarded = [outcome for outcome in problem.outcomes if outcome.margin or outcome.limit is not None]
     truth = scenario.instances(problem)[0]
@@ -85,7 +87,7 @@ def harm_chances(
 
 
 def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[str, FloatArray]) -> Instance | None:
-    """The truth in which arms harm by so many margins, with other outcomes as usual; None if impossible."""
+    """The truth in which arms harm one `outcome` by `margins`, with no harm to others; None if a mean is impossible."""
     problem = truth.problem
     at_control = np.array([name == problem.control for name in problem.arms])[:, None]
     first = np.arange(problem.arm_count)[:, None] == int(np.argmin(at_control))
@@ -109,7 +111,7 @@ def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[s
 
 
 def limit_step(outcome: Outcome) -> float:
-    """The step between the harms tried for a limit.
+    """The step in which harm is measured for a guardrail with a limit.
 
     >>> from parley.rewards import Binary
     >>> limited = {"name": "alive", "role": "guardrail", "delta": 0.05, "noise": Binary()}

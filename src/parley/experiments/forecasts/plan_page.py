@@ -1,4 +1,4 @@
-"""Tables, figures and page of a plan: what the study will cost, its operating characteristics, its days."""
+"""Tables, figures and page of a plan: the study's costs, its operating characteristics and its calendar."""
 
 import math
 import re
@@ -27,12 +27,12 @@ from parley.rewards.privacy import epsilon
 from parley.text.formatting import DASH, number, real, share_text
 from parley.text.translation import gettext, localized, translated
 
-LABEL = 14  # letters in a line below a box
+LABEL = 14  # letters in a line of the label below a box
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 
 
 def cost_table(title: str, plan: CostPlan) -> Table:
-    """One row per scenario."""
+    """The costs of a study together and alone, one row per scenario."""
     head = ("scenario", f"{plan.unit}, mean", "10% to 90%", "rounds", "wrong", "median", "median alone", "saved")
     pairs = zip(plan.scenarios, plan.alone, strict=True)
     return Table.of_text(title, head, [_cost_row(plan.unit, together, alone) for together, alone in pairs])
@@ -40,7 +40,7 @@ def cost_table(title: str, plan: CostPlan) -> Table:
 
 def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     low, high = estimate.quantiles(0.1, 0.9)
-    # One near-tie of a single agent would dominate a mean: compare what is typical.
+    # Medians are compared, because one near-tie of a single agent would dominate a mean.
     at_least = "at least " if 2 * alone.unfinished >= len(alone.samples) else ""
     together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
     return [
@@ -56,7 +56,7 @@ def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[st
 
 
 def sensitivity_table(title: str, plan: CostPlan) -> Table:
-    """How the cost of the reference scenario changes, one setting per row."""
+    """How the cost of the reference scenario depends on other settings, one setting per row."""
     settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     for rho, estimate in plan.by_rho:
@@ -68,7 +68,7 @@ def sensitivity_table(title: str, plan: CostPlan) -> Table:
 
 
 def money_and_days_table(title: str, plan: CostPlan) -> Table:
-    """Money and days of every scenario; no rows if neither is stated."""
+    """Money and days of every scenario; no rows if the study states neither prices nor rates."""
     rows = [
         (estimate.scenario, unit, *_mean_and_range(figures))
         for estimate in plan.scenarios
@@ -83,7 +83,7 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
 
 
 def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
-    """One row per truth; with days if rates are stated."""
+    """Operating characteristics, one row per truth; with days if the study states rates."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
     others = ("fixed size", f"{LOOKS} looks, mean", "Bechhofer")
     head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, *others, "alone, mean")
@@ -111,7 +111,7 @@ def _operating_row(one: Characteristic) -> list[str]:
 
 
 def right_text(study: ScenarioCost) -> str:
-    """The power with its Monte Carlo error; if no study failed, with its lower confidence bound."""
+    """Format the power with its Monte Carlo error or, if no study failed, with its lower confidence bound."""
     if not study.correct.all():
         return study.power_text
     share, bound = (localized(f"{100 * one:.1f} %") for one in (1.0, 1 - upper_bound(0, len(study.samples))))
@@ -119,19 +119,19 @@ def right_text(study: ScenarioCost) -> str:
 
 
 def wrong_text(study: ScenarioCost) -> str:
-    """The share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
+    """Format the share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
     wrong = int(study.mistaken.sum())
     share, bound = (f"{100 * one:.1f} %" for one in (study.error_rate, upper_bound(wrong, len(study.samples))))
     return gettext("%(share)s (at most %(bound)s)", share=localized(share), bound=localized(bound))
 
 
 def mean_text(figures: Mapping[str, float]) -> str:
-    """A mean with its Monte Carlo error."""
+    """Format a mean with its Monte Carlo error."""
     return localized(f"{figures['mean']:,.0f} ± {figures['standard_error']:,.0f}")
 
 
 def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
-    """Power by budget, for this study and a fixed size of equal cost: one row per truth and budget."""
+    """Power of the study and of a fixed size with the same budget, one row per truth and budget."""
     rows = [
         (
             one.study.scenario,
@@ -147,7 +147,7 @@ def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
 
 
 def beside_table(title: str, found: Comparison) -> Table:
-    """A row per truth: mean samples and power by inference, and the other design with the fewest samples."""
+    """One row per truth: mean samples and power by inference, and the other design with the fewest samples."""
     names = list(found.rows[0].studies)
     head = ["truth", *(f"{what}, {name}" for name in names for what in ("samples", "power"))]
     rows = []
@@ -161,9 +161,9 @@ def beside_table(title: str, found: Comparison) -> Table:
 
 
 def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
-    """A row per truth and design: size, looks, power, errors, and the study's mean size relative to it.
+    """One row per truth and design: size, looks, power, errors, and the study's mean samples over the design's.
 
-    A truth is named in the first of its rows.
+    Only the first row of a truth names it.
     """
     rows: list[list[str]] = []
     for row in found.rows:
@@ -185,7 +185,7 @@ def designs_table(title: str, found: Comparison, name: str = "this study") -> Ta
 
 
 def versus_table(title: str, studies: Sequence[ScenarioCost]) -> Table:
-    """How often superiority over the control is shown, and how often wrongly; one row per truth."""
+    """How often superiority over the control is proven, and how often wrongly claimed; one row per truth."""
     rows = []
     for study in studies:
         found, wrong = study.claims(), 0 if study.falsely is None else int(study.falsely.sum())
@@ -196,7 +196,7 @@ def versus_table(title: str, studies: Sequence[ScenarioCost]) -> Table:
 
 
 def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
-    """The smallest budget with the power wanted, one row per truth."""
+    """The smallest budget with the wanted power, one row per truth."""
     rows = [
         (
             one.study.scenario,
@@ -212,7 +212,7 @@ def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
 
 
 def shapes_table(title: str, problem: Problem, history: History) -> Table:
-    """The shapes of a truth's rows: skew, tails and zeros in words, a row per agent (and arm)."""
+    """The shapes of the past rows of a truth: skew, tails and zeros, a row per agent or per agent and arm."""
     rows = [
         (
             problem.agents[agent],
@@ -232,7 +232,7 @@ def shapes_table(title: str, problem: Problem, history: History) -> Table:
 
 
 def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
-    """What guardrails will find about an arm, a row per harm."""
+    """How likely guardrails raise an alarm about an arm or clear it, one row per harm."""
     rows = [
         (
             one.guardrail,
@@ -251,13 +251,13 @@ def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
 
 
 def largest_fixed_size(found: Sequence[Characteristic]) -> str:
-    """The cost of a fixed size that suffices for all these truths: it is the same under each."""
+    """A sentence on the fixed size that suffices for all truths; empty if no size suffices for any truth."""
     sizes = [one.fixed.samples for one in found if one.fixed is not None]
     return f"A fixed size that does for all of these truths takes {max(sizes):,} samples under each." if sizes else ""
 
 
 def trade_off_table(title: str, timed: Logistics) -> Table:
-    """Days against money, from the cheapest study to the fastest."""
+    """Days and money of a study by what a day is worth, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade_off:
         costs = point.study.summary()
@@ -285,7 +285,7 @@ def plan_page(
     history: History | None = None,
     harms: Sequence[HarmChance] = (),
 ) -> str:
-    """The whole plan on one page; `timed` is about time, if rates are stated."""
+    """The whole plan on one page, with the calendar and the trade-off of `timed` if the study states rates."""
     operating = trade_off = calendar = per_agent = None
     if known := characteristics:
         operating = {
@@ -303,7 +303,7 @@ def plan_page(
         days = agent_days(np.stack(timed.timeline), stated_rates(problem)).tolist()
         sites, days = problem.draws, np.asarray(days)[:, problem.draws].tolist()
         calendar = calendar_chart(problem.sites, days, problem.delay[sites].tolist(), problem.round_days)
-    if problem.horizon is None:  # with a horizon, everybody draws to the end
+    if problem.horizon is None:  # with a horizon, all agents draw until the end, so the table would be trivial
         each = ((cost.scenario, cost.per_agent[problem.draws]) for cost in plan.scenarios)
         rows = [(name, *(f"{value:,.0f}" for value in draws)) for name, draws in each]
         per_agent = Table.of_text("", ("scenario, mean draws", *problem.sites), rows)
@@ -337,7 +337,7 @@ def plan_page(
 
 
 def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
-    """Samples per scenario together and alone, by delta, and by weights."""
+    """Plot the cost by scenario, together and alone; by delta or horizon; and by weights."""
     with canvas(theme, 11, 4.2) as (figure, style):
         spread, level, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
         places = np.arange(len(plan.scenarios))
@@ -375,7 +375,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """A row per truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
+    """Plot for every truth the power and wrong answers, and the samples beside a fixed size and every agent alone."""
     places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
@@ -406,13 +406,16 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         )
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)
-        for panel in (power, cost):  # beneath: within, they would lie on the points
+        for panel in (power, cost):  # legends are below the panels; inside, they would cover points
             panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / (1 + 0.36 * len(found))), ncols=3, fontsize=8)
     return figure
 
 
 def budget_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """Power and mean samples by budget, a colour per truth; dashed: the fixed size, which always spends its budget."""
+    """Plot power and mean samples by budget, with a colour per truth.
+
+    Dashed lines are the fixed size, which always spends its whole budget.
+    """
     with canvas(theme, 11, 4.2) as (figure, style):
         power, cost = figure.subplots(1, 2)
         for place, one in enumerate(found):
@@ -444,7 +447,7 @@ def _mean_to_p90(
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that no other beats in both coordinates, from left to right.
+    """The Pareto frontier of points, from left to right: those that no other point beats in both coordinates.
 
     >>> frontier([(3.0, 1.0), (2.0, 2.0), (2.5, 2.5), (1.0, 4.0)])
     [(1.0, 4.0), (2.0, 2.0), (3.0, 1.0)]
@@ -457,10 +460,10 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
-    """Mean days against mean money, a point per value of a day; the study's own is ringed.
+    """Plot mean days against mean money, with a point per value of a day and a ring around the study's own point.
 
-    The line joins the points that no other one beats in both: means of simulations scatter, and a curve through all of
-    them would run back and forth.
+    The line joins the points of the frontier only: means of simulations scatter, and a line through all points would
+    run back and forth.
     """
     costs = [point.study.summary() for point in timed.trade_off]
     days = [part["days"]["mean"] for part in costs]
@@ -471,7 +474,7 @@ def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
         panel.plot(*zip(*frontier(list(zip(days, money, strict=True))), strict=True), "-", color=style.colour(0))
         for place, (point, x, y) in enumerate(zip(timed.trade_off, days, money, strict=True)):
             worth = "only days" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
-            aside = (6, 5) if place % 2 else (-6, -12)  # neighbours are often nearly the same
+            aside = (6, 5) if place % 2 else (-6, -12)  # alternate sides, since neighbouring points often coincide
             side = "left" if place % 2 else "right"
             panel.annotate(worth, (x, y), textcoords="offset points", xytext=aside, size=8, ha=side)
             if point.own:

@@ -1,7 +1,7 @@
-"""What a study will cost before it is launched, by simulating plausible truths.
+"""Forecasts of a study's cost before it is launched, by simulation of plausible truths.
 
-If rates are stated, also when every site draws, and days against money: the same studies planned with ever higher
-values of a day, as a curve to choose from.
+If the study states rates, the forecast includes a calendar of when every site draws, and a trade-off of days against
+money: the same study planned with higher and higher values of a day, as a curve to choose from.
 """
 
 import math
@@ -26,26 +26,28 @@ from parley.weight_map import stated_alone
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 RHOS = (0.5, 0.05, 0.005)
-CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
-MOST_PHASES = 60  # of the timeline that is drawn
-STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study costs in draws
+CAP = 100  # studies alone are stopped at this multiple of the largest study together; their cost is a lower bound
+MOST_PHASES = 60  # of the calendar
+STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # values of a day to try, as multiples of the cheapest study's cost per day
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioCost:
-    """The cost of a scenario, with one entry per simulated study."""
+    """The results of simulated studies of one scenario; arrays are `(study,)` unless stated."""
 
     scenario: str
     study_costs: StudyCosts
     rounds: IntArray
     per_agent: FloatArray  # (agent,): mean draws
-    correct: BoolArray  # every agent got an answer that is good
-    mistaken: BoolArray  # some agent lost one of its top arms
-    truths: int  # the scenario's; each has the same number of studies, in this order
-    unfinished: int  # stopped by the cap: their samples are a lower bound
-    largest_size: int | None = None  # the most samples that the policy takes, whatever the truth; None without a limit
-    superior: BoolArray | None = None  # the control is proven worse for every agent that has a better arm, if asked for
-    falsely: BoolArray | None = None  # the same for an agent that has none
+    correct: BoolArray  # whether every agent got a good answer
+    mistaken: BoolArray  # whether a true top arm was ruled out for some agent
+    truths: int  # number of truths of the scenario; each has the same number of studies, in this order
+    unfinished: int  # number of studies stopped by a cap: their samples are lower bounds
+    largest_size: int | None = None  # the most samples that the policy takes under any truth; None without a limit
+    # With a test against the control: whether the control is proven worse for every agent that has a better arm, and
+    # whether it is falsely proven worse for an agent that has none.
+    superior: BoolArray | None = None
+    falsely: BoolArray | None = None
 
     @property
     def power(self) -> float:
@@ -54,7 +56,7 @@ class ScenarioCost:
 
     @property
     def reached(self) -> BoolArray:
-        """Which studies achieved their aim: superiority over the control if that was asked for, or else all answers."""
+        """`(study,)`: whether a study reached its aim: superiority over the control if tested, else all answers."""
         return self.correct if self.superior is None else self.superior
 
     @property
@@ -63,11 +65,11 @@ class ScenarioCost:
         return float(self.mistaken.mean())
 
     def standard_error(self, values: BoolArray | IntArray | FloatArray) -> float:
-        """The Monte Carlo error of the mean of some of these arrays."""
+        """The Monte Carlo standard error of the mean of `values (study,)`."""
         return standard_error(values, self.truths)
 
     def rounds_summary(self) -> dict[str, float]:
-        """Mean, its Monte Carlo error, and the largest."""
+        """The mean number of rounds, its Monte Carlo error, and the largest number."""
         error = self.standard_error(self.rounds)
         return {"mean": float(self.rounds.mean()), "standard_error": error, "max": int(self.rounds.max())}
 
@@ -77,19 +79,19 @@ class ScenarioCost:
         return share_text(self.power, self.standard_error(self.correct))
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Mean, its Monte Carlo error and quantiles of every cost that the problem states."""
+        """The mean, its Monte Carlo error and quantiles of samples and of every other cost that the problem states."""
         parts, errors = self.study_costs.summary(), self.study_costs.parts
         return {name: part | {"standard_error": self.standard_error(errors[name])} for name, part in parts.items()}
 
     def claims(self) -> dict[str, float]:
-        """How often superiority over the control is shown, and how often wrongly; empty unless asked for."""
+        """How often superiority over the control is proven, and how often falsely; empty if it is not tested."""
         if self.superior is None or self.falsely is None:
             return {}
         error = self.standard_error(self.superior)
         return {"superior": float(self.superior.mean()), "superior_error": error, "falsely": float(self.falsely.mean())}
 
     def figures(self) -> dict[str, Any]:
-        """What the studies did, besides their costs; ready for JSON."""
+        """The results of the studies other than their costs, ready for JSON."""
         return self.claims() | {
             "scenario": self.scenario,
             "studies": len(self.samples),
@@ -105,42 +107,43 @@ class ScenarioCost:
 
     @property
     def samples(self) -> IntArray:
-        """Samples of every study."""
+        """`(study,)`: the number of samples."""
         return self.study_costs.samples
 
     @property
     def costs(self) -> IntArray | FloatArray:
-        """The costs that count: samples, or regret if there is a horizon, to which everybody draws."""
+        """`(study,)`: the costs to minimise: samples or, with a horizon, which fixes the samples, regret."""
         return self.samples if self.study_costs.regret is None else self.study_costs.regret
 
     def quantiles(self, *levels: float) -> list[float]:
-        """Quantiles of the costs that count."""
+        """Quantiles of `costs`."""
         return [float(value) for value in np.quantile(self.costs, levels)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """The policy that will run the study, and the number of simulated studies per estimate."""
+    """How studies are simulated for a forecast: by which policy, how often, and from which seed."""
 
     policy: str
     options: Mapping[str, Any]
     replications: int  # of every instance of a scenario
     seed: int
-    progress: Callable[[int], None] | None = None
-    announced: Callable[[str], None] | None = None  # called with what is simulated next
-    versus_control: bool = False  # whether superiority over the problem's control is looked for
+    progress: Callable[[int], None] | None = None  # called with the number of studies that have just ended
+    announced: Callable[[str], None] | None = None  # called with a description of the next simulation
+    versus_control: bool = False  # whether studies test superiority over the problem's control
 
     def announce(self, what: str) -> None:
-        """Announce what is simulated next."""
+        """Announce the next simulation to the caller, if it wants to know."""
         if self.announced is not None:
             self.announced(what)
 
     def estimate(
         self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None, planned: Problem | None = None
     ) -> ScenarioCost:
-        """Simulate the studies of one scenario; a cap stops near-ties.
+        """Simulate the studies of one scenario; `max_samples` is a cap that stops near-ties.
 
-        `planned` is the problem as the policy sees it, where costs are counted by another one.
+        `planned` is the problem by which the policy plans, if it has other prices than `problem`, which counts the
+        costs.
         """
         policy = make_policy(self.policy, planned or problem, self.options)
         instances = scenario.instances(problem)
@@ -170,7 +173,10 @@ class Planner:
         )
 
     def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
-        """The scenario as it is, and with every agent alone, up to `CAP` times the dearest study together."""
+        """Simulate the scenario with the stated weights, and with every agent alone.
+
+        Studies alone are stopped at `CAP` times the samples of the largest study together.
+        """
         self.announce(scenario.name)
         together = self.estimate(scenario, problem)
         self.announce(f"{scenario.name}, alone")
@@ -179,27 +185,31 @@ class Planner:
 
 
 class _Claims:
-    """Watches studies: for which agents the control was proven worse than their best at the end."""
+    """Records during a simulation for which agents the control is proven worse than another arm."""
 
     def __init__(self, policy: Policy) -> None:
         assert policy.problem.control is not None
         self.policy, self.control = policy, policy.problem.arms.index(policy.problem.control)
-        self.seen = np.zeros(0, dtype=np.bool_)  # (study,): numbered through, truth by truth
-        self.proven = np.zeros((0, policy.problem.agent_count), dtype=np.bool_)
+        self.seen = np.zeros(0, dtype=np.bool_)  # (study,): numbered consecutively, truth by truth, with gaps
+        self.proven = np.zeros((0, policy.problem.agent_count), dtype=np.bool_)  # (study, agent)
 
     def __call__(self, members: IntArray, _phase: int, _fresh: Totals, state: State) -> None:
         if (more := int(members.max()) + 1 - len(self.seen)) > 0:
             self.seen, self.proven = np.pad(self.seen, (0, more)), np.pad(self.proven, ((0, more), (0, 0)))
         self.seen[members] = True
-        # Statuses are slow to compute, and an agent that still has the control as a candidate has proven nothing about
-        # it.
+        # Statuses are slow to compute, so they are computed only for studies in which an agent dropped the control: an
+        # agent that still has the control as a candidate has proven nothing about it.
         out = np.asarray((~state.active[:, self.control]).any(axis=-1))
         if out.any():
             statuses = self.policy.arm_statuses(state.take(out))
             self.proven[members[out]] = statuses[:, self.control] == ArmStatus.RULED_OUT.value
 
     def judged(self, instances: Sequence[Instance]) -> tuple[BoolArray, BoolArray]:
-        """`(study,)` each: shown for every agent with an arm better than the control; shown for one without."""
+        """Whether superiority was proven where it is true, and where it is false; `(study,)` each.
+
+        The first is true if it was proven for every agent with an arm better than the control, the second if it was
+        proven for an agent without such an arm.
+        """
         better = np.stack([~instance.best[self.control] for instance in instances])[:, None]
         proven = self.proven[self.seen].reshape(len(instances), -1, self.proven.shape[1])
         shown = (proven | ~better).all(axis=-1) & better.any(axis=-1)
@@ -208,16 +218,16 @@ class _Claims:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CostPlan(Tabular):
-    """What `parley plan` estimates."""
+    """The cost estimates of `parley plan`, as a table with a row per scenario."""
 
     scenarios: Sequence[ScenarioCost]
-    alone: Sequence[ScenarioCost]  # the same scenarios with every agent on its own
-    by_level: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, by error level or by horizon
-    level_axis: str  # which: "delta" or "horizon"
+    alone: Sequence[ScenarioCost]  # the same scenarios with every agent alone
+    by_level: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, by delta or by horizon
+    level_axis: str  # what varies in `by_level`: "delta" or "horizon"
     by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
-    weights_axis: str  # what moves in `by_weights`
-    by_rho: Sequence[tuple[float | None, ScenarioCost]] = ()  # the reference scenario, with more or less noise
-    without_doubt: ScenarioCost | None = None  # the reference scenario at the middle weights, where some are in doubt
+    weights_axis: str  # name of what varies in `by_weights`
+    by_rho: Sequence[tuple[float | None, ScenarioCost]] = ()  # the reference scenario, by privacy; None: exact reports
+    without_doubt: ScenarioCost | None = None  # the reference scenario at the middle weights; None if none is in doubt
 
     @property
     def unit(self) -> str:
@@ -256,9 +266,10 @@ Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone
 def make_plan(
     planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Mapping[str, Pair] | None = None
 ) -> CostPlan:
-    """Estimate every scenario, alone and together; the last one is used to vary delta and the weights.
+    """Estimate every scenario, together and alone; in the last scenario, also vary delta and the weights.
 
-    Nothing is simulated twice: neither scenarios `known` by name, nor the study's own delta and weights.
+    Nothing is simulated twice: neither scenarios whose results are `known`, by name, nor the study's own delta and
+    weights.
     """
     pairs = [(known or {}).get(one.name) or planner.together_and_alone(one, problem) for one in scenarios]
     planner.announce("other levels and weights")
@@ -288,7 +299,7 @@ _OWN, _ALONE = "own", "alone"
 
 
 def _same_question(problem: Problem, moved: Problem) -> str | None:
-    """Whether a varied problem is the study's own after all, or everyone alone."""
+    """The key of a varied problem that is simulated anyway: the study's own, or every agent alone; else None."""
     if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
         return None
     if np.array_equal(moved.weights, problem.weights):
@@ -297,19 +308,19 @@ def _same_question(problem: Problem, moved: Problem) -> str | None:
 
 
 def _noises(problem: Problem) -> Sequence[float | None]:
-    """Privacy levels to compare, from none to much, if reports are private."""
+    """The values of rho to compare if reports are private: None for exact reports, then smaller and smaller values."""
     return [] if problem.rho is None else [None, *sorted({*RHOS, problem.rho}, reverse=True)]
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
-    """What to vary besides the weights: the horizon if there is one, else the error level."""
+    """What to vary besides the weights, with its values: the horizon if there is one, else delta."""
     if isinstance(problem.horizon, int):
         return "horizon", [max(problem.horizon // 10, 1), problem.horizon, 10 * problem.horizon]
     return "delta", DELTAS
 
 
 def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Collection[str] = ()) -> int:
-    """How many studies `make_plan` simulates, for a progress bar."""
+    """The number of studies that `make_plan` simulates, for a progress bar."""
     pairs = sum(len(scenario.means) for scenario in scenarios if scenario.name not in known)
     name, levels = _levels(problem)
     varied = sum(bool(level != getattr(problem, name)) for level in levels)
@@ -320,23 +331,23 @@ def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenari
 
 @dataclass(frozen=True, kw_only=True)
 class TradeOffPoint:
-    """The studies' costs if a day is worth `day_cost`; infinite: only days count."""
+    """The costs of a study that is planned as if a day were worth `day_cost`."""
 
-    day_cost: float
+    day_cost: float  # inf: only days count
     study: ScenarioCost
-    own: bool  # the day_cost that the study states
+    own: bool  # whether the study states this day_cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logistics:
-    """What `parley plan` estimates about time, if rates are stated."""
+    """The estimates of `parley plan` about time, for studies that state rates."""
 
     trade_off: list[TradeOffPoint]
-    timeline: list[IntArray]  # the draws of one study of the scenario, phase by phase, (arm, agent)
+    timeline: list[IntArray]  # the draws of one study of the scenario, `(arm, agent)` for every phase
 
 
 def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logistics | None:
-    """The trade-off and one timeline of a scenario; None without rates."""
+    """Estimate the trade-off of days against money and one timeline of a scenario; None without rates."""
     if problem.rate is None:
         return None
     instance = scenario.instances(problem)[0]
@@ -346,7 +357,7 @@ def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logisti
 
 
 def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeOffPoint]:
-    """Days against money, one point for each of `day_costs`; empty if there is nothing to trade."""
+    """Simulate a study for each of `day_costs`, as points of days against money; empty without a trade-off."""
     if not has_trade_off(planner.policy, problem):
         return []
     planner.announce("days against money")
@@ -365,24 +376,24 @@ def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[Tr
 
 
 def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) -> int:
-    """How many studies `trade_off` simulates, for a progress bar."""
+    """The number of studies that `trade_off` simulates, for a progress bar."""
     points = len(day_costs(problem, scenario)) if has_trade_off(planner.policy, problem) else 0
     return points * len(scenario.means) * planner.replications
 
 
 def has_trade_off(policy: str, problem: Problem) -> bool:
-    """Whether days can be traded for money.
+    """Whether a study can trade days for money.
 
-    Not without rates, with free draws, for a policy that plans by neither time nor money, or with a horizon, to which
-    everybody draws.
+    It cannot without rates, with free draws, with a policy that plans by neither time nor money, or with a horizon,
+    until which all agents draw.
     """
     paid = problem.rate is not None and bool((problem.price > 0).all())
     return paid and problem.horizon is None and policy_class(policy).plans_by_price
 
 
 def day_costs(problem: Problem, scenario: Scenario) -> list[float]:
-    """Values of a day to try, from 0 (the cheapest study) to infinite (the fastest), with the study's own."""
+    """Values of a day to try, from 0 (the cheapest study) to inf (the fastest), including the study's own."""
     bound = cost(scenario.instances(problem)[0], accuracy=1e-3)
     a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
-    digits = 1 - math.floor(math.log10(a_day))  # two figures: round worths are easier to choose from
+    digits = 1 - math.floor(math.log10(a_day))  # two significant digits: round values are easier to choose from
     return sorted({0.0, problem.day_cost, math.inf, *(round(step * a_day, digits) for step in STEPS)})

@@ -1,8 +1,8 @@
-"""Power as input and output: the smallest budget that has it, and the operating characteristics of a design.
+"""Power of a study: the smallest budget with a wanted power, and the operating characteristics of a design.
 
-Operating characteristics are what a design does under truths that a protocol names: the power (every agent gets an
-answer within the tolerance of its best), wrong answers, samples and rounds; the textbook's designs of the same power;
-every agent alone; and the power by budget, beside a fixed size.
+Operating characteristics are the results of a design under truths that a protocol names: the power (the probability
+that every agent gets an answer within the tolerance of its best), wrong answers, samples and rounds. They also contain
+textbook designs of the same power, every agent alone, and the power by budget beside that of a fixed size.
 
 Budgets are compared with common random numbers: the studies of every budget see the same rewards for as long as they
 draw the same counts, so that a larger budget hardly ever looks worse by chance.
@@ -25,11 +25,11 @@ from parley.experiments.forecasts.selection import bechhofer_samples
 from parley.problem import Problem
 from parley.validation.checks import share
 
-SEARCH_STEPS = 24  # studies over those of one budget that a search takes, about: what a progress bar counts to
+SEARCH_STEPS = 24  # about how many budgets a search simulates, for a progress bar
 OTHER_SEEDS = 7_919  # added to the seed, so that a budget is reported with other studies than it was chosen by
-REPORTED = 4  # factor on the number of studies that a budget is chosen by
-BEYOND, MOST_RAISED = 2.0, 60  # standard errors above the power wanted; how often a budget is raised by RAISED for it
-RAISED = 1.02
+REPORTED = 4  # a budget is reported with this many times the studies by which it was chosen
+BEYOND, MOST_RAISED = 2.0, 60  # standard errors required above the wanted power; how often a budget may be raised
+RAISED = 1.02  # factor by which a budget is raised
 ENDLESS = 2**42  # samples
 EARLY = "A study ends when every agent has its answer; without a tolerance, or with a smaller one, it proves more"
 LEAST_POWER = 0.5  # a study with less power is more likely than not to end without all answers
@@ -39,13 +39,13 @@ LEAST_POWER = 0.5  # a study with less power is more likely than not to end with
 class PoweredBudget:
     """The smallest budget with the wanted power under one truth."""
 
-    gap: float  # the smallest of the truth
+    gap: float  # the smallest gap of the truth
     max_samples: int
-    study: ScenarioCost  # with that budget
-    fixed: DesignSize | None  # with the power wanted; None where no size would do
+    study: ScenarioCost  # results with that budget
+    fixed: DesignSize | None  # the smallest fixed size with the wanted power; None if no size has it
 
     def document(self) -> dict[str, Any]:
-        """The figures of a design, ready for JSON."""
+        """The budget and the results of its studies, ready for JSON."""
         reached = self.study.reached
         return (
             self.study.summary()
@@ -64,10 +64,10 @@ class PoweredBudget:
 
 
 def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: float) -> PoweredBudget:
-    """The smallest budget of a study with this power, beside the smallest fixed size that has it.
+    """Find the smallest budget with which a study has this power, and the smallest fixed size with this power.
 
-    The smallest budget whose own studies pass was chosen by their luck. So it is reported with studies of other seeds,
-    and raised until the lower end of their interval exceeds the wanted power.
+    A search prefers a budget whose own studies were lucky. So the budget is reported with studies of other seeds, and
+    raised until the lower end of their interval exceeds the wanted power.
     """
     planner.announce(f"{truth.name}, the smallest max_samples")
     most, _ = smallest_budget(planner, problem, truth, power)
@@ -94,7 +94,7 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
 def smallest_budget(
     planner: Planner, problem: Problem, truth: Scenario, power: float, *, accuracy: float = 0.01
 ) -> tuple[int, ScenarioCost]:
-    """The smallest `max_samples`, to this accuracy, with which a study has this power, and its results.
+    """Find the smallest `max_samples`, to a relative accuracy, with which a study has this power; with its results.
 
     >>> from parley.experiments.forecasts.scenarios import gap_scenario
     >>> planner = Planner(policy="evidence", options={}, replications=200, seed=0)
@@ -117,7 +117,7 @@ def smallest_budget(
     def reached(study: ScenarioCost) -> float:
         return float(study.reached.mean())
 
-    # A study that rules out the best arm may be left with tied arms: without a tolerance it would never end.
+    # ENDLESS limits these studies: one that rules out the best arm may have only tied arms, and would never end.
     free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
     if reached(free) < power:
         most_power = f"{reached(free):.3f} ± {free.standard_error(free.reached):.3f}"
@@ -125,7 +125,7 @@ def smallest_budget(
         allowed = f"at most {most_power}, what it has without max_samples{rounds}"
         hint = EARLY if planner.versus_control else ""
         raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed, hint=hint)
-    # No study needs more than the unlimited one did; twice that is room for a policy that plans by its budget.
+    # No study needs more than the largest unlimited one. Twice as much allows for policies that plan by their budget.
     low, high, most = 0, int(np.quantile(free.samples, power)), 2 * int(free.samples.max())
     study = within(high)
     while reached(study) < power:
@@ -147,9 +147,9 @@ def smallest_budget(
 def budget_warning(
     planner: Planner, problem: Problem, found: Iterable[tuple[Scenario, ScenarioCost]], *, accuracy: float = 0.01
 ) -> str:
-    """A warning if a study decides less than half of the time with its budget; else empty.
+    """A warning if the stated budget gives a study a power below one half under some truth; else empty.
 
-    `found` has the study's results under each truth with its stated budget.
+    `found` contains each truth with the study's results under it.
     """
     if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
         return ""
@@ -160,7 +160,7 @@ def budget_warning(
     budget = " and ".join(f"{key} = {value}" for key, value in stated.items() if value is not None)
     powers = "; ".join(f"{study.power_text} under {truth.name}" for truth, study in weak)
     planner = replace(planner, versus_control=False)
-    # Among truths with one gap for all, the smallest gap needs most.
+    # Of the truths with a common gap, only the one with the smallest gap is searched, since it needs most.
     gaps = [truth for truth, _ in weak if len(truth.means) == 1]
     hardest = [truth for truth, _ in weak if len(truth.means) > 1]
     hardest += sorted(gaps, key=lambda truth: truth.instances(problem)[0].smallest_gap)[:1]
@@ -175,13 +175,13 @@ def budget_warning(
     return f"With {budget} this study is likely to end without all answers: its power is {powers}. {least}."
 
 
-STUDIES = 200  # simulated for every truth, at least
-BUDGETS = 5  # to compare with the fixed size at
+STUDIES = 200  # least number of simulated studies for every truth
+BUDGETS = 5  # number of budgets at which a study and a fixed size are compared
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPoint:
-    """A design's results with a budget, and those of a fixed size with the same budget."""
+    """The results of a study with a budget, and those of a fixed size with the same budget."""
 
     max_samples: int
     study: ScenarioCost
@@ -190,19 +190,22 @@ class BudgetPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Characteristic:
-    """A design's results under one truth, or under several drawn from the prior."""
+    """The results of a study and of other designs under one truth, or under several truths drawn from the prior."""
 
-    gap: float | None  # of the best to all others; None of random truths
+    gap: float | None  # from the best arm to all others; None for random truths
     study: ScenarioCost
-    alone: ScenarioCost
-    fixed: DesignSize | None  # sized for this truth; None where no size would do
-    sequential: DesignSize | None  # likewise, with O'Brien and Fleming's looks
-    bechhofer: int | None  # samples of Bechhofer's fixed size, for any truth; None where it promises nothing
-    budgets: Sequence[BudgetPoint]  # ascending; the study's own among them, where it has one
+    alone: ScenarioCost  # the study with every agent alone
+    fixed: DesignSize | None  # the fixed size with the study's power under this truth; None if no size has it
+    sequential: DesignSize | None  # the same with O'Brien and Fleming's looks
+    bechhofer: int | None  # samples of Bechhofer's fixed size, the same for any truth; None where it does not apply
+    budgets: Sequence[BudgetPoint]  # ascending; they include the study's own budget, if it has one
 
 
 def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float | None, Scenario]:
-    """Gap -> the truth in which every arm outside the top is worse by exactly that; also ties, if a study can end.
+    """The truths for operating characteristics, by gap: every arm outside the top N is worse by exactly that gap.
+
+    The gaps are `gaps`, and the tolerance and twice the tolerance if there is one. If a study can end with a tie, the
+    truth in which all arms tie is included, with gap 0.
 
     >>> problem = Problem(arms=3, weights=[[1.0]], tolerance=0.1)
     >>> {gap: truth.name for gap, truth in operating_scenarios(problem, [0.4]).items()}
@@ -223,7 +226,8 @@ def characteristics(
 ) -> list[Characteristic]:
     """Simulate every truth, together and alone, and size the textbook designs for the same power.
 
-    Optionally also by budget. A power of 1 stands for one that so many studies cannot distinguish from it.
+    With `by_budget`, several budgets are simulated too. If all studies have the right answers, the designs are sized
+    for the largest power below 1 that this number of studies can resolve.
     """
     found, designs = [], []
     for gap, truth in truths.items():
@@ -258,26 +262,30 @@ def characteristics(
 
 
 def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
-    """Budgets to compare designs at: from a quarter of the smallest fixed size to the largest, and the study's own."""
+    """The budgets at which designs are compared.
+
+    They range from a quarter of the smallest fixed size to the largest, and include the study's own budget.
+    """
     own = [] if problem.max_samples is None else [problem.max_samples]
     ends = sizes or own
     tried = np.geomspace(min(ends) / 4, max(ends), BUDGETS).tolist() if ends else []
+    # Two significant digits: round budgets are easier to read and to compare.
     return sorted({*(max(int(float(f"{budget:.2g}")), 1) for budget in tried), *own})
 
 
 def enough(planner: Planner, truth: Scenario) -> Planner:
-    """The planner with enough replications of each of a scenario's instances."""
+    """The planner with enough replications per instance for at least STUDIES studies of a scenario."""
     return replace(planner, replications=max(planner.replications, -(-STUDIES // len(truth.means))))
 
 
 def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario]) -> int:
-    """Upper bound on the studies that `characteristics` simulates."""
+    """Upper bound on the number of studies that `characteristics` simulates, for a progress bar."""
     studies = (len(truth.means) * enough(planner, truth).replications for truth in truths.values())
     return (2 + BUDGETS) * sum(studies)
 
 
 def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
-    """The figures of a design, ready for JSON."""
+    """The operating characteristics under every truth, ready for JSON."""
     return [
         {"gap": one.gap}
         | _figures(one.study)

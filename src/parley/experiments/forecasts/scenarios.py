@@ -1,8 +1,8 @@
-"""Plausible truths for trying a study before anything is known about the real one.
+"""Plausible truths, to try a study by simulation before anything is known about the real truth.
 
 A *scenario* is a set of plausible instances. A gap scenario is the hardest instance with a given gap: every arm outside
-the top N is worse by just that gap, for every agent. A prior scenario draws local means at random: each arm has a level
-common to all agents, and each agent differs from it by a share `heterogeneity` of the spread.
+the top N is worse by exactly that gap, for every agent. A prior scenario draws local means at random: each arm has a
+level common to all agents, and each agent's means differ from it by a share `heterogeneity` of the spread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from parley.validation import checks
 from parley.validation.checks import LARGEST_COUNT, above_zero, whole
 from parley.weights import alphas_of, personalized
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights on an agent's own reward, for `along_weights`
 CONFIDENCE = 0.975  # of upper bounds, one-sided
-MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
+MAX_DRAWS = 10_000  # attempts to draw an instance whose smallest gap is large enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,28 +34,31 @@ class Scenario:
 
     name: str
     means: FloatArray
-    scale: Any = None  # the true scale of rewards; the problem's unless given
+    scale: Any = None  # the true scale of rewards; None: the problem's
     drift: Drift | None = None  # how the means move between phases
-    history: History | None = None  # rows that are drawn, moved to the means
-    covariate: CovariateTruth | None = None  # how covariate and outcomes go together; as the problem says unless given
+    history: History | None = None  # past rows to resample, moved to the means
+    covariate: CovariateTruth | None = None  # relation of covariate and outcome; None: as the problem assumes
 
     def instances(self, problem: Problem) -> list[Instance]:
-        """Instances with these means for another problem: another delta, other weights."""
+        """The scenario's instances for a problem, which may have another delta or other weights."""
         like: dict[str, Any] = {"scale": self.scale, "drift": self.drift, "history": self.history}
         like |= {"covariate": self.covariate}
         return [Instance(problem=problem, means=means, **like) for means in self.means]
 
     def shaped(self, truth: Instance | None) -> Scenario:
-        """The same means, with rows resampled from a truth that has some, and so with its skew, tails and zeros."""
+        """The scenario with rewards resampled from the past rows of `truth`, so that they have its skew and tails.
+
+        Unchanged if there is no truth or if it has no rows.
+        """
         if truth is None or truth.history is None:
             return self
         return replace(self, scale=truth.scale, history=truth.history, covariate=truth.covariate)
 
 
 def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:
-    """The Monte Carlo error of the mean over simulated studies, an equal number for each truth.
+    """The Monte Carlo standard error of a mean over simulated studies, with equally many studies per truth.
 
-    With several truths, what their studies share does not average out: then the truths are the sample.
+    Studies of one truth are dependent, so with several truths the error is computed from the means per truth.
 
     >>> standard_error(np.array([True, True, False, False]), 1), standard_error(np.array([1.0, 1.0, 3.0, 3.0]), 2)
     (0.25, 1.0)
@@ -66,7 +69,7 @@ def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> fl
 
 
 def upper_bound(count: int, studies: int) -> float:
-    """Clopper and Pearson's upper confidence bound of a share, one-sided at `CONFIDENCE`.
+    """Clopper and Pearson's upper confidence bound on a share, one-sided at `CONFIDENCE`.
 
     >>> round(upper_bound(0, 1000), 5), upper_bound(5, 5)
     (0.00368, 1.0)
@@ -75,7 +78,7 @@ def upper_bound(count: int, studies: int) -> float:
 
 
 def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
-    """All arms equal, at `level` or at the reward model's usual mean.
+    """The scenario in which all arms tie, at the mean `level` or at the reward model's usual mean.
 
     >>> tie_scenario(Problem(arms=2, weights=np.eye(1))).means.tolist()
     [[[0.0], [0.0]]]
@@ -85,7 +88,7 @@ def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:
-    """Every arm outside the top N is worse by `gap` for all agents; the control is one of these.
+    """The scenario in which every arm outside the top N is worse by `gap`, for all agents; so is the control, if any.
 
     >>> gap_scenario(Problem(arms=3, weights=np.eye(1)), 0.2).means.round(1).tolist()
     [[[0.1], [-0.1], [-0.1]]]
@@ -105,9 +108,10 @@ def gap_scenario(problem: Problem, gap: float) -> Scenario:
 def prior_scenario(
     problem: Problem, *, spread: float, heterogeneity: float, min_gap: float, instances: int, seed: int
 ) -> Scenario:
-    """Random means: a common level per arm, uniform over `spread`, and each agent's own, mixed by `heterogeneity`.
+    """Random instances: an arm's mean mixes a level common to all agents and the agent's own, by `heterogeneity`.
 
-    Draws whose smallest gap is below `min_gap` are repeated: no study can be planned for a tie.
+    Levels are uniform over `spread`. Draws whose smallest gap is below `min_gap` are repeated, since no study can be
+    planned for a tie.
     """
     above_zero("spread", spread)
     checks.within("heterogeneity", heterogeneity, 0, 1)
@@ -142,8 +146,10 @@ def _draw(
 
 
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:
-    """The problem with other weights. A site without a rate of draws that now needs one gets that of the slowest other
-    site."""
+    """The problem with other weights.
+
+    A site that did not draw before, and so has no rate, gets the rate of the slowest other site if it now has weight.
+    """
     if problem.rate is None or problem.rate.all():
         return problem.with_(weights=weights)
     rates = np.where(problem.rate > 0, problem.rate, problem.rate[problem.rate > 0].min())
@@ -151,9 +157,10 @@ def with_weights(problem: Problem, weights: FloatArray) -> Problem:
 
 
 def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
-    """The problem from much collaboration to none: by alpha if weights are personalized, else closer to oneself.
+    """Variants of the problem with less and less collaboration, up to none.
 
-    Returns the name of what varies, and each of its values with the resulting problem; 1 is everyone alone.
+    Returns the name of the parameter that varies, and its values with the resulting problems. The parameter is alpha if
+    weights are personalized, else the share of an agent's own reward added to its mix. At 1 every agent is alone.
     """
     agents, weights = problem.agent_count, problem.weights
     alphas = alphas_of(weights)
@@ -165,7 +172,7 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
 
 
 def usual_gaps(problem: Problem) -> list[float]:
-    """The gaps to try by default, in the units of the reward model.
+    """The gaps that a plan tries by default, in units of the reward.
 
     >>> usual_gaps(Problem(arms=2, weights=np.eye(1), largest_gap=0.8))
     [0.4, 0.2, 0.1]

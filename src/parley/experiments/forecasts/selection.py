@@ -1,13 +1,13 @@
-"""Ranking and selection procedures, and group-sequential trials that drop losers, for comparison.
+"""Ranking and selection procedures, and group-sequential trials that drop losers, for comparison with a study.
 
-All promise what a study does: every agent names an arm within the tolerance of its best, all of them with probability
-1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) draws a fixed number everywhere; KN (Kim and Nelson,
-ACM TOMACS 11, 2001) looks after every draw and drops who falls behind a line that closes; a multi-arm multi-stage trial
-has a few looks, whose levels are spent by Lan and DeMets (Biometrika 70, 1983).
+All have the guarantee of a study: every agent names an arm within the tolerance of its best, for all agents together
+with probability 1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) makes a fixed number of draws
+everywhere. KN (Kim and Nelson, ACM TOMACS 11, 2001) looks after every draw and drops arms that fall behind a line that
+closes. A multi-arm multi-stage trial has a few looks, which share the level by Lan and DeMets (Biometrika 70, 1983).
 
-They know one question. Several agents each ask theirs by their own mix of the same draws, at delta over the number of
-questions (Bonferroni); a cell is drawn while an agent that weighs it still needs the arm. Sums are Gaussian with the
-true variances of the cells, for rates too, which favours these designs.
+These procedures answer a single question. For several agents, each agent's question is answered from its own mix of the
+same draws, at delta over the number of questions (Bonferroni); a cell is drawn while an agent that weighs it still
+needs the arm. Sums are Gaussian with the true variances of the cells, even for rates, which favours these designs.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from parley.experiments.forecasts.designs import LOOKS
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(160)  # of integrals against the normal density
-WIDEST = 8.0  # standard deviations to either side, where a sum may be while nothing is crossed
-STEPS = 400  # of the grid in between
-Spending = Callable[[float], float]  # share of the information -> share of the level
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(160)  # quadrature of integrals against the normal density
+WIDEST = 8.0  # a grid of sums that have not crossed the line extends by this many standard deviations
+STEPS = 400  # points of that grid
+Spending = Callable[[float], float]  # share of the information -> level spent until then
 
 
 @cache
 def bechhofer_constant(arms: int, confidence: float) -> float:
-    """h such that the best of `arms` means is largest with this confidence if all others are h standard errors below.
+    """Bechhofer's constant h, for selecting the best of `arms` arms.
 
-    P = integral of Phi(x + h)^(K - 1) phi(x) dx, one integral over the best arm's mean.
+    If all other means are h standard errors below the best mean, the best arm has the largest estimate with probability
+    `confidence`, which is the integral of Phi(x + h)^(K - 1) phi(x) dx over the best arm's estimate.
 
     >>> round(bechhofer_constant(2, 0.95), 4), round(bechhofer_constant(4, 0.9), 4)
     (2.3262, 2.4516)
@@ -48,12 +49,15 @@ def bechhofer_constant(arms: int, confidence: float) -> float:
 
 
 def bechhofer_size(arms: int, delta: float, gap: float, scale: float) -> int:
-    """Draws per arm that find the best with probability 1 - delta if the others are worse by `gap`."""
+    """Draws per arm with which Bechhofer's procedure finds the best arm with probability 1 - delta.
+
+    All others are worse by at least `gap`.
+    """
     return math.ceil((bechhofer_constant(arms, 1 - delta) * scale / gap) ** 2)
 
 
 def kn_limit(arms: int, delta: float) -> float:
-    """h^2 of KN for a known scale: the limit of `kn_constants` for many first draws.
+    """The constant h^2 of KN for a known scale: the limit of `kn_constants` for many first draws.
 
     >>> round(kn_limit(10, 0.05), 3), round(kn_constants(10, 0.05, 100_000)[1], 3)
     (9.0, 9.0)
@@ -62,7 +66,9 @@ def kn_limit(arms: int, delta: float) -> float:
 
 
 def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
-    """eta and h^2 of KN with c = 1, from `first` draws of every arm: (1 + 2 eta)^(-(n - 1) / 2) / 2 = delta / (K - 1).
+    """The constants eta and h^2 of KN with c = 1, if scales are estimated from `first` draws of every arm.
+
+    With n first draws, eta solves (1 + 2 eta)^(-(n - 1) / 2) / 2 = delta / (K - 1).
 
     >>> [round(value, 3) for value in kn_constants(10, 0.05, 10)]
     [0.859, 15.464]
@@ -72,14 +78,19 @@ def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
 
 
 def obrien_fleming_spending(level: float) -> Spending:
-    """2 - 2 Phi(z / sqrt(t)), with z the quantile of half the level: roughly what O'Brien and Fleming spend."""
+    """The spending function that approximates O'Brien and Fleming's looks.
+
+    After the share t of the information it has spent 2 - 2 Phi(z / sqrt(t)), with z the upper quantile of half the
+    level.
+    """
     return lambda share: float(2 * ndtr(ndtri(level / 2) / math.sqrt(share)))
 
 
 def spent_boundaries(shares: tuple[float, ...], spending: Spending) -> FloatArray:
-    """`(look,)`: one-sided critical values at these shares of the information; each look spends its increment.
+    """`(look,)`: one-sided critical values for looks at these shares of the information, by a spending function.
 
-    By recursion over where the sum is while it has not crossed (Armitage, McPherson and Rowe 1969).
+    They are computed by recursion over the density of the sum while it has not crossed the line (Armitage, McPherson
+    and Rowe 1969).
 
     >>> spent_boundaries((0.2, 0.4, 0.6, 0.8, 1.0), obrien_fleming_spending(0.025)).round(2).tolist()
     [4.88, 3.36, 2.68, 2.29, 2.03]
@@ -116,16 +127,16 @@ def _normal(values: FloatArray) -> FloatArray:
 
 
 FIRST = 10  # draws of every cell from which KN estimates a scale
-MOST_LOOKS = 400  # of KN after every draw: where it may take more draws, it looks at so many even times
+MOST_LOOKS = 400  # largest number of KN's looks: with more draws than this, it looks at evenly spaced times
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
-    """Many runs of a selection procedure."""
+    """The results of many runs of a selection procedure."""
 
     samples: IntArray | FloatArray  # (run,)
-    rounds: IntArray  # (run,)
-    chosen: IntArray  # (run, agent): the arm; -1 where none is named
+    rounds: IntArray  # (run,): number of looks
+    chosen: IntArray  # (run, agent): index of the named arm; -1 if the agent names none
 
     def bad(self, instance: Instance) -> BoolArray:
         """`(run,)`: whether some agent names a bad arm."""
@@ -133,19 +144,19 @@ class Selection:
         return np.asarray((~good & (self.chosen >= 0)).any(axis=-1))
 
     def power(self, instance: Instance) -> BoolArray:
-        """`(run,)`: whether every agent names a good one."""
+        """`(run,)`: whether every agent names a good arm."""
         return np.asarray((self.chosen >= 0).all(axis=-1) & ~self.bad(instance))
 
 
 def cell_variances(instance: Instance) -> FloatArray:
-    """`(arm, agent)`: variances of one reward."""
+    """`(arm, agent)`: variances of a single reward."""
     return np.broadcast_to(instance.cell_variances, instance.means.shape)
 
 
 def bechhofer_draws(instances: Sequence[Instance], zone: float) -> int:
-    """Draws per cell with which every agent's largest estimate is its best arm, if others are worse by the zone.
+    """Draws per cell of Bechhofer's procedure, if all arms but the best are worse by at least `zone`.
 
-    The agent that needs most decides. Scales are taken as known, and the largest one is used for all.
+    The agent that needs the most draws decides. Scales are taken as known, and the largest is used for all agents.
     """
     problem = instances[0].problem
     widest = max(float((cell_variances(instance) @ problem.squared_weights).max()) for instance in instances)
@@ -153,7 +164,7 @@ def bechhofer_draws(instances: Sequence[Instance], zone: float) -> int:
 
 
 def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
-    """Samples of Bechhofer's fixed size. None without a tolerance, for the best N, or where reports are private.
+    """The samples of Bechhofer's fixed size; None without a tolerance, for several best arms, or for private reports.
 
     >>> truth = Instance(problem=Problem(arms=4, weights=[[1.0]], tolerance=0.1, delta=0.1), means=[[0.0]] * 4)
     >>> bechhofer_samples([truth])
@@ -166,7 +177,7 @@ def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
 
 
 def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Selection:
-    """Choose every agent's largest estimate after a fixed number of draws of every cell."""
+    """Simulate Bechhofer's procedure: after `draws` of every cell, an agent names the arm with its largest estimate."""
     errors = np.random.default_rng(seed).standard_normal((runs, *instance.means.shape))
     found = instance.problem.mixed(instance.means + errors * np.sqrt(cell_variances(instance) / draws))
     ones = np.ones(runs, dtype=np.int64)
@@ -182,11 +193,11 @@ def kn(
     runs: int,
     seed: int,
 ) -> Selection:
-    """KN with c = 1: looks after every draw of the needed cells, or at `looks` even times up to its last.
+    """Simulate KN with c = 1: a look after every draw of the needed cells, or `looks` evenly spaced looks.
 
-    The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once, from the first
-    draws. An arm goes for an agent when another is ahead by `max(0, h^2 S^2 / (2 zone r) - zone / 2)` after r draws of
-    each cell. Looking less often only makes a false drop rarer (Jennison, Johnstone and Turnbull 1982).
+    The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once from the first draws.
+    An agent drops an arm when another is ahead by `max(0, h^2 S^2 / (2 zone r) - zone / 2)` after r draws of each cell.
+    Less frequent looks only make false drops rarer (Jennison, Johnstone and Turnbull 1982).
     """
     problem, rng, scales = instance.problem, np.random.default_rng(seed), np.sqrt(cell_variances(instance))
     (arms, agents), level = problem.shape, problem.delta / problem.question_count
@@ -200,6 +211,7 @@ def kn(
         each = np.square(scales) @ problem.squared_weights
         spread = np.broadcast_to(each[:, None] + each, (runs, arms, arms, agents))
         square = kn_limit(arms, level)
+    # After this many draws the line is 0, so at most one arm remains.
     last = np.maximum(np.floor(square * spread.max(axis=(1, 2, 3)) / zone**2) + 1, drawn)
     samples, rounds = drawn * problem.cell_count, np.zeros(runs, dtype=np.int64)
     alive, steps = np.ones((runs, arms, agents), dtype=np.bool_), looks or min(int(last.max()), MOST_LOOKS)
@@ -222,27 +234,27 @@ def kn(
 
 
 def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
-    """`(run,)`: the number of cells to draw: those with weight for an undecided agent, in its remaining arms."""
+    """`(run,)`: the number of cells to draw: cells of a remaining arm of an undecided agent that weighs them."""
     wanted = (alive & open_[:, None]).astype(np.float64) @ (problem.weights > 0).T.astype(np.float64)
     return np.asarray((wanted > 0).sum(axis=(1, 2)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DroppingTrial:
-    """A multi-arm multi-stage trial under one truth, to be tried at any size with the same errors.
+    """A multi-arm multi-stage trial under one truth, to be run at any size with the same random errors.
 
-    Looks at even shares, levels spent as by O'Brien and Fleming, Bonferroni over the pairs of one arm. An arm is
-    dropped for an agent when another is proven better; the leader is its answer when no other is better by the
-    tolerance.
+    Looks are at even shares of the information, their levels are O'Brien and Fleming's, and Bonferroni's correction is
+    over the pairs of one arm. An agent drops an arm when another is proven better. Its leader is its answer once no
+    other arm can be better by the tolerance.
     """
 
     instance: Instance
-    errors: FloatArray  # (look, run, arm, agent): of the sums of cells up to a look, from one draw between looks
-    lines: FloatArray  # (look,)
+    errors: FloatArray  # (look, run, arm, agent): errors of cells' sums up to a look, for one draw between looks
+    lines: FloatArray  # (look,): critical values
 
     @classmethod
     def of(cls, instance: Instance, *, seed: int, runs: int, looks: int = LOOKS) -> DroppingTrial:
-        """A trial of an instance, with all random errors drawn once."""
+        """A trial of an instance, with all random errors drawn now, so that every size uses the same errors."""
         problem = instance.problem
         tests = problem.question_count * (problem.arm_count - 1)
         drawn = np.random.default_rng(seed).standard_normal((looks, runs, *instance.means.shape))
@@ -253,7 +265,7 @@ class DroppingTrial:
         )
 
     def run(self, draws: float) -> Selection:
-        """Run with at most so many draws of every cell; agents without proof at the last look name nothing."""
+        """Run the trial with at most `draws` of every cell; agents without proof at the last look name no arm."""
         problem, (looks, runs, arms, agents) = self.instance.problem, self.errors.shape
         variances, each = cell_variances(self.instance) @ problem.squared_weights, draws / looks
         alive, open_ = np.ones((runs, arms, agents), dtype=np.bool_), np.ones((runs, agents), dtype=np.bool_)
@@ -282,5 +294,5 @@ class DroppingTrial:
 
 @cache
 def even_boundaries(looks: int, level: float) -> FloatArray:
-    """`(look,)`: critical values at even shares of the information that spend a level as O'Brien and Fleming do."""
+    """`(look,)`: critical values of looks at even shares of the information, by O'Brien and Fleming's spending."""
     return spent_boundaries(tuple((look + 1) / looks for look in range(looks)), obrien_fleming_spending(level))

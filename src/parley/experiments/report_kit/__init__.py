@@ -1,1 +1,1 @@
-"""Shared by all reports: tables, pages and charts."""
+"""Building blocks of all reports: tables, pages and charts."""

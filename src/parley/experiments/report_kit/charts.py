@@ -1,8 +1,8 @@
-"""The look of figures: colours, axes, legends and marks, and the timeline of one run.
+"""The style of figures: colours, axes, legends and marks; and the timeline of one run.
 
-The colours are Okabe and Ito's, darkened or lightened where they would vanish on the ground. Colour-blind readers can
-tell them apart, and every series also has its own marker and dash, so that colour is never the only cue. Functions
-return matplotlib `Figure` objects: nothing is shown, saved or kept in a global; the caller decides.
+The colours are Okabe and Ito's, darkened or lightened where they would be too faint on the background. Colour-blind
+readers can distinguish them, and every series also has its own marker and dash, so that colour is never the only cue.
+Functions return matplotlib `Figure` objects, which the caller may display or save; no figure is kept in a global.
 
 >>> from parley.policies import make_policy
 >>> from parley.simulation import phases
@@ -37,23 +37,23 @@ from parley.text.translation import gettext, localized
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
-WIDEST_LEGEND = 0.98  # of the width of a figure
-MOST_PANELS = 12  # agents shown side by side; more would be too small to read
-MOST_TICKS = 7
+WIDEST_LEGEND = 0.98  # largest width of a legend, as a share of the figure's width
+MOST_PANELS = 12  # largest number of agents with a panel; more panels would be too small to read
+MOST_TICKS = 7  # largest number of phases with a label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """Ground, ink and series colours of a figure."""
+    """The colours of a figure: of its background, text, lines and series."""
 
-    ground: str
-    ink: str
+    ground: str  # background
+    ink: str  # text
     faint: str  # grid lines and frames
-    muted: str  # colour of what is not in focus: published figures, arms that are out
+    muted: str  # elements out of focus: published figures, arms that are out
     series: tuple[str, ...]
 
     def colour(self, place: int) -> str:
-        """The colour of the n-th series; they repeat after the last.
+        """The colour of series number `place`, from 0; colours repeat after the last.
 
         >>> THEMES["light"].colour(0)
         '#0072b2'
@@ -61,7 +61,7 @@ class Theme:
         return self.series[place % len(self.series)]
 
     def context(self) -> AbstractContextManager[None]:
-        """matplotlib settings of this theme, while a figure is drawn."""
+        """A context in which matplotlib draws with the settings of the theme."""
         settings: Any = {
             "figure.facecolor": self.ground,
             "axes.facecolor": self.ground,
@@ -106,7 +106,7 @@ THEMES = {
 
 
 def theme_named(name: str) -> Theme:
-    """A theme by its name; an unknown name is an error that lists them."""
+    """A theme by its name; raise an error that lists all themes if the name is unknown."""
     if name not in THEMES:
         raise UnknownName("theme", name, THEMES)
     return THEMES[name]
@@ -114,7 +114,7 @@ def theme_named(name: str) -> Theme:
 
 @contextmanager
 def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Theme]]:
-    """An empty figure of this size in inches, and its theme, while it is drawn.
+    """A context with an empty figure of this size in inches, and its theme, in which to draw.
 
     >>> with canvas("dark", 6, 4) as (figure, style):
     ...     line = figure.subplots().plot([1, 2], color=style.colour(0))
@@ -123,7 +123,7 @@ def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Th
     """
     style, asked = theme_named(theme), _WIDTH.get()
     if asked is not None:
-        # Letters keep their printed size, so a narrower figure needs more height than in proportion.
+        # Letters keep their printed size, so the height of a narrower figure shrinks less than its width.
         width, height = asked, height * math.sqrt(asked / width)
     with style.context(), rc_context({} if asked is None else PRINTED):
         yield Figure(figsize=(width, height), layout="constrained"), style
@@ -142,7 +142,10 @@ PRINTED: Any = {
 
 @contextmanager
 def column_width(inches: float | None) -> Iterator[None]:
-    """Draw figures as wide as a page's column, with letters of 8 points; None: each at its own width."""
+    """A context in which figures are `inches` wide, like a page's column, with letters of 8 points.
+
+    With None, every figure has its own width.
+    """
     token = _WIDTH.set(inches)
     try:
         yield
@@ -151,7 +154,7 @@ def column_width(inches: float | None) -> Iterator[None]:
 
 
 def side_by_side(count: int) -> int:
-    """How many of these panels fit side by side: one in a narrow column.
+    """The number of panels to put in one row: all `count` of them, but a single panel in a narrow column.
 
     >>> with column_width(3.35):
     ...     side_by_side(2)
@@ -162,7 +165,7 @@ def side_by_side(count: int) -> int:
 
 
 def title_above(figure: Figure, text: str) -> None:
-    """A title above all panels, on as many lines as it needs."""
+    """Put a title above all panels of a figure, on as many lines as it needs."""
     size = float(rcParams["axes.titlesize"])
     letters = int(figure.get_figwidth() * 72 / (0.55 * size))
     figure.suptitle(fill(text, letters), size=size)
@@ -171,7 +174,10 @@ def title_above(figure: Figure, text: str) -> None:
 def draw_boxes(
     panel: Axes, values: Sequence[Any], places: Sequence[float], *, colour: str, style: Theme, label: str, **more: Any
 ) -> None:
-    """Boxplots of one colour, one at each position: quartiles, and whiskers to 1.5 times their distance."""
+    """Draw boxplots of one colour, one for each of `values`, at the positions `places`.
+
+    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times their distance.
+    """
     drawn = panel.boxplot(
         list(values),
         positions=list(places),
@@ -187,7 +193,7 @@ def draw_boxes(
     panel.plot([], [], "s", color=colour, label=label)  # the legend shows a small square
 
 
-MOST_NUMBERS = 60  # cells of a heat map that can be read
+MOST_NUMBERS = 60  # largest number of cells of a heat map whose numbers are legible
 
 
 def draw_heat_map(
@@ -199,7 +205,10 @@ def draw_heat_map(
     shades: FloatArray | None = None,
     top: float | None = None,
 ) -> Any:
-    """Cells in colour, with their values if legible; `shades` determine the colours instead of the values."""
+    """Draw a heat map, with numbers in its cells if they are few enough to be legible.
+
+    Colours show `shades` if given, else `values`. They range from 0 to `top` if given, else over the numbers they show.
+    """
     shown = values if shades is None else shades
     low, high = (float(shown.min()), float(shown.max())) if top is None else (0.0, top)
     panel.grid(visible=False)
@@ -214,9 +223,9 @@ def draw_heat_map(
     return image
 
 
-SCREEN = {"light": "", "dark": "-dark"}  # themes, and how the names of their files end
-# Used when a file is written. A PDF embeds its fonts as TrueType: journals refuse the default Type 3. In an SVG, text
-# stays text: it can be searched, edited and read aloud.
+SCREEN = {"light": "", "dark": "-dark"}  # theme -> ending of its file names
+# Settings for writing files. A PDF embeds its fonts as TrueType, because journals refuse the default, Type 3. In an
+# SVG, text stays text, so that it can be searched, edited and read aloud.
 FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 
 
@@ -229,9 +238,9 @@ def save_figure(
     formats: Sequence[str] = ("png", "svg"),
     themes: Mapping[str, str] = SCREEN,
 ) -> list[Path]:
-    """Write a figure in every format and theme; `draw` is given the theme. Returns the files.
+    """Write a figure in every format and theme; `draw` is called with the theme. Returns the files.
 
-    A PDF has no date, so that the same numbers give the same file.
+    PDF files contain no date, so that the same numbers give the same file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -246,7 +255,7 @@ def save_figure(
 
 
 def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
-    """Format samples on an axis as people write them: 1,000 and 2,000, never 2 x 10^3."""
+    """Format numbers of samples on an axis as people write them: 1,000 and 2,000, never 2 x 10^3."""
     axis = panel.yaxis if which == "y" else panel.xaxis
     if axis.get_scale() == "log":
         low, high = sorted(axis.get_view_interval())
@@ -257,19 +266,19 @@ def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
 
 
 class _LocalizedTicks(ScalarFormatter):
-    """Numbers as matplotlib would write them, with the separators of the reader's language."""
+    """Formats numbers as matplotlib does, but with the separators of the reader's language."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return localized(super().__call__(x, pos))
 
 
 def localized_axis(panel: Axes, which: Literal["x", "y"]) -> None:
-    """Format numbers on an axis as the reader's language writes them."""
+    """Format the numbers on an axis with the separators of the reader's language."""
     (panel.yaxis if which == "y" else panel.xaxis).set_major_formatter(_LocalizedTicks())
 
 
 def delta_axis(panel: Axes, deltas: list[float]) -> None:
-    """Deltas along x, from the largest to the smallest, each as it is typed: 0.1, 0.01, 0.001.
+    """Put deltas on the x axis, from the largest to the smallest, in plain decimals: 0.1, 0.01, 0.001.
 
     >>> panel = Figure().subplots()
     >>> delta_axis(panel, [0.1, 0.05, 0.001])
@@ -277,7 +286,7 @@ def delta_axis(panel: Axes, deltas: list[float]) -> None:
     ['0.1', '0.001']
     """
     panel.set_xscale("log")
-    # Neighbours less than a third of a decade apart would overlap.
+    # Labels of deltas less than a third of a decade apart would overlap.
     shown: list[float] = []
     for value in sorted(deltas, reverse=True):
         if not shown or 2.2 * value < shown[-1]:
@@ -290,9 +299,10 @@ def delta_axis(panel: Axes, deltas: list[float]) -> None:
 
 
 def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
-    """One legend under all panels, in as many columns as fit into the picture."""
+    """Put one legend under all panels, in as many columns as fit the width of the figure."""
     handles, labels = panel.get_legend_handles_labels()
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    # Only a drawn legend knows its width, so layouts with fewer and fewer columns are tried until one fits.
     for count in range(min(len(labels), columns), 0, -1):
         made = figure.legend(handles, labels, loc="outside lower center", ncols=count)
         if count == 1 or made.get_window_extent(renderer).width <= WIDEST_LEGEND * figure.bbox.width:
@@ -303,7 +313,7 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
 
 
 def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
-    """One run, a panel per agent: every arm's estimated mixed mean until the phase that dropped it (a cross)."""
+    """Plot one run, a panel per agent: every arm's estimated mixed mean, up to the phase that dropped it (a cross)."""
     if not phases:
         raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
     shown = min(problem.agent_count, MOST_PANELS)
@@ -315,7 +325,7 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
             _draw_timeline(panel, phases, problem, agent, style)
         for panel in panels[shown:]:
             panel.set_axis_off()
-        for panel in panels[max(shown - columns, 0) : shown]:  # with no panel below
+        for panel in panels[max(shown - columns, 0) : shown]:  # panels with no panel below them
             panel.tick_params(labelbottom=True)
             panel.set_xlabel(gettext("phase, and draws so far"), size=9)
         legend_below(figure, panels[0])
@@ -362,7 +372,7 @@ def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent
 
 
 def _thousands(count: int) -> str:
-    """A sample count short enough for an axis.
+    """Abbreviate a number of samples for an axis.
 
     >>> _thousands(950), _thousands(93_969), _thousands(2_400_000)
     ('950', '94.0k', '2.4M')

@@ -1,4 +1,4 @@
-"""A forest plot: the estimates of one agent's arms with intervals, for the dashboard and an analysis's page."""
+"""Forest plots: estimates and intervals of one agent's arms, for the dashboard and the page of an analysis."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,28 +23,28 @@ from parley.text.formatting import estimate_text, number, real, unit_of
 from parley.text.status import ArmStatus
 from parley.text.translation import gettext
 
-MOST = 24  # arms in one forest; the table has them all
-CAP = 4.0  # half the height of an interval's ends
+MOST = 24  # largest number of arms in a forest plot; the table beside it has all arms
+CAP = 4.0  # half the height of the caps at an interval's ends
 WORDS_ROOM, BAND, EDGE = (
     24.0,
     20.0,
     28.0,
-)  # of a row: for its words, for its interval; near either end a number would be cut off
-LINE = 18.0  # of words below the axis
-FOREST, ROW, TOP = 420.0, 48.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
+)  # height of a row's words and of its interval; numbers closer than EDGE to either end would be cut off
+LINE = 18.0  # height of a line of words below the axis
+FOREST, ROW, TOP = 420.0, 48.0, 6.0  # narrow enough for a phone: names and numbers are above their intervals
 Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Harm:
-    """Where harm begins, for a guardrail: above the bound, or below it."""
+    """The values of a guardrail's outcome that count as harm: those above a bound, or those below."""
 
     bound: float
-    above: bool
-    words: str  # what that is, for a sentence
+    above: bool  # whether harm lies above the bound
+    words: str  # describes the bound in a sentence
 
     def shade(self, x: Scale, top: float, height: float) -> Markup:
-        """The shaded region of harm, behind an arm's interval."""
+        """The shaded region of harm behind an arm's interval, as an SVG rectangle."""
         low, high = (x(self.bound), x.end) if self.above else (x.start, x(self.bound))
         return element("rect", x=low, y=top, width=max(high - low, 0.0), height=height, class_="harm")
 
@@ -59,10 +59,11 @@ def forest_chart(
     tolerance: float = 0.0,
     harm: Harm | None = None,
 ) -> Markup:
-    """One agent's arms as the API returns them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
+    """A forest plot of one agent's arms, which are as the API returns them.
 
-    Differences within the `tolerance` are shaded: there an arm counts as equally good. For a guardrail, `harm` is
-    shaded.
+    `kind` selects the estimates: mean, to_leader or to_control. For differences, `to` is the arm whose value is 0, and
+    the differences within the `tolerance` are shaded, since such arms count as equally good. For a guardrail, `harm`
+    is shaded.
     """
     shown = list(arms[:MOST]) if harm else _shown(arms)
     ends = [
@@ -82,12 +83,12 @@ def forest_chart(
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
     lines += [(x(harm.bound), "margin")] if harm else []
-    points = rates and to is not None  # differences of shares, whose unit the axis says once
+    points = rates and to is not None  # differences of rates: the caption names their unit, percentage points
     labels = tick_words([100 * value for value in marks] if points else marks, rates=rates and not points)
     words = zip(marks, labels, strict=True)
     band = {"x": x(-within), "width": x(within) - x(-within), "height": BAND, "class_": "equivalent"}
     drawn = [_tick(x(value), bottom + 18, shown_as) for value, shown_as in words]
-    for place in range(len(shown)):  # behind the intervals, not behind the words
+    for place in range(len(shown)):  # shading and grid lines are only behind intervals, so that words stay legible
         begin = TOP + ROW * place + WORDS_ROOM
         drawn += [element("rect", y=begin, **band)] if within else []
         drawn += [harm.shade(x, begin, BAND)] if harm else []
@@ -106,7 +107,7 @@ def forest_chart(
 
 
 def _captions(to: str | None, within: float, *, rates: bool, harm: bool) -> list[str]:
-    """What the axis is, and what is shaded: in a line, or in two where that is wider than the picture."""
+    """What the axis measures and what is shaded: one line, or two if one would be wider than the picture."""
     what = gettext("mixed mean") if to is None else gettext("difference to %(arm)s", arm=clipped(to, 24))
     what += gettext(", in points") if rates and to is not None else ""
     shaded = ""
@@ -118,14 +119,14 @@ def _captions(to: str | None, within: float, *, rates: bool, harm: bool) -> list
 
 
 def _tick(across: float, y: float, words: str) -> Markup:
-    """A number on the axis; at either end it stays inside the picture."""
+    """A number on the axis, aligned so that it stays inside the picture at either end."""
     if across < EDGE:
         return text(0, y, words, "soft")
     return text(FOREST, y, words, "soft", "end") if across > FOREST - EDGE else text(across, y, words, "soft", "middle")
 
 
 def _shown(arms: Sequence[Found]) -> list[Found]:
-    """The arms by estimate, best first; of many, only the best."""
+    """The arms in the order of their estimates, best first, and only the best MOST of them."""
 
     def rank(arm: Found) -> float:
         value = arm["mean"]["estimate"]
@@ -135,11 +136,11 @@ def _shown(arms: Sequence[Found]) -> list[Found]:
 
 
 def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: bool) -> Markup:
-    """An arm: its name and numbers, and the interval below them."""
+    """The row of an arm: its name and numbers, and below them its interval."""
     found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
     past = "" if soft == "ink" else " past"
     chosen, words = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
-    # An arm with few draws may have an interval and no estimate yet, or the other way round.
+    # An arm with few draws may have an interval but no estimate yet, or an estimate but no interval.
     known = arm["arm"] != to and None not in (found["estimate"], found["low"], found["high"])
     if not known:
         words = gettext("0, by definition") if arm["arm"] == to else gettext("no data")
@@ -161,7 +162,10 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
 
 
 def margin_bar(found: Found, harm: Harm, ends: Sequence[float]) -> Markup:
-    """A small interval beside a guardrail's bound; `ends` are the ends of all intervals shown together."""
+    """A small picture of an interval and a guardrail's bound, for one row of a table.
+
+    `ends` are the ends of the intervals of all rows, so that all rows have the same scale.
+    """
     low, high = min([*ends, harm.bound]), max([*ends, harm.bound])
     margin = (high - low) * 0.08 or 1.0
     x = Scale(low - margin, high + margin, 0.0, 100.0)

@@ -1,7 +1,7 @@
-"""Static pages: one layout, light and dark, tables, figures as SVG. No scripts, nothing from another host.
+"""Static pages with one layout, a light and a dark theme, tables, and figures as SVG; no scripts or external files.
 
 A page is a Jinja template in `templates/`, here or in another package, that extends `page.html`. It inserts tables by
-name, and figures as `picture`s.
+name, and figures made by `picture`.
 """
 
 import base64
@@ -27,7 +27,7 @@ KIT = "parley.experiments.report_kit"
 
 
 def render(template: str, *, title: str, command: str, package: str = KIT, **values: Any) -> str:
-    """Render a whole page; `command` made it, and `package` has the template.
+    """Render a whole page from a template of a package; the page names the `command` that made it.
 
     All values are escaped except tables, pictures and `Markup`.
     """
@@ -35,7 +35,7 @@ def render(template: str, *, title: str, command: str, package: str = KIT, **val
 
 
 def render_text(template: str, *, package: str, filters: Mapping[str, Callable[..., str]], **values: Any) -> str:
-    """Render a Markdown template of a package; nothing is escaped."""
+    """Render a Markdown template of a package; values are not escaped."""
     environment = _environment(package).overlay(autoescape=False)
     environment.filters = environment.filters | dict(filters)
     return environment.get_template(f"{template}.md").render(**values)
@@ -53,16 +53,20 @@ def _environment(package: str) -> Environment:
     )
     made.install_null_translations(newstyle=True)  # type: ignore[attr-defined]
     made.globals |= {"gettext": gettext, "ngettext": ngettext, "language": language}
-    made.globals["font"] = base64.b64encode(FONT.read_bytes()).decode("ascii")  # the page may be sent to anybody
+    # The font is embedded in the page, so that a page sent by mail still has its typeface.
+    made.globals["font"] = base64.b64encode(FONT.read_bytes()).decode("ascii")
     made.globals |= {"plural": plural, "size_text": size_text}
     made.globals["series"] = {name: theme.series for name, theme in THEMES.items()}
     made.filters |= {"number": number, "real": real, "gap": gap, "status_text": status_text}
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False}  # JavaScript reads no NaN
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False}  # JavaScript cannot parse NaN
     return made
 
 
 def picture(label: str, draw: Callable[..., Figure], *values: Any) -> Markup:
-    """A figure of these values in both themes; the reader's setting shows one."""
+    """Draw a figure in both themes as SVG; the page displays the one that matches the reader's setting.
+
+    `draw` is called with `values` and a theme, and `label` describes the figure to screen readers.
+    """
     both = Markup("")
     for theme in ("light", "dark"):
         buffer = io.StringIO()

@@ -1,6 +1,6 @@
-"""The `plot()` of a result: a histogram, bars or a heat map on matplotlib axes, from its table.
+"""The `plot()` of a result: a histogram, bars or a heat map of its table, on matplotlib axes.
 
-The style is whatever the caller has set in matplotlib; figures that Parley writes by itself are in `charts`.
+The style is the caller's matplotlib style. The module `charts` has the figures that Parley writes itself.
 """
 
 import math
@@ -16,7 +16,7 @@ from parley.text.tabular import Columns, Picture, Tabular
 
 
 def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
-    """Draw the picture of a table, on new axes unless given.
+    """Draw a table's picture, of its usual column or of the column `values`, on the given axes or on new ones.
 
     >>> from matplotlib.figure import Figure
     >>> import parley
@@ -31,7 +31,7 @@ def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
     if name not in numbers:
         raise InvalidInput("values", found=repr(name), allowed=f"a column of numbers: {', '.join(numbers)}")
     if axes is None:
-        # As pandas does: a notebook shows figures that pyplot knows.
+        # Like pandas, use pyplot: a notebook displays only figures that pyplot knows.
         from matplotlib import pyplot
 
         axes = pyplot.subplots(layout="constrained")[1]
@@ -43,7 +43,7 @@ def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
 
 def _histogram(axes: Axes, columns: Columns, picture: Picture, name: str) -> None:
     found = np.asarray(columns[name], dtype=np.float64)
-    # Rice's rule: NumPy's makes millions of bins if one study in thousands is dear.
+    # Rice's rule: NumPy's own rule makes millions of bins if a single study in thousands is expensive.
     axes.hist(found, bins=math.ceil(2 * len(found) ** (1 / 3)) if np.ptp(found) else 1, alpha=0.75)
     axes.axvline(found.mean(), linestyle=":", color="black", label=f"mean {found.mean():,.4g}")
     axes.set(xlabel=name, ylabel=picture.rows)

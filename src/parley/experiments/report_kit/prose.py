@@ -1,8 +1,8 @@
-"""Documents with one content and two renderings: a little Markdown with named blocks, as HTML or as Markdown.
+"""Documents written once and rendered twice, as HTML and as Markdown: simple Markdown text with named blocks.
 
-The text has headings, paragraphs, lists, indented commands, tables, `code`, **stress** and *emphasis*. Where
-a `token` stands, a block follows: a table, a picture (on a page alone: tables say the same), or another one for
-either rendering.
+The text may contain headings, paragraphs, lists, indented commands, tables, `code`, **stress** and *emphasis*. A
+`token` in the text is replaced by a block: a table, a picture (only in HTML, since tables contain the same numbers), or
+a pair of texts, one for each rendering.
 """
 
 import re
@@ -19,22 +19,22 @@ from parley.text.translation import Translatable, gettext, translated
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-# What Markdown would read as markup; a_b is not emphasis, and -0.5 not a list.
+# Characters that Markdown would read as markup; the underscore in a_b and the minus in -0.5 are not.
 SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\A[-+=](?=[-= ]|\Z))")
-NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # would begin a list
+NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # a number that would begin a list
 
 CAPTIONS = TABLE, FIGURE = Translatable("Table"), Translatable("Figure")
-Block = Table | Markup | tuple[Markup, str]  # the last: on a page, and in Markdown
+Block = Table | Markup | tuple[Markup, str]  # a tuple is the block in HTML, and the same block in Markdown
 Blocks = dict[tuple[str, int], Block]
 
 
 def token(name: str, place: int = 0) -> str:
-    """The placeholder of a block in the text."""
+    """The placeholder for a block in the text; `place` distinguishes blocks of the same name."""
     return f"\x00{name} {place}"
 
 
 def as_text(words: str) -> str:
-    """A user's text on one line, escaped so that nothing is read as Markdown.
+    """Put a user's text on one line and escape it, so that no part of it is read as Markdown.
 
     >>> as_text("<b> *A*"), html_sections("## 1\\n" + as_text("<b> **A**"), {})[0][1]
     ('\\\\<b\\\\> \\\\*A\\\\*', Markup('<p>&lt;b&gt; **A**</p>'))
@@ -47,13 +47,13 @@ def as_text(words: str) -> str:
 
 
 def html_sections(text: str, blocks: Blocks) -> list[tuple[str, Markup]]:
-    """Title and body of every section; all text is escaped."""
+    """Render every section as its title and its body in HTML; all text is escaped."""
     _, *parts = SECTION.split(text)
     return [(title, _html(body, blocks)) for title, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def markdown_text(title: str, text: str, blocks: Blocks) -> str:
-    """The whole document, with numbered sections."""
+    """Render the whole document in Markdown, with numbered sections."""
     for place, section in enumerate(SECTION.findall(text), start=1):
         text = text.replace(f"## {section}", f"## {place}. {section}", 1)
 
@@ -66,7 +66,7 @@ def markdown_text(title: str, text: str, blocks: Blocks) -> str:
 
 
 def _html(text: str, blocks: Blocks) -> Markup:
-    parts = TOKEN.split(text)  # words, then the name and the place of a block, and so on
+    parts = TOKEN.split(text)  # repeats of three: words, the name of a block, its number; ends with words
     html = [_rendered(parts[0])]
     for name, place, words in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         block = blocks.get((name, int(place)), Markup(""))
@@ -76,7 +76,7 @@ def _html(text: str, blocks: Blocks) -> Markup:
 
 
 def _rendered(text: str) -> Markup:
-    """Markdown as HTML: no raw HTML, captions with a class, tables like all others."""
+    """Convert Markdown to HTML: raw HTML is escaped, captions get a class, and tables are rendered by `Table`."""
     tokens, parts, begun = MARKDOWN.parse(text), list[Markup](), 0
     captions = ("**Table ", "**Figure ", *(f"**{translated(kind)} " for kind in CAPTIONS))
     for place, one in enumerate(tokens):
@@ -106,7 +106,7 @@ def _table(tokens: Sequence[Token]) -> Markup:
 
 
 def words_of_reader() -> dict[str, str]:
-    """The reader's words for things."""
+    """The words of the reader's field and language for arms, agents, draws and rewards."""
     return {
         "agent": gettext("agent"),
         "agents": gettext("agents"),

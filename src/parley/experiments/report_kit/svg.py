@@ -1,7 +1,7 @@
-"""SVG pictures drawn by hand, for pages without a plotting library: elements, scales, ticks, labels, marks.
+"""SVG pictures without a plotting library: elements, scales, ticks, labels, marks, and the calendar of a study.
 
-Colours and typefaces come from the page's style sheet. The calendar of a study is here because the dashboard and the
-page of a plan both show it.
+Colours and typefaces come from the page's style sheet. The calendar is in this module because both the dashboard and
+the page of a plan contain it.
 """
 
 import math
@@ -15,11 +15,11 @@ from markupsafe import Markup, escape
 from parley.text.formatting import number, real
 from parley.text.translation import gettext
 
-LETTER = 8.6  # of a figure's units, at the size that a phone shows
+LETTER = 8.6  # width of a letter in a figure's units, at the size of figures on a phone
 
 
 def element(name: str, *inside: str, **attributes: object) -> Markup:
-    """An SVG element; attributes and text are escaped, `_` stands for `-` and `class_` for `class`.
+    """An SVG element. Attributes and text are escaped; in attribute names, `_` becomes `-`, and `class_` is `class`.
 
     >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
     '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
@@ -37,14 +37,14 @@ def _short(value: object) -> str:
 
 
 def svg(width: float, height: float, label: str, *inside: str, kind: str = "figure") -> Markup:
-    """A picture with a text alternative."""
+    """An SVG picture of the given size, with `label` as its text alternative."""
     box = f"0 0 {_short(float(width))} {_short(float(height))}"
     return element("svg", *inside, class_=kind, viewBox=box, role="img", aria_label=label)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values to positions.
+    """Linear map from values to positions: `low` is drawn at `start`, and `high` at `end`.
 
     >>> Scale(0.0, 10.0, 100.0, 200.0)(2.5)
     125.0
@@ -61,7 +61,7 @@ class Scale:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers within a range.
+    """Round numbers between `low` and `high` for the ticks of an axis, at most `about` steps apart.
 
     >>> ticks(-0.13, 0.52)
     [0.0, 0.2, 0.4]
@@ -77,7 +77,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers for a logarithmic axis: 1, 2 and 5, or only 1 if there are many decades.
+    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of 10, or only powers of 10 over three decades.
 
     >>> log_ticks(80, 3_000), log_ticks(0.02, 1e6)[:3]
     ([100.0, 200.0, 500.0, 1000.0, 2000.0], [0.1, 1.0, 10.0])
@@ -89,7 +89,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
-    """Tick labels with enough decimals to tell them apart; rates in per cent.
+    """Tick labels with enough decimals to distinguish them; rates are in per cent.
 
     >>> tick_words([0.03, 0.035]), tick_words([8e6, 1e7]), tick_words([0.03, 0.035], rates=True)
     (['0.030', '0.035'], ['8,000,000', '10,000,000'], ['3.0 %', '3.5 %'])
@@ -101,7 +101,7 @@ def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
 
 
 def breadth(words: str) -> float:
-    """Rough width of a label; a Chinese or Japanese character counts twice.
+    """The approximate width of a label in a figure's units; a Chinese or Japanese character counts as two letters.
 
     >>> round(breadth("A"), 1), round(breadth("日"), 1)
     (8.6, 17.2)
@@ -110,7 +110,7 @@ def breadth(words: str) -> float:
 
 
 def clipped(words: str, longest: int = 16) -> str:
-    """A name cut to the room that a figure has.
+    """Shorten a name to the width of `longest` letters; an ellipsis marks the cut.
 
     >>> clipped("combination"), clipped("variety one of the northern plain")
     ('combination', 'variety one of …')
@@ -123,13 +123,14 @@ def clipped(words: str, longest: int = 16) -> str:
 
 
 def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Positions for labels, as near as possible to those wanted, in order, and at least `apart`.
+    """Positions for labels: in the order of the wanted positions, close to them, and at least `apart` from each other.
 
     >>> spread([10.0, 11.0, 50.0], 12.0, 0.0, 100.0)
     [10.0, 22.0, 50.0]
     """
     order = sorted(range(len(wanted)), key=lambda place: wanted[place])
     places = [min(max(value, low), high) for value in wanted]
+    # Labels are first pushed towards `high`; if the last one then exceeds it, they are pushed back.
     for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + apart)
     if order and places[order[-1]] > high:
@@ -158,38 +159,40 @@ SHAPES: dict[str, Sequence[tuple[float, float]]] = {
 
 
 def mark(shape: str, x: float, y: float, size: float, class_: str) -> Markup:
-    """A mark by its shape's name."""
+    """A mark, whose `shape` is a name in `SHAPES`, centred at (x, y)."""
     if shape == "circle":
         return element("circle", cx=x, cy=y, r=size, class_=class_)
     return area([(x + dx * size, y + dy * size) for dx, dy in SHAPES[shape]], class_)
 
 
 def text(x: float, y: float, words: object, class_: str, anchor: str = "start") -> Markup:
-    """A text label."""
+    """A text label at (x, y); the words are escaped."""
     return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through points."""
+    """A line through the points, in their order."""
     return element("polyline", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
 
 
 def area(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """The area between points."""
+    """A filled polygon with the points as corners."""
     return element("polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """A straight line."""
+    """A straight line from (x1, y1) to (x2, y2)."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
-MOST_SITES = 40  # of a calendar: more bars would be too thin to read
+MOST_SITES = 40  # largest number of sites in a calendar; more rows would be too long to read
 
 
 def phase_begins(days: Sequence[Sequence[float]], delay: Sequence[float], round_days: float) -> list[float]:
-    """The day on which every phase begins, and the day the last is over; `days` is how long each agent draws, by
-    phase.
+    """The day on which every phase begins, and the day on which the last phase ends.
+
+    `days` is how long each agent draws, `(phase, agent)`; outcomes come `delay (agent,)` days later, and every round
+    of communication takes `round_days`.
 
     >>> phase_begins([[4.0, 2.0], [4.0, 0.0]], delay=[0.0, 3.0], round_days=2.0)
     [0.0, 7.0, 13.0]
@@ -209,9 +212,10 @@ def calendar_chart(
     *,
     decided: int | None = None,
 ) -> Markup:
-    """A row per site, a bar per phase over its days; gaps are waits for the slowest site and for late outcomes.
+    """The calendar of a study: a row per site, and a bar for the days on which a site draws in a phase.
 
-    `days` is `(phase, agent)`; phases after the `decided` ones are outlined.
+    Gaps between bars are waits for the slowest site and for late outcomes. `days` is `(phase, agent)`. Phases after the
+    first `decided` phases are planned only, so their bars are outlines.
     """
     width, left, right, row_height, top = 720.0, 150.0, 704.0, 22.0, 22.0
     begins = phase_begins(days, delay, round_days)
@@ -220,7 +224,7 @@ def calendar_chart(
     made = [line(x(begin), top - 4, x(begin), bottom, "grid") for begin in begins[:-1]]
     free = left
     for phase, begin in enumerate(begins[:-1], start=1):
-        if x(begin) >= free:  # a label that would lie on the one before is left out
+        if x(begin) >= free:  # skip a label that would overlap the one before
             made.append(text(x(begin), top - 9, gettext("phase %(phase)s", phase=phase), "soft"))
             free = x(begin) + 58
     for place, name in enumerate(shown):

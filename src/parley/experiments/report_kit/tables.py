@@ -1,7 +1,7 @@
-"""Tables made once and shown in five ways: terminal, page, Markdown, CSV, plain records.
+"""Tables with five renderings: for a terminal, a page, Markdown, CSV, and as plain records.
 
 A column is right-aligned if all its cells are numbers; on a screen the first column is always left-aligned. On a
-terminal, words wrap and numbers are never cut. If not even the numbers fit side by side, each row becomes a small
+terminal, words wrap and numbers are never cut. If the columns do not fit side by side even so, each row becomes a small
 list.
 """
 
@@ -22,18 +22,18 @@ from parley.text.formatting import csv_text, is_number
 
 Format = Callable[[Any], str]
 
-LEAST_WORDS = 12  # columns of a terminal that a column of words may be squeezed to
-LONGEST_WORD = 24  # a word up to this long is not broken, where there is room
-EDGES = 3  # of a column: a space on either side, and a line
+LEAST_WORDS = 12  # smallest width, in characters, of a column of words on a terminal
+LONGEST_WORD = 24  # words up to this length are not broken if there is room
+EDGES = 3  # characters that a column needs besides its text: a space on either side, and a line
 
 
 def plain(value: Any) -> str:
-    """A value as text; empty for None. Markup stays markup."""
+    """Format a value as text, None as empty text; text and `Markup` are returned unchanged."""
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def fixed(places: int) -> Format:
-    """Format numbers with so many decimals.
+    """A format for numbers with `places` decimals; None becomes empty text.
 
     >>> fixed(1)(85.37), fixed(2)(None)
     ('85.4', '')
@@ -47,18 +47,18 @@ share = fixed(5)  # a small probability, at the paper's own precision
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column: its heading, how its values are shown to people, and its name for programs."""
+    """A column of a table: its heading and format for people, and its name for programs."""
 
-    title: str
-    key: str
+    title: str  # heading
+    key: str  # name in CSV and in records
     show: Format = plain
-    people: bool = True  # shown on a terminal, in pages and in Markdown
-    programs: bool = True  # in CSV and in records
+    people: bool = True  # included on a terminal, in pages and in Markdown
+    programs: bool = True  # included in CSV and in records
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A title, columns, and rows of raw values.
+    """A table: a title, columns, and rows of raw values.
 
     >>> table = Table(
     ...     title="Costs",
@@ -74,7 +74,7 @@ class Table:
     """
 
     title: str
-    name: str = "table"  # of the files it is written to
+    name: str = "table"  # file name, without its ending
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
     note: str = ""
@@ -86,7 +86,7 @@ class Table:
 
     @classmethod
     def of_text(cls, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-        """A table whose cells are text already.
+        """A table whose cells are already text, with the headings `head`.
 
         >>> made = Table.of_text("", ("arm", "draws"), [("<b>", "1,200")])
         >>> '<tr><td>&lt;b&gt;</td><td class="num">1,200</td></tr>' in made.html()
@@ -101,26 +101,26 @@ class Table:
         return [column.title for column in self.columns if column.people]
 
     def cells(self) -> list[list[str]]:
-        """The rows as people read them, under the titles of `head`."""
+        """The rows as formatted text, with the columns of `head`."""
         return [
             [column.show(value) for column, value in zip(self.columns, row, strict=True) if column.people]
             for row in self.rows
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as programs read them."""
+        """The rows as dictionaries from column keys to raw values, for programs."""
         return [
             {column.key: value for column, value in zip(self.columns, row, strict=True) if column.programs}
             for row in self.rows
         ]
 
     def csv(self) -> str:
-        """Comma-separated raw values under the columns' keys."""
+        """The table as CSV: raw values, with the columns' keys as headings."""
         head = [column.key for column in self.columns if column.programs]
         return csv_text(head, self.records(), line_end="\n")
 
     def markdown(self, shown: Format = lambda cell: cell.replace("|", "\\|")) -> str:
-        """A Markdown table, without its title; `shown` converts the text of a cell."""
+        """The table in Markdown, without its title; `shown` escapes the text of a cell."""
         cells = self.cells()
         rules = ["---:" if right else "---" for right in _numeric(len(self.head), cells)]
         lines = (" | ".join(map(shown, row)) for row in (self.head, *cells))
@@ -128,10 +128,10 @@ class Table:
         return "\n".join([first, f"|{'|'.join(rules)}|", *rest])
 
     def html(self) -> Markup:
-        """An HTML table that scrolls sideways if it is wide, without its title; every cell is escaped."""
+        """The table in HTML, without its title; every cell is escaped, and a wide table scrolls sideways."""
         cells = self.cells()
         sides = [Markup(' class="num"') if right else "" for right in _right(len(self.head), cells)]
-        # With a title, a wide table can be reached by keyboard.
+        # A table with a title gets the keyboard focus, so that readers without a mouse can scroll it.
         named = Markup(' tabindex="0" role="region" aria-label="{}"').format(self.title) if self.title else ""
         parts = [Markup('<div class="scroll"{}><table class="lines"><thead><tr>').format(named)]
         parts += [
@@ -144,7 +144,7 @@ class Table:
         parts.append(Markup("</tbody></table></div>"))
         return Markup("").join(parts)
 
-    __html__ = html  # templates show a table by its name alone
+    __html__ = html  # lets templates insert a table by its name alone
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.title:
@@ -153,12 +153,12 @@ class Table:
 
 
 def _numeric(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns contain only numbers."""
+    """Whether each of the `count` columns contains only numbers."""
     return [all(is_number(row[place]) for row in cells) for place in range(count)]
 
 
 def _right(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns are right-aligned on a screen: numbers, except in the first column, which names the row."""
+    """Whether each column is right-aligned on a screen: columns of numbers are, but not the first, which names rows."""
     return [place > 0 and numeric for place, numeric in enumerate(_numeric(count, cells))]
 
 
@@ -175,15 +175,17 @@ def _terminal(head: Sequence[str], cells: Sequence[Sequence[str]], room: int) ->
 
 
 def _widths(head: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int] | None:
-    """The width of every column, or None if they do not fit side by side.
+    """The width of every column on a terminal, or None if the columns do not fit side by side.
 
-    Cells of numbers stay on one line if they can; if not, "1,625 to 1,884" may take three, but 1,625 stays whole.
+    Cells of numbers stay on one line if there is room. Otherwise "1,625 to 1,884" may take three lines, but the number
+    1,625 is never broken.
 
     >>> head, cells = ("setting", "samples, median"), [("share of one's own", "3,261,000")]
     >>> [_widths(head, cells, (False, True), room) for room in (80, 30, 20)]
     [[18, 15], [13, 10], None]
     """
     space = room - EDGES * len(head) - 1
+    # From the most to the least readable layout: number cells wrap before columns of words get narrow.
     for least_words, whole_cells in product((LONGEST_WORD, LEAST_WORDS), (True, False)):
         wanted, least = [], []
         for place, heading in enumerate(head):
@@ -203,7 +205,7 @@ def _widths(head: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence
 
 
 def _as_lists(head: Sequence[str], cells: Sequence[Sequence[str]], space: int) -> rich_table.Table:
-    """Every row as lines of heading and cell."""
+    """A narrow table that lists every row as lines of heading and cell."""
     made = rich_table.Table(show_header=False)
     word = max(len(word) for row in cells for cell in row for word in cell.split() or [""])
     left = min(max(map(len, head)), max(space - max(word, space // 2), 1))

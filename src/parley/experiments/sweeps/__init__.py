@@ -1,1 +1,4 @@
-"""Many studies over a grid: cells, engines, a folder that survives interruptions, results and their report."""
+"""Sweeps, which simulate many studies over a grid of settings.
+
+The modules define cells, engines, a results folder that survives interruptions, and reports of the results.
+"""

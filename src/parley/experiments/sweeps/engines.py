@@ -1,7 +1,8 @@
-"""Where cells run: processes on this machine, or a cluster provided by an edge, all through joblib.
+"""Engines, which run the cells of a sweep through joblib: on processes of this machine or on a cluster of an edge.
 
-A crew returns results as they finish, in any order. If workers die it raises `WorkersLost`: the caller keeps the
-results so far and starts the rest again. Results do not depend on the engine, because a cell holds all it needs.
+A crew yields results as they finish, in any order. If workers die, it raises `WorkersLost`: the caller keeps the
+results so far and runs the remaining cells again. Results do not depend on the engine, because a cell contains all the
+data it needs.
 """
 
 import os
@@ -15,24 +16,24 @@ from parley.hooks import edges
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-WAVE = 4  # tasks per worker and wave, for backends that only answer when all is done
+WAVE = 4  # tasks per worker in each call, for backends that return results only when all tasks are done
 
 
 class WorkersLost(ParleyError):
-    """Workers died with tasks in progress; running these again is safe."""
+    """Workers died with tasks in progress; it is safe to run these tasks again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crew:
-    """Workers that are ready: joblib's settings, their number, and the exceptions that mean they died."""
+    """Workers that are ready to run tasks through joblib."""
 
-    workers: int
-    settings: dict[str, Any]
-    lost: tuple[type[BaseException], ...]
-    streams: bool  # whether results arrive one by one, or only wave by wave
+    workers: int  # number of workers
+    settings: dict[str, Any]  # for `joblib.parallel_config`
+    lost: tuple[type[BaseException], ...]  # exceptions that mean that workers died
+    streams: bool  # whether results arrive one by one rather than in waves of WAVE tasks per worker
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """The results of `function` for every task, in any order."""
+        """Run `function` on every task and yield the results in any order; raise `WorkersLost` if workers die."""
         joblib = need("joblib", extra="experiments", purpose="running a sweep")
         calls = [joblib.delayed(function)(task) for task in tasks]
         how = "generator_unordered" if self.streams else "list"
@@ -50,7 +51,9 @@ class Crew:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """An engine's name, its number of workers (None: all available), and the address of a running cluster.
+    """The choice of an engine: its name, its number of workers, and the address of a running cluster.
+
+    Without a number of workers, the engine uses all that are available.
 
     >>> with Engine(workers=1).open() as crew:
     ...     sorted(crew.map(abs, [-1, 2]))
@@ -73,7 +76,7 @@ class Engine:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Connect to or start what is needed, and clean up afterwards."""
+        """A context with a crew: start workers or connect to a cluster, and clean up afterwards."""
         need("joblib", extra="experiments", purpose="running a sweep")
         with ExitStack() as stack:
             yield engines()[self.name](self, stack)
@@ -84,8 +87,9 @@ def _local(engine: Engine, stack: ExitStack) -> Crew:
     from joblib.externals.loky.process_executor import ShutdownExecutorError, TerminatedWorkerError
 
     workers = engine.workers or os.cpu_count() or 1
-    if workers > 1:  # what is in flight after an interruption must not hold up the way out
+    if workers > 1:  # after an interruption, kill workers instead of waiting for the cells in progress
         stack.callback(lambda: get_reusable_executor().shutdown(wait=True, kill_workers=True))
+    # Each worker uses a single thread, because the workers together already use all processors.
     return Crew(
         workers=workers,
         settings={"backend": "loky", "inner_max_num_threads": 1},

@@ -1,4 +1,4 @@
-"""Figures of a sweep, for a paper: from a summary to curves, and from curves to matplotlib figures."""
+"""Figures of a sweep, for a paper: curves and boxes made from its summary, and matplotlib figures made from these."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from parley.experiments.sweeps.results import Results, grouped, interval
 from parley.problem import FloatArray, Problem
 from parley.text.formatting import typed
 
-# What axes mean, with their units.
+# Titles of axes, with their meaning or unit.
 TITLES = {
     "alpha": "alpha (share of its own reward in an agent's mix)",
     "delta": "delta (allowed probability of an error)",
@@ -26,14 +26,14 @@ TITLES = {
     "horizon": "horizon T (draws per agent)",
     "truth.min_gap": "smallest gap allowed between mixed means (reward)",
 }
-LOGARITHMIC = ("delta", "horizon")  # axes that are drawn by their logarithm
+LOGARITHMIC = ("delta", "horizon")  # axes with a logarithmic scale
 MOST_HEAT_MAPS = 6
-INSTANCES = ("seed", "truth.seed")  # an axis of instances is averaged over, not drawn along
+INSTANCES = ("seed", "truth.seed")  # axes of random instances: figures average over them
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a figure, with its interval."""
+    """One curve of a figure, with an interval at every point."""
 
     label: str
     x: FloatArray
@@ -44,15 +44,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Boxes:
-    """The costs of one policy at every value of an axis, one entry per replication."""
+    """The costs of one policy, grouped by the values of an axis."""
 
     label: str
-    groups: tuple[str, ...]
-    values: tuple[FloatArray, ...]
+    groups: tuple[str, ...]  # names of the groups
+    values: tuple[FloatArray, ...]  # a group's costs, one per replication
 
 
 def drawn_axes(results: Results) -> list[str]:
-    """The axes that suit a horizontal axis: numeric, with more than one value, not seeds."""
+    """The axes of the sweep that can be a figure's x axis: numeric, with more than one value, and not seeds."""
     frame = results.pandas()
     return [
         axis
@@ -64,15 +64,19 @@ def drawn_axes(results: Results) -> list[str]:
 
 
 def box_axis(results: Results) -> str | None:
-    """The axis that separates boxes, besides the policy: the first numeric one, or any but seeds."""
+    """The axis that groups boxplots: the first numeric axis, else the first other axis; None without any.
+
+    Neither the policy nor seeds count.
+    """
     names = [axis for axis in results.axes if axis not in (*INSTANCES, "policy")]
     return next(iter([*drawn_axes(results), *names]), None)
 
 
 def curves(results: Results, summary: pd.DataFrame, x: str, y: str, *, level: float = 0.95) -> list[Curve]:
-    """`y` (cost or rounds) along `x`, a curve per combination of the other axes, averaged over instances.
+    """Curves of `y`, such as cost or rounds, along the axis `x`: one curve per combination of the other axes.
 
-    With several instances the interval is between instances; with one, between its replications, as in the summary.
+    Points are averages over instances. With several instances, an interval describes the spread between them; with a
+    single instance, the spread between its replications, as in the summary.
     """
     made = []
     others = [name for name in results.grouping if name not in (x, *INSTANCES)]
@@ -83,7 +87,7 @@ def curves(results: Results, summary: pd.DataFrame, x: str, y: str, *, level: fl
 
 
 def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
-    """The lower bound along `x`: one curve for each setting of the other axes that it depends on."""
+    """Curves of the lower bound along the axis `x`: one per combination of the other axes that affect the bound."""
     known = summary.dropna(subset=["lower_bound"])
     others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES) and known[name].nunique() > 1]
     made = []
@@ -94,7 +98,10 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
-    """The ratio of the lower bound with every agent alone to that with collaboration, along an axis."""
+    """Curves of the lower bound with every agent alone, over the lower bound with collaboration, along the axis `x`.
+
+    The list is empty if the ratio does not depend on `x`.
+    """
     rows = [
         {**cell.axes, "policy": cell.policy, "saving": one.isolated_bound / one.lower_bound}
         for cell, one in results.cells
@@ -109,18 +116,21 @@ def saving_curves(results: Results, x: str) -> list[Curve]:
         for key, group in grouped(frame, others)
     ]
     flat = all(np.ptp(curve.y) < 1e-3 * curve.y.max() for curve in made)
-    return [] if flat else made  # a saving that does not depend on x needs no figure
+    return [] if flat else made  # a ratio that does not depend on x needs no figure
 
 
 def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:
-    """The means of `y` along `x`, without an interval."""
+    """A curve of the means of `y` along `x`, with intervals of length 0."""
     means = group.groupby(x)[y].mean()
     values = means.to_numpy(np.float64)
     return Curve(label, means.index.to_numpy(np.float64), values, values, values)
 
 
 def boxes(results: Results, x: str | None) -> list[Boxes]:
-    """Costs by policy and by values of `x` (all together without one); empty if rows are cells."""
+    """The costs of every policy, grouped by the values of the axis `x`, or in one group if `x` is None.
+
+    The list is empty if rows are cells, since replications are needed.
+    """
     if not results.per_replication:
         return []
     frame = results.costs()
@@ -139,7 +149,7 @@ def _between(part: pd.DataFrame, y: str, level: float) -> tuple[float, float]:
 
 
 def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str:
-    """The policy, and every other axis with more than one value."""
+    """The label of a curve: its policy, and its values on all other axes with more than one value."""
     parts = [
         str(value) if name == "policy" else f"{name} = {typed(value)}"
         for name, value in zip(names, key, strict=True)
@@ -151,7 +161,7 @@ def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str
 def cost_against(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
-    """Mean samples along an axis, with intervals and the lower bound if there is one."""
+    """Plot the mean cost along an axis, with intervals and, if known, the lower bound."""
     with charts.canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
         _costs(panel, results, summary, x, level, style)
@@ -166,7 +176,7 @@ def cost_against(
 def cost_and_rounds(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
-    """Mean samples and mean rounds along an axis, side by side."""
+    """Plot the mean cost and the mean rounds along an axis, in two panels."""
     columns = charts.side_by_side(2)
     with charts.canvas(theme, 5.25 * columns, 9.2 / columns) as (figure, style):
         costs, rounds = figure.subplots(2 // columns, columns)
@@ -190,7 +200,7 @@ def _band(level: float) -> str:
 
 
 def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figure:
-    """Boxplots of the samples: quartiles, whiskers to 1.5 times their distance, a colour per policy."""
+    """Draw boxplots of the costs of all runs, grouped by an axis, with a colour per policy."""
     made = boxes(results, x)
     with charts.canvas(theme, max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6) as (figure, style):
         panel = figure.subplots()
@@ -209,7 +219,7 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
 
 
 def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, theme: str = "light") -> Figure:
-    """Heat maps arm x agent, one for every (title, draws): colour is the share of all draws, numbers are draws."""
+    """Draw a heat map of draws by arm and agent for every (title, draws); colours are shares of all draws."""
     shown = draws[:MOST_HEAT_MAPS]
     columns = charts.side_by_side(min(4, len(shown)))
     rows = -(-len(shown) // columns)
@@ -233,7 +243,7 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
 
 
 def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
-    """How many times fewer samples are needed together than alone, by the lower bounds, along an axis."""
+    """Plot how many times fewer samples agents need together than alone, by the lower bounds, along an axis."""
     with charts.canvas(theme, 7.2, 4.4) as (figure, style):
         panel = figure.subplots()
         _lines(panel, saving_curves(results, x), x, style)
@@ -244,7 +254,10 @@ def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
 
 
 def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.95) -> dict[str, Callable[..., Figure]]:
-    """Every figure that these results allow: file name -> a function of `theme`. The summary has this `level`."""
+    """All figures that the results allow: file name -> a function of `theme` that draws the figure.
+
+    `level` is the confidence of the intervals in `summary`.
+    """
     made: dict[str, Callable[..., Figure]] = {}
     for x in drawn_axes(results):
         made[f"cost-against-{x}"] = partial(cost_against, results, summary, x, level=level)
@@ -259,7 +272,10 @@ def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.9
 
 
 def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
-    """Every policy's mean draws in its last cell with the shape of the first, for heat maps."""
+    """For heat maps, every policy's name, mean draws and problem, from its last cell.
+
+    Cells with another number of arms or agents than the sweep's first cell are skipped.
+    """
     found: dict[str, tuple[str, FloatArray, Problem]] = {}
     shape = None
     for cell, one in results.cells:
@@ -271,7 +287,7 @@ def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
 
 
 def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: charts.Theme) -> None:
-    """Curves with their bands, along an axis of the sweep."""
+    """Plot curves with their bands along an axis of the sweep."""
     for place, curve in enumerate(drawn):
         colour = style.colour(place)
         panel.plot(

@@ -1,7 +1,7 @@
 """The report of a sweep: one self-contained HTML file, to open offline or to send to a colleague.
 
-Charts are SVG. They follow the reader's light or dark setting, and show their numbers on hovering. Every chart has a
-caption, and its numbers are in a table too.
+Charts are SVG. They follow the reader's light or dark setting, and display their numbers on hovering. Every chart has a
+caption, and its numbers are also in a table.
 """
 
 import math
@@ -36,22 +36,22 @@ from parley.problem import FloatArray, Problem
 from parley.text.formatting import DASH, typed
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 720.0, 92.0, 704.0, 30.0, 340.0
-LEGEND = 20.0  # of a line of it
+LEGEND = 20.0  # height of a line of the legend
 MOST_TICKS = 9
-MOST_NUMBERS = 120  # cells of a map that have room for theirs
+MOST_NUMBERS = 120  # largest number of cells of a heat map that have room for their numbers
 NAMES = list(SHAPES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values to positions, logarithmically if they differ by orders of magnitude."""
+    """An axis of a chart: maps values to positions, linearly or logarithmically."""
 
     scale: Scale
     logarithmic: bool
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float, *, logarithmic: bool, zero: bool = False) -> Self:
-        """An axis that fits all of these values."""
+        """An axis that fits all finite `values` between the positions `start` and `end`; with `zero` it includes 0."""
         known = [math.log10(value) if logarithmic else value for value in values if math.isfinite(value)] or [0.0, 1.0]
         low, high = min(known), max(known)
         margin = 0.04 * (high - low) or 0.5
@@ -62,7 +62,7 @@ class Axis:
         return self.scale(math.log10(value) if self.logarithmic else value)
 
     def ticks(self) -> list[float]:
-        """Round numbers along the axis."""
+        """Round numbers for the ticks of the axis."""
         low, high = self.scale.low, self.scale.high
         return log_ticks(10**low, 10**high) if self.logarithmic else ticks(low, high)
 
@@ -76,12 +76,12 @@ def line_chart(
     bounds: Sequence[figures.Curve] = (),
     log_y: bool = False,
 ) -> Markup:
-    """Curves with bands along an axis of the sweep, and bounds as dotted lines; numbers show on hovering."""
+    """A chart of curves with bands along an axis of the sweep, and bounds as dotted lines, with numbers on hovering."""
     every = [*curves, *bounds]
     upright = [float(value) for curve in every for ends in (curve.y, curve.low, curve.high) for value in ends]
     rise = Axis.over(upright, BOTTOM, TOP, logarithmic=log_y, zero=True)
     values = sorted({float(value) for curve in every for value in curve.x})
-    ends = (RIGHT, LEFT) if x == "delta" else (LEFT, RIGHT)  # the smallest delta stands right
+    ends = (RIGHT, LEFT) if x == "delta" else (LEFT, RIGHT)  # the smallest delta is on the right
     along = Axis.over(values, *ends, logarithmic=x in figures.LOGARITHMIC)
     drawn = [*_frame(rise, y)]
     shown = values if len(values) <= MOST_TICKS else along.ticks()
@@ -111,8 +111,11 @@ def line_chart(
 
 
 def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
-    """Boxes by group, a colour for every policy: quartiles, and whiskers to 1.5 times their distance."""
-    groups = list(dict.fromkeys(name for one in made for name in one.groups))  # an unfinished policy has fewer
+    """A chart of boxplots by group, with a colour per policy.
+
+    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times their distance.
+    """
+    groups = list(dict.fromkeys(name for one in made for name in one.groups))  # an unfinished policy has fewer groups
     rise = Axis.over([float(end) for one in made for some in one.values for end in (some.min(), some.max())],
                      BOTTOM, TOP, logarithmic=True)  # fmt: skip
     room = (RIGHT - LEFT) / len(groups)
@@ -138,7 +141,7 @@ def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
 
 
 def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
-    """Arm x agent: the shade is the share of all draws, the numbers are draws."""
+    """A heat map of draws, with a row per arm and a column per agent; shades are shares of all draws."""
     arms, agents = draws.shape
     left, row = 150.0, 26.0
     room, shares = (RIGHT - left) / agents, draws / draws.sum()
@@ -158,7 +161,7 @@ def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
 
 
 def _titled(drawn: Markup, words: str) -> Markup:
-    """An element with a text on hovering."""
+    """An SVG element with a text that appears on hovering."""
     return element("g", drawn, element("title", words))
 
 
@@ -170,7 +173,7 @@ def _frame(rise: Axis, title: str) -> Iterator[Markup]:
 
 
 def _legend(labels: Sequence[str], bounds: Sequence[str], top: float) -> tuple[list[Markup], float]:
-    """Marks with their labels, as many per line as fit, and where they end."""
+    """The marks and labels of a legend, as many per line as fit, and the position of its lower edge."""
     drawn, across, down = [], LEFT, top
     for place, name in enumerate([*labels, *bounds]):
         if across > LEFT and across + 34 + breadth(name) > WIDTH:
@@ -186,12 +189,12 @@ def _legend(labels: Sequence[str], bounds: Sequence[str], top: float) -> tuple[l
 
 
 UNTIL = {"samples": "samples until every agent has its answer", "regret": "regret of all agents at the horizon"}
-MOST_ROWS = 200  # of a table in the page; the rest is in the files
-Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and format; None: a setting, as it is typed
+MOST_ROWS = 200  # largest number of rows of a table in the page; the files have all rows
+Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and format; None: a setting, as users type it
 
 
 def html_report(results: Results, summary: pd.DataFrame, *, command: str, level: float = 0.95) -> str:
-    """The whole page; `command` made it. The summary and all intervals have this `level`."""
+    """The whole page of a sweep; it names the `command` that made it. All intervals have confidence `level`."""
     sections = {f"Along {x}": _along(results, summary, x, level) for x in figures.drawn_axes(results)}
     if made := figures.boxes(results, figures.box_axis(results)):
         caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
@@ -267,7 +270,7 @@ def _comparison(results: Results, level: float) -> dict[str, Any] | None:
 
 
 def _times(saving: float) -> str:
-    """A ratio of means, worded so that it is never below 1.
+    """A ratio of mean costs in words, "less" or "more", so that its number is never below 1.
 
     >>> _times(3.2), _times(0.8)
     ('3.20 x less', '1.25 x more')
@@ -296,7 +299,7 @@ def _summary_columns(results: Results) -> Columns:
 
 
 def _long_table(frame: pd.DataFrame, columns: Columns) -> dict[str, Any]:
-    """The first rows of a frame, and how many there are."""
+    """A table of the first MOST_ROWS rows of a frame, and the number of all its rows."""
     shown = frame.head(MOST_ROWS)
     cells = [[_cell(row[name], form) for name, (_, form) in columns.items()] for _, row in shown.iterrows()]
     return {"table": Table.of_text("", [title for title, _ in columns.values()], cells), "rows": len(frame)}

@@ -1,4 +1,4 @@
-"""Results of a sweep as frames, their summary with confidence intervals, and paired tests between policies."""
+"""Results of a sweep: their data frames, a summary with confidence intervals, and paired tests between policies."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from parley.problem import FloatArray
 from parley.validation.checks import share
 
 METHODS = ("t", "bootstrap")
-RESAMPLES = 2_000
+RESAMPLES = 2_000  # of the bootstrap
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """A results folder in memory: all rows, and what is known about each cell."""
+    """The results of a sweep in memory: the rows of all cells, with the specification of each cell."""
 
-    name: str
-    command: str
-    version: str
+    name: str  # of the sweep
+    command: str  # the command that ran the sweep
+    version: str  # of Parley
     axes: tuple[str, ...]
-    per_replication: bool
+    per_replication: bool  # whether a row is a replication; else a row is a cell
     table: pa.Table
-    cells: tuple[tuple[Cell, Stored], ...]
-    missing: int
-    damaged: tuple[str, ...]
+    cells: tuple[tuple[Cell, Stored], ...]  # the finished cells
+    missing: int  # number of cells without a valid file
+    damaged: tuple[str, ...]  # names of damaged files
 
     def pandas(self) -> pd.DataFrame:
         """All rows as a pandas frame."""
@@ -46,7 +46,7 @@ class Results:
         return "regret" if stated else "samples"
 
     def costs(self) -> pd.DataFrame:
-        """All rows, with `cost` in the unit that counts."""
+        """All rows, with `cost` in the sweep's unit: samples or regret."""
         frame = self.pandas()
         if self.unit == "samples":
             return frame
@@ -55,11 +55,11 @@ class Results:
 
     @property
     def other_costs(self) -> list[str]:
-        """The other costs of the cells, if stated."""
+        """The names of the columns with other costs, such as money or days."""
         return [name for name in OTHER_COSTS if name in self.table.column_names and name != self.unit]
 
     def polars(self) -> Any:
-        """All rows as a Polars frame (needs the extra `polars`)."""
+        """All rows as a Polars frame (requires the extra `polars`)."""
         return need("polars", extra="polars", purpose="a Polars frame").from_arrow(self.table)
 
     @property
@@ -69,7 +69,7 @@ class Results:
 
 
 def load_results(path: str | Path) -> Results:
-    """Read a results folder, complete or not; damaged files are left out and named."""
+    """Read a results folder, complete or not; damaged files are skipped and listed in `damaged`."""
     folder = Folder(path=Path(path))
     manifest = folder.manifest
     if manifest is None:
@@ -97,7 +97,7 @@ def load_results(path: str | Path) -> Results:
 
 
 def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed: int = 0) -> tuple[float, float]:
-    """A confidence interval for a mean: Student's, or the percentile bootstrap.
+    """A confidence interval for a mean, by Student's t or by the percentile bootstrap; nan for fewer than two values.
 
     >>> low, high = interval(np.array([1.0, 2.0, 3.0, 4.0]))
     >>> round(low, 2), round(high, 2)
@@ -111,6 +111,7 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
         return float("nan"), float("nan")
     if method == "bootstrap":
         generator = np.random.default_rng(seed)
+        # Resamples are drawn 20 at a time, to limit memory.
         means = np.concatenate(
             [generator.choice(values, (20, len(values))).mean(axis=1) for _ in range(RESAMPLES // 20)]
         )
@@ -121,7 +122,10 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """A frame's rows grouped by some columns, in order of appearance; one group if none is named."""
+    """Yield the groups of rows that agree in some columns, each with its key, in order of appearance.
+
+    Without columns, all rows are one group with an empty key.
+    """
     if not names:
         yield (), frame
         return
@@ -130,9 +134,10 @@ def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[A
 
 
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
-    """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to the bound.
+    """Summarize a sweep, with a row per cell: mean cost, rounds and error rate with intervals, and the bound.
 
-    The bound is c* on samples; on regret, where every cell has a horizon, it is C* log T.
+    Intervals of error rates are exact binomial intervals. `ratio` is the mean cost over the bound. The bound is c* for
+    samples, and C* log T for regret, which is the cost if every cell has a horizon.
     """
     frame = results.costs()
     if not results.per_replication:
@@ -170,7 +175,7 @@ def _mean(name: str, values: FloatArray, level: float, method: str) -> dict[str,
 
 
 def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
-    """Money and days of a cell, if stated: means with intervals, and the 10 % and 90 % quantiles."""
+    """Money, days and regret of a cell, if stated: means with intervals, and the 10 % and 90 % quantiles."""
     made: dict[str, float] = {}
     for name in OTHER_COSTS:
         if name in group and group[name].notna().all():
@@ -181,7 +186,7 @@ def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, fl
 
 
 def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.DataFrame:
-    """The summary of rows that are whole cells: intervals come from the stored spread."""
+    """The summary of rows that are whole cells, with intervals from the stored standard deviations."""
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
     half = np.asarray(stats.t.ppf((1 + level) / 2, np.maximum(count - 1, 1))) / np.sqrt(count)
@@ -194,10 +199,12 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.
 
 
 def compare(results: Results, *, axis: str = "policy", against: Any = None, level: float = 0.95) -> pd.DataFrame:
-    """Compare every value of an axis with a reference value, on paired replications, where the other axes agree.
+    """Compare the costs of every value of an axis with those of a reference value, in pairs of replications.
 
-    Replications of cells with the same seed see the same rewards as far as they draw the same, so differences are
-    taken pair by pair: their mean with an interval, a paired t-test and Wilcoxon's signed ranks, Holm-corrected.
+    Cells are compared if they agree in all other axes. Their replications see the same rewards as long as they make the
+    same draws, so the tests use the differences of pairs. Each row has the mean difference with an interval, and the
+    p-values of a paired t-test and of Wilcoxon's signed-rank test, also with Holm's correction. `against` is the
+    reference value; by default the first value of the axis.
     """
     if not results.per_replication:
         raise InvalidInput("rows", found="a row per cell", allowed='rows = "replication", to pair replications')
@@ -225,6 +232,7 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
 
 def _paired(mine: FloatArray, theirs: FloatArray, level: float) -> dict[str, float]:
     difference = mine - theirs
+    # The t-test is undefined for constant differences: its p is then 1 if they are 0, and 0 otherwise.
     constant = np.ptp(difference) == 0
     return {
         "pairs": len(difference),
@@ -237,7 +245,7 @@ def _paired(mine: FloatArray, theirs: FloatArray, level: float) -> dict[str, flo
 
 
 def _holm(p: FloatArray) -> FloatArray:
-    """Holm's correction for many tests.
+    """Holm's correction of p-values for multiple tests.
 
     >>> _holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
     [0.03, 0.06, 0.06]

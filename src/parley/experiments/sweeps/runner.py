@@ -1,4 +1,4 @@
-"""Run a sweep: only the missing cells, each stored when it is done, whatever happens to the rest."""
+"""Run the missing cells of a sweep; every cell is stored as soon as it is done, whatever happens to the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from parley.experiments.sweeps.engines import Crew, Engine, WorkersLost
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import Cell, Sweep, run_cell
 
-MOST_LOSSES = 3  # losses of workers in a row, with no cell done in between
-SAMPLED_CELLS = 12
-FEW, MORE = 8, 40  # replications timed to see what a cell costs before its first one, and per replication
+MOST_LOSSES = 3  # losses of workers in a row, with no cell finished in between, after which a run fails
+SAMPLED_CELLS = 12  # number of cells that are timed for an estimate
+FEW, MORE = 8, 40  # two timings with these numbers of replications give a cell's start-up time and time per replication
 
 Progress = Callable[[int], None]
 
@@ -25,25 +25,25 @@ Progress = Callable[[int], None]
 class Run:
     """The result of running a sweep."""
 
-    cells: int  # of the sweep
-    done: int  # of them, now
-    damaged: tuple[Path, ...]  # files that were made again
+    cells: int  # number of cells of the sweep
+    done: int  # number of cells that this run finished
+    damaged: tuple[Path, ...]  # damaged files, whose cells ran again
     losses: int  # how often workers died and the remaining cells were started again
     seconds: float
-    results: Path  # all rows in one file
+    results: Path  # the file with all rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What a run would do, and roughly how long it would take."""
+    """The work that a run would do, and an estimate of its duration."""
 
-    cells: int
-    missing: int
-    damaged: tuple[Path, ...]
-    seconds: float  # of computing, by one worker
+    cells: int  # number of cells of the sweep
+    missing: int  # number of cells to run
+    damaged: tuple[Path, ...]  # damaged files, whose cells would run again
+    seconds: float  # estimated computing time of one worker
 
     def lasting(self, workers: int) -> float:
-        """Seconds with this number of workers."""
+        """The estimated duration in seconds with this number of workers."""
         return self.seconds / max(1, min(workers, self.missing))
 
 
@@ -57,10 +57,11 @@ def run_sweep(
     started: Callable[[int, list[Path]], None] = lambda *_: None,
     progress: Progress = lambda _: None,
 ) -> Run:
-    """Run the missing cells of a sweep into a folder.
+    """Run the missing cells of a sweep and store their results in a folder.
 
-    `started` is called before the first cell with the number of finished cells and the damaged files; `progress` with
-    how many more are done. An interruption loses only the cells in progress.
+    `started` is called before the first cell, with the number of cells already finished and the damaged files.
+    `progress` is called with the number of cells that have just finished. An interruption loses only the cells in
+    progress.
     """
     begun = perf_counter()
     with folder.locked():
@@ -85,7 +86,7 @@ def run_sweep(
 
 
 def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress: Progress) -> int:
-    """Run cells until none is missing; returns how often workers were lost on the way."""
+    """Run cells until none is missing; returns how often workers died in the process."""
     pending = {cell.key: cell for cell in missing}
     losses = in_a_row = 0
     while pending:
@@ -95,6 +96,7 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
                 progress(1)
                 in_a_row = 0
         except WorkersLost as error:
+            # Finished cells are already stored and no longer pending, so only the others run again.
             losses, in_a_row = losses + 1, in_a_row + 1
             if in_a_row >= MOST_LOSSES:
                 raise EngineFailed(
@@ -106,8 +108,12 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
 
 
 def workload(sweep: Sweep, folder: Folder) -> Workload:
-    """Count what is missing and time a few replications of some cells here; writes nothing."""
+    """Count the missing cells and estimate their computing time, by a few replications of some cells in this process.
+
+    Nothing is written.
+    """
     missing, damaged = folder.survey(sweep.cells) if folder.manifest else (list(sweep.cells), [])
+    # The cells to time are spread over the grid, since costs vary along its axes.
     chosen = missing[:: max(1, len(missing) // SAMPLED_CELLS)][:SAMPLED_CELLS]
     times = [_seconds(cell) for cell in chosen]
     total = float(np.mean(times)) * len(missing) if times else 0.0
@@ -115,7 +121,7 @@ def workload(sweep: Sweep, folder: Folder) -> Workload:
 
 
 def _seconds(cell: Cell) -> float:
-    """Rough duration of a cell: its start-up, and the time per replication."""
+    """Estimate the duration of a cell in seconds, from its start-up time and its time per replication."""
     counts = (min(count, cell.replications) for count in (FEW, MORE))
     few, more = (timeit(partial(run_cell, replace(cell, replications=count)), number=1) for count in counts)
     if cell.replications <= MORE:

@@ -1,12 +1,12 @@
 """A results folder: a manifest, and one Parquet file per cell, each complete or absent.
 
     results/
-      sweep.json            which sweep this is, in full, and the command that made it
-      cells/<key>.parquet   the rows of a cell; its specification and a checksum stand in the file's metadata
+      sweep.json            the whole definition of the sweep, and the command that ran it
+      cells/<key>.parquet   the rows of a cell; its specification and a checksum are in the file's metadata
       results.parquet       all rows together, made from the cells when the sweep is complete
 
-A file is there whole or not at all (`parley.system.files`), whenever a process is killed. It is believed only if its
-checksum agrees; a damaged one is named and made again.
+Files are written atomically (`parley.system.files`), so that a killed process never leaves a partial file. A cell's
+file is used only if its checksum agrees; a damaged file is reported, and its cell runs again.
 """
 
 import hashlib
@@ -31,32 +31,32 @@ from parley.system.files import ASIDE, FileLock, Locked, write_whole
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
-# Costs that are there if prices, rates or a horizon are stated; "cost" is always samples.
+# Costs that cells have if their study states prices, rates or a horizon; the column "cost" is always samples.
 OTHER_COSTS = ("money", "days", "regret")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A cell's file that was read and whose checksum agreed."""
+    """The content of a cell's file whose checksum agreed."""
 
     key: str
     rows: pa.Table
     specification: dict[str, Any]
-    draws: list[list[float]]
-    lower_bound: float | None
+    draws: list[list[float]]  # (arm, agent): mean draws
+    lower_bound: float | None  # as in `CellResult`, like the next
     isolated_bound: float | None
-    seconds: float
+    seconds: float  # computing time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A results folder; `claim` it before writing."""
+    """A results folder; call `claim` before writing to it."""
 
     path: Path
 
     @property
     def manifest(self) -> dict[str, Any] | None:
-        """The content of `sweep.json`; None if there is none."""
+        """The content of `sweep.json`; None if the file does not exist."""
         try:
             manifest = json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -69,23 +69,23 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder against other runs; the lock ends with its process, however it ends."""
+        """Lock the folder against other runs; the operating system releases the lock if the process dies."""
         try:
             lock = FileLock(self.path / LOCK)
         except Locked:
             found = "another run at work in it"
             raise OtherResults(str(self.path), found=found, allowed="one run at a time in a folder") from None
         try:
-            for leftover in self.path.glob(f"**/*{ASIDE}"):  # of a run that was killed
+            for leftover in self.path.glob(f"**/*{ASIDE}"):  # temporary files of a run that was killed
                 leftover.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
 
     def claim(self, sweep: Sweep, *, command: str, extend: bool = False) -> None:
-        """Claim the folder for this sweep, or raise `OtherResults` without touching anything.
+        """Claim the folder for a sweep, or raise `OtherResults` without changing any file.
 
-        `extend` lets a sweep take over a folder whose sweep differs only in the values of the axes.
+        With `extend`, the folder may belong to a sweep that differs only in the values of its axes.
         """
         manifest = self.manifest
         if manifest is None:
@@ -114,7 +114,7 @@ class Folder:
         return OtherResults(str(self.path), found=found, allowed="a new folder, or one of this very sweep", hint=hint)
 
     def survey(self, cells: tuple[Cell, ...]) -> tuple[list[Cell], list[Path]]:
-        """The cells still to be run, and the damaged files among them."""
+        """The cells that have no valid file, and the damaged files of these cells."""
         missing, damaged = [], []
         for cell in cells:
             if self.read(cell.key) is None:
@@ -123,7 +123,7 @@ class Folder:
         return missing, damaged
 
     def write(self, cell: Cell, result: CellResult, *, rows: str) -> None:
-        """Store the result of a cell, durably."""
+        """Write the result of a cell to its file, durably; `rows` is "replication" or "cell"."""
         table = _table(cell, result, rows)
         described = {
             "specification": cell.specification(),
@@ -132,11 +132,12 @@ class Folder:
             "isolated_bound": result.isolated_bound,
             "seconds": result.seconds,
         }
+        # The specification is in the same file as the rows, so that a cell is never stored in part.
         metadata = {METADATA: canonical(described | {"checksum": _checksum(table, described)}).encode()}
         _write(self._file(cell.key), table.replace_schema_metadata(metadata))
 
     def read(self, key: str) -> Stored | None:
-        """A cell's file; None if it is damaged."""
+        """Read a cell's file; None if it is missing or damaged."""
         try:
             table = pq.read_table(io.BytesIO(self._file(key).read_bytes()))
             described = json.loads(table.schema.metadata[METADATA])
@@ -147,7 +148,7 @@ class Folder:
         return Stored(key=key, rows=table.replace_schema_metadata(None), **described) if whole else None
 
     def write_together(self, cells: tuple[Cell, ...]) -> Path:
-        """All rows in one file, in the order of the cells."""
+        """Write the rows of all cells to `results.parquet`, in the order of the cells; returns its path."""
         tables = [stored.rows for cell in cells if (stored := self.read(cell.key)) is not None]
         _write(path := self.path / "results.parquet", pa.concat_tables(tables, promote_options="permissive"))
         return path
@@ -163,12 +164,12 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _plain(document: Any) -> Any:
-    """A document as JSON returns it, in its own order (the axes keep theirs)."""
+    """Convert a document to what JSON would read back, so that it compares equal to a manifest; the order is kept."""
     return json.loads(json.dumps(document))
 
 
 def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
-    """A checksum over every value and its description, so that no damage goes unnoticed."""
+    """A checksum of all values of a table and of its description, to detect damage."""
     digest = hashlib.sha256(canonical(described).encode())
     for name in table.column_names:
         values = table[name].to_numpy(zero_copy_only=False)
@@ -178,7 +179,7 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
 
 
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
-    """The rows of a cell: one per replication, or one for all."""
+    """The rows of a cell: a row per replication, or with `rows` "cell" a single row of means and deviations."""
     costs = {name: values for name, values in result.costs.parts.items() if name in OTHER_COSTS}
     if rows == "replication":
         measured: dict[str, Any] = {

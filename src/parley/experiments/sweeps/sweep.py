@@ -1,8 +1,8 @@
-"""A sweep: a base study and axes, multiplied into cells; docs/experiments.md shows the file.
+"""Sweeps: a base study and axes, whose values are combined into cells; docs/experiments.md has an example of the file.
 
-Every cell is checked before any is run. A cell is one study, one policy, many replications, known by the hash of all
-that its numbers depend on. It travels to a worker as plain data and comes back as a `CellResult`; workers write
-nothing, so a cluster needs no shared disk and a worker that dies leaves nothing behind.
+All cells are checked before the first is run. A cell is one study with one policy and many replications; its key is a
+hash of all data that its numbers depend on. A worker receives a cell as plain data and returns a `CellResult`. Workers
+write no files, so a cluster needs no shared disk, and a worker that dies leaves no partial file.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ AXES = {
     "weights": "weights.kind",
     "seed": "truth.seed",
 }
-TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # whole sections as axes; the key that names a value
+TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # axis whose values may be sections -> their main key
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A checked sweep: `document` describes all of it as plain data, `cells` are its cells.
+    """A checked sweep: its definition as plain data in `document`, and its cells.
 
     >>> base = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper"}}
     >>> sweep = parse_sweep({"study": base, "axes": {"delta": [0.1, 0.05], "policy": ["wcpe", "uniform"]}})
@@ -75,12 +75,12 @@ class Sweep:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes, in the order of the file."""
+        """The names of the axes, in the order of the file."""
         return tuple(self.document["axes"])
 
 
 def load_sweep(path: str | Path) -> Sweep:
-    """Read a sweep file; every error names the file."""
+    """Read and check a sweep file; errors name the file."""
     path = Path(path)
     document = read_toml_file("sweep file", path)
     try:
@@ -92,9 +92,9 @@ def load_sweep(path: str | Path) -> Sweep:
 def parse_sweep(
     document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "sweep", made_by: str | None = None
 ) -> Sweep:
-    """Check a parsed sweep document, multiply its axes out and check every cell.
+    """Check a parsed sweep document, combine the values of its axes, and check every cell.
 
-    `made_by` is the version of Parley that ran a finished sweep: its cells keep that version and are not checked again.
+    `made_by` is the version of Parley that ran a finished sweep; its cells keep that version and are not checked again.
     """
     _check_keys(document)
     base = _base_study(document["study"], folder)
@@ -162,7 +162,7 @@ def _checked_cell(
     sweep: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, AxisValue], made_by: str | None
 ) -> Cell:
     study = copy.deepcopy(sweep["study"])
-    for axis in sorted(values, key=lambda name: "." in name):  # options after the policy they belong to
+    for axis in sorted(values, key=lambda name: "." in name):  # sets a policy first, then its options
         set_axis(study, axis, values[axis])
     cell = Cell(
         study=study,
@@ -193,11 +193,11 @@ def target(name: str) -> str:
 
 
 def checked_axis(name: str, values: Any) -> list[Any]:
-    """Check that an axis exists and that its values are valid; returns them."""
+    """Check that an axis exists and that its values are a list that is not empty; returns the values."""
     section, _, key = target(name).rpartition(".")
     single = section in SECTIONS and section not in REPEATED
     known = single and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
-    # A file of weights is given in a table of the axis weights, and one of data not at all.
+    # Weights from a file need the axis "weights", with tables as values; a file of data cannot be an axis.
     if not known or (section, key) in (("weights", "file"), ("truth", "data")):
         some = [
             "policy.<option>",
@@ -213,7 +213,7 @@ def checked_axis(name: str, values: Any) -> list[Any]:
 
 
 def axis_labels(name: str, values: list[Any]) -> list[AxisValue]:
-    """The labels of an axis, of one type, so that they make a column."""
+    """The labels of an axis's values, converted to one type, so that they fit one column of the results."""
     labels = [_label(name, value) for value in values]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
@@ -225,7 +225,7 @@ def axis_labels(name: str, values: list[Any]) -> list[AxisValue]:
 
 
 def _label(axis: str, value: Any) -> AxisValue:
-    """A value's name in results: itself, or its parts in words if it is a table or a list."""
+    """The label of an axis value in results: the value itself, or a description of a table or list."""
     if isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, dict) and axis in TABLES:
@@ -242,7 +242,7 @@ def _label(axis: str, value: Any) -> AxisValue:
 
 
 def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
-    """Put one axis value into a study document."""
+    """Set one axis of a study document to a value, in place."""
     section, _, key = target(axis).rpartition(".")
     if not section:
         study[key] = value
@@ -253,19 +253,19 @@ def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
     if isinstance(value, dict):
         study[section] = {name: part for name, part in value.items() if name != "label"}
     elif axis in TABLES and place.get(key) != value and not (axis == "noise" and _both_scaled(place, value)):
-        study[section] = {key: value}  # options of one policy, noise or kind of weights mean nothing to another
+        study[section] = {key: value}  # drops the section's other keys, which belong to the previous policy or kind
     else:
         place[key] = value
 
 
 def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
-    """Whether both kinds of noise have a stated scale; the others have keys of their own."""
+    """Whether a change to noise `kind` can keep the scale: both kinds have the key, and its value is not "unknown"."""
     scaled = {name for name, model in KINDS.items() if "scale" in model.keys}
     return {kind, noise.get("kind", Gaussian.kind)} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
 
 
 def canonical(document: Any) -> str:
-    """JSON in one spelling only: sorted keys, no spaces, no NaN.
+    """The canonical JSON text of a document, for hashes: sorted keys, no spaces, no NaN.
 
     >>> canonical({"b": 1, "a": [0.5, None]})
     '{"a":[0.5,null],"b":1}'
@@ -277,13 +277,13 @@ def canonical(document: Any) -> str:
 
 
 def cell_key(specification: Mapping[str, Any]) -> str:
-    """A cell's name: a hash of everything that its numbers depend on."""
+    """The key of a cell: a hash of its specification, on which all its numbers depend."""
     return hashlib.sha256(canonical(specification).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What to run, and its position on the axes.
+    """A cell of a sweep: the study to run, how to run it, and the cell's values on the axes.
 
     >>> study = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
     >>> one = Cell(study=study, axes={}, replications=10, seed=1)
@@ -297,14 +297,14 @@ class Cell:
     seed: int
     environment: str | None = None
     max_samples: int | None = None
-    version: str = __version__  # of Parley: results of another version are not mixed in
+    version: str = __version__  # of Parley; part of the key, so that results of different versions are never mixed
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", cell_key(self.specification()))
 
     def specification(self) -> dict[str, Any]:
-        """Everything the numbers depend on."""
+        """All data that the cell's numbers depend on, for its key."""
         return {
             "parley": self.version,
             "study": self.study,
@@ -317,12 +317,12 @@ class Cell:
 
     @property
     def policy(self) -> str:
-        """The label of its policy, whether that is an axis or not."""
+        """The label of the cell's policy, which may come from an axis, from the study or from a default."""
         usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
         return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
 
     def prepare(self) -> tuple[Policy, Instance]:
-        """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""
+        """The cell's policy and instance; raise `InvalidInput` if the cell has a mistake."""
         study = parse_study(self.study)
         instance = study.require_truth()
         if self.max_samples is None and study.problem.horizon is None:
@@ -333,7 +333,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """A cell's results, one entry per replication; only `seconds` differs between two runs."""
+    """The results of a cell, with an entry per replication; a second run differs only in `seconds`."""
 
     key: str
     costs: StudyCosts
@@ -341,13 +341,13 @@ class CellResult:
     mistaken: BoolArray
     finished: BoolArray
     draws: FloatArray  # (arm, agent): mean draws
-    lower_bound: float | None  # on the expected samples, or on regret with a horizon; None if it says nothing
-    isolated_bound: float | None  # with every agent alone; None if arms tie then, or with a horizon
+    lower_bound: float | None  # on the expected samples or, with a horizon, on regret; None if none applies
+    isolated_bound: float | None  # the lower bound with every agent alone; None with a horizon, or if arms then tie
     seconds: float
 
 
 def run_cell(cell: Cell) -> CellResult:
-    """Run one cell, in this process."""
+    """Run one cell in this process, and compute its lower bounds."""
     policy, instance = cell.prepare()
     outcome = simulate(
         policy,
@@ -371,7 +371,10 @@ def run_cell(cell: Cell) -> CellResult:
 
 
 def _isolated(instance: Instance) -> Instance:
-    """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
+    """The instance with the same local means and W = Id, in which agents do not collaborate (the paper's Section 3).
+
+    It counts samples only, without prices or rates.
+    """
     samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
     problem = instance.problem.with_(weights=instance.problem.alone, **samples_only)
     return Instance(problem=problem, means=instance.means, scale=instance.scale)

@@ -1,6 +1,6 @@
-"""Conformance suites for policies and reward models, for packages that bring their own. Needs pytest.
+"""Conformance suites, for packages that provide their own policies or reward models. Requires pytest.
 
-A suite is a class of tests. A subclass in your tests names what it runs over, and pytest does the rest:
+A suite is a class of tests. Subclass it in your tests, name the policies or models to test, and pytest runs the tests:
 
     from parley.testing.conformance import PolicySuite, RewardModelSuite
 
@@ -10,12 +10,12 @@ A suite is a class of tests. A subclass in your tests names what it runs over, a
     class TestCoin(RewardModelSuite):
         models = {"coin": make_model(kind="coin", scale=0.5)}
 
-`pytest --pyargs parley.testing.conformance.installed` runs both over everything that the installed packages offer.
+`pytest --pyargs parley.testing.conformance.installed` runs both suites on policies and models of installed packages.
 """
 
 import pytest
 
-# Before they are imported, so that a failed assertion shows the values it compared.
+# pytest must rewrite these modules before they are imported, so that a failed assertion prints the compared values.
 pytest.register_assert_rewrite("parley.testing.conformance.policies", "parley.testing.conformance.rewards")
 
 from parley.testing.conformance.instances import random_instance, random_weights  # noqa: E402

@@ -1,6 +1,7 @@
-"""The suites over everything that installed packages offer: `pytest --pyargs parley.testing.conformance.installed`.
+"""Run the suites on all policies and reward models of other installed packages.
 
-A model is made from its kind alone. If it needs keys, write a `RewardModelSuite` of your own.
+The command is `pytest --pyargs parley.testing.conformance.installed`. Models are made from their kind alone. If a model
+requires keys, write a `RewardModelSuite` of your own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,13 @@ __all__ = ["TestModels", "TestPolicies"]
 
 
 class TestPolicies(PolicySuite):
-    """Policies of other packages."""
+    """The tests of policies, for the policies of other packages."""
 
     names: ClassVar[Sequence[str]] = [name for name in policy_names() if name not in POLICIES]
 
 
 class TestModels(RewardModelSuite):
-    """Reward models of other packages."""
+    """The tests of reward models, for the models of other packages."""
 
     models: ClassVar[Mapping[str, RewardModel]] = {
         kind: study_model({"kind": kind}) for kind in model_kinds() if kind not in KINDS

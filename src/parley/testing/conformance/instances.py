@@ -1,4 +1,4 @@
-"""Random instances: general, asymmetric weights, and means whose gaps are not too small."""
+"""Random instances for tests: general, asymmetric weights, and means whose gaps are not too small."""
 
 import numpy as np
 
@@ -8,18 +8,19 @@ from parley.validation.checks import FloatArray
 
 
 def named(arms: int) -> tuple[str, ...]:
-    """Names for so many arms."""
+    """Names for `arms` arms: "arm 1", "arm 2", and so on."""
     return tuple(f"arm {place}" for place in range(1, arms + 1))
 
 
 def random_weights(generator: np.random.Generator, agents: int) -> FloatArray:
-    """Column-stochastic and asymmetric, with some zeros: a symmetric matrix would hide a transposition.
+    """Random column-stochastic weights with some zeros; asymmetric, because symmetric ones would hide a transposition.
 
     >>> random_weights(np.random.default_rng(0), 3).sum(axis=0).round(12).tolist()
     [1.0, 1.0, 1.0]
     """
     weights = generator.dirichlet(np.full(agents, 0.7), size=agents).T
     weights[generator.random(weights.shape) < 0.2] = 0
+    # The diagonal keeps the sum of every column above 0, so that columns can be normalized.
     weights[np.arange(agents), np.arange(agents)] += 0.05
     return np.asarray(weights / weights.sum(axis=0))
 
@@ -27,7 +28,7 @@ def random_weights(generator: np.random.Generator, agents: int) -> FloatArray:
 def random_instance(
     seed: int, *, arms: int, agents: int, top: int = 1, min_gap: float = 0.02, delta: float = 0.05, scale: float = 1.0
 ) -> Instance:
-    """Means in [0, 1], drawn again until every gap is at least `min_gap`; Gaussian rewards.
+    """A random instance with Gaussian rewards and means in [0, 1], redrawn until every gap is at least `min_gap`.
 
     >>> random_instance(0, arms=4, agents=2, min_gap=0.1).smallest_gap >= 0.1
     True

@@ -1,4 +1,4 @@
-"""Tests of what every policy must do for its drivers: plans, states, answers and errors.
+"""Tests of what drivers require of every policy: its plans, states, answers and errors.
 
 Studies run with fixed noise, so that two runs can be compared draw by draw.
 """
@@ -34,35 +34,38 @@ def plays(name: str) -> bool:
 
 
 def until(horizon: int, name: str, instance: Instance) -> Instance:
-    """The instance with a horizon, for policies that need one."""
+    """The instance with a horizon if the policy `name` needs a horizon; else unchanged."""
     if not plays(name):
         return instance
     return Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
 
 
 def policy_for(name: str, instance: Instance, **options: object) -> Policy:
-    """The policy for an instance; an oracle may see it."""
+    """Make the policy `name` for an instance, whose true means an oracle may use."""
     return make_policy(name, instance.problem, options, instance)
 
 
 def found(policy: Policy, state: State) -> BoolArray:
-    """`(..., arm, agent)`: the answers; for a policy that plays, what it would continue to play."""
+    """`(..., arm, agent)`: the answers or, for a policy that plays until a horizon, the arms it would play next."""
     return policy.leaders(state) if isinstance(policy, Playing) else state.answers
 
 
 def rewards(instance: Instance, quotas: IntArray, noise: FloatArray) -> Totals:
-    """The totals of the requested draws, with given noise."""
+    """The totals of the draws in `quotas`; `noise` are the standard normal deviations of their sums."""
     scale = instance.problem.noise.largest_scale
     return Totals(counts=quotas, sums=quotas * instance.means + scale * np.sqrt(quotas) * noise)
 
 
 def noise_for(instance: Instance, seed: int, *batch: int) -> FloatArray:
-    """`(phase, ..., arm, agent)`: standard normal numbers."""
+    """`(phase, ..., arm, agent)`: standard normal numbers for a run of up to MOST_PHASES phases."""
     return np.random.default_rng(seed).standard_normal((MOST_PHASES, *batch, *instance.problem.shape))
 
 
 def course(policy: Policy, instance: Instance, noises: FloatArray, state: State | None = None) -> list[State]:
-    """The states of a run with given noise, `(phase, ..., arm, agent)`."""
+    """The states of a run, from its start (or from `state`) until it has finished or the noise is used up.
+
+    `noises` are `(phase, ..., arm, agent)`.
+    """
     batch = noises.shape[1:-2]
     states = [policy.start(batch) if state is None else state]
     for noise in noises:
@@ -73,12 +76,12 @@ def course(policy: Policy, instance: Instance, noises: FloatArray, state: State 
 
 
 def asking(instance: Instance, cell: int) -> Instance:
-    """The instance with a minimum cell."""
+    """The instance with a minimum cell of `cell` draws."""
     return Instance(problem=instance.problem.with_(minimum_cell=cell), means=instance.means)
 
 
 def assert_same(first: State, second: State) -> None:
-    """Raise unless two states are equal, numbers up to rounding."""
+    """Raise unless two states are equal; floating-point numbers may differ by rounding."""
     for field in fields(first):
         a, b = getattr(first, field.name), getattr(second, field.name)
         if a is None:
@@ -90,7 +93,7 @@ def assert_same(first: State, second: State) -> None:
 
 
 def drops_that_a_common_move_changes(name: str, instance: Instance, seed: int) -> int:
-    """The number of phases that would drop different arms if the rewards of all arms at a site shifted equally."""
+    """Count the phases of a run that would drop other arms if the rewards of all arms at a site shifted equally."""
     chance = np.random.default_rng(seed)
     policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
     states = course(policy, instance, noises)
@@ -104,17 +107,17 @@ def drops_that_a_common_move_changes(name: str, instance: Instance, seed: int) -
 
 
 class PolicySuite:
-    """The tests of policies, by the names under which studies ask for them.
+    """The tests of policies; `names` are the names by which studies select the policies to test.
 
-    Override `instance` for a policy that does not take general weights, and leave its name out of `general`.
+    For a policy that does not support general weights, override `instance` and omit its name from `general`.
     """
 
     names: ClassVar[Sequence[str]] = ()
-    general: ClassVar[Sequence[str] | None] = None  # those that take any weights and any top; all unless given
-    seeds: ClassVar[Sequence[Any]] = (1,)  # of the studies on which laws are tested; more take longer
+    general: ClassVar[Sequence[str] | None] = None  # policies that support any weights and any top; None: all
+    seeds: ClassVar[Sequence[Any]] = (1,)  # seeds of the studies on which laws are tested; more seeds take longer
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run every test over every name, and over every seed if it takes one."""
+        """Run every test for every policy name, and for every seed if the test has a `seed`."""
         if "general_name" in metafunc.fixturenames:
             metafunc.parametrize("general_name", self.names if self.general is None else self.general)
         if "name" in metafunc.fixturenames:
@@ -123,7 +126,7 @@ class PolicySuite:
             metafunc.parametrize("seed", self.seeds)
 
     def instance(self, name: str, seed: int = 0, horizon: int = HORIZON) -> Instance:
-        """An instance that the policy accepts."""
+        """A random instance that the policy `name` accepts."""
         return until(horizon, name, random_instance(seed, arms=5, agents=3, min_gap=0.1, delta=0.1))
 
     def test_it_stops_with_n_arms_each_and_the_right_ones_nearly_always(self, name: str, seed: int) -> None:
@@ -213,7 +216,7 @@ class PolicySuite:
         instance = asking(plain, cell)
         policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
         first, without = policy.plan(policy.start()), policy_for(name, plain).plan(policy.start())
-        assert plays(name) or (first >= without).all()  # a policy that plays has limited time: more here is less there
+        assert plays(name) or (first >= without).all()  # until a horizon, more draws in a cell mean fewer in another
         assert ((first == 0) == (without == 0)).all(), "who is asked for nothing stays so"
         state = policy.start((20,))
         for noise in noises:
@@ -252,7 +255,7 @@ class PolicySuite:
         after = policy.update(state, nothing)
         assert after.active.all()
         assert not after.finished
-        # Much data on one arm, none on the others: nothing can be distinguished yet.
+        # With much data on one arm and none on the others, no two arms can be compared.
         counts, sums = np.zeros_like(state.counts), np.zeros_like(state.sums)
         counts[0], sums[0] = 10**6, 10.0**7
         for _ in range(9):

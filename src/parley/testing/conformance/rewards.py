@@ -1,7 +1,7 @@
-"""Tests of what every reward model must do for its callers: document, samples, plausible reports and fairness.
+"""Tests of what callers require of every reward model: its document, samples, checks of reports, and fair payoffs.
 
-Two agents, three arms; the first two arms tie for everybody. A model is tried at means that it allows: between its
-ends where it has two, above its lower end by about its usual mean where it has one, around its usual mean otherwise.
+The problem has two agents and three arms, of which the first two tie for both agents. A model is tested at means that
+it allows: between its ends if it has two, up to about its usual mean if it has one, and between 0 and 1 otherwise.
 """
 
 import math
@@ -23,8 +23,8 @@ from parley.validation.checks import FloatArray, IntArray
 WEIGHTS = np.array([[0.7, 0.2], [0.3, 0.8]])
 SHARES = np.array([[0.5, 0.3], [0.5, 0.3], [0.2, 0.6]])  # of the range, or of the usual mean
 RUNS = 4000
-SCALE = 0.7  # a true scale that was not stated
-ABSURD = 1e12  # factor on the expected mean: a report with such a mean is refused or held
+SCALE = 0.7  # a true scale other than the stated scale
+ABSURD = 1e12  # factor on the expected mean: a report with such a mean must not be accepted
 
 
 def means_for(model: RewardModel) -> FloatArray:
@@ -35,13 +35,13 @@ def means_for(model: RewardModel) -> FloatArray:
 
 
 def sampled(model: RewardModel, counts: IntArray, seed: int = 0) -> Totals:
-    """The totals of draws by the model's usual sampler."""
+    """The totals of `counts` draws by the model's usual sampler."""
     draw = next(iter(model.samplers(means_for(model)).values()))()
     return draw(np.random.default_rng(seed), counts)
 
 
 def step_of(model: RewardModel) -> float:
-    """A difference that is large but possible: a third of the range, or of a reward's scatter."""
+    """A difference of means that is large but possible: 0.3 times the range, or 0.3 standard deviations."""
     low, high = model.ends
     return (
         (high - low) * 0.3 if model.in_range else 0.3 * math.sqrt(float(model.true_variances(means_for(model)).max()))
@@ -49,7 +49,10 @@ def step_of(model: RewardModel) -> float:
 
 
 def tied_bets(model: RewardModel, shift: float) -> Bets:
-    """A bet of either agent on "the first arm beats the second", in thousands of runs; with a shift, from below."""
+    """The bets of both agents on "the first arm beats the second", in RUNS runs in which the two arms tie.
+
+    `shift` is the tolerance by which the bet raises the contrast.
+    """
     problem = Problem(arms=named(3), weights=WEIGHTS, noise=model)
     past, fresh = (sampled(model, np.full((RUNS, 3, 2), size), seed) for size, seed in ((60, 2), (80, 3)))
     run, agent = (part.ravel() for part in np.meshgrid(np.arange(RUNS), [0, 1], indexing="ij"))
@@ -74,7 +77,7 @@ def tied_bets(model: RewardModel, shift: float) -> Bets:
 
 
 class RewardModelSuite:
-    """The tests of reward models, by a name for each.
+    """The tests of reward models; `models` are the models to test, each under a name for pytest.
 
     >>> from parley.rewards import Gaussian
     >>> suite = RewardModelSuite()
@@ -84,7 +87,7 @@ class RewardModelSuite:
     models: ClassVar[Mapping[str, RewardModel]] = {}
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run every test over every model; those of fairness over models with exact evidence."""
+        """Run every test for every model, but the tests of fairness only for models with exact evidence."""
         if "model" in metafunc.fixturenames:
             metafunc.parametrize("model", self.models.values(), ids=self.models)
         if "exact_model" in metafunc.fixturenames:
@@ -128,7 +131,7 @@ class RewardModelSuite:
             assert model.implausible_mean(*column, past, 0, 1.0) is None
 
     def test_an_absurd_report_is_refused_or_held(self, model: RewardModel) -> None:
-        """Whatever the model, a mean a trillion times the expected one must not become a decision."""
+        """Whatever the model, a mean a trillion times as large as expected must not lead to a decision."""
         first = sampled(model, np.full((3, 2), 40))
         mean = ABSURD * max(abs(model.usual_mean), math.sqrt(float(np.max(model.first_variance))), 1.0)
         counts, sums = [40] * 3, [40 * float(round(mean)), *first.sums[1:, 0].tolist()]
@@ -149,7 +152,7 @@ class RewardModelSuite:
 
     @pytest.mark.parametrize(("draws", "scales"), [(12, 0.2), (1, 1.5)])  # one draw shows the law, many its sums
     def test_a_tilt_is_an_exponential_change_of_measure(self, model: RewardModel, draws: int, scales: float) -> None:
-        """E exp(tilt S) under the truth is exp(cumulant), and tilted means lie where its slope says."""
+        """E exp(tilt S) under the truth is exp(cumulant), and the slope of the cumulant is the mean of tilted sums."""
         means = means_for(model)
         law, counts = model.tilted_law(means), np.full((RUNS, 3, 2), draws)
         tilt = np.zeros((RUNS, 3, 2))
@@ -172,7 +175,7 @@ class RewardModelSuite:
                 assert won.std() > 0, "a bet that never pays proves nothing"
 
     def test_a_shift_makes_a_tie_worth_betting_on(self, model: RewardModel) -> None:
-        """With a tolerance, a tie no longer satisfies the null hypothesis: the same bet, shifted, wins."""
+        """With a tolerance, a tie no longer satisfies the null hypothesis, so that the shifted bet wins."""
         plain, shifted = tied_bets(model, 0.0), tied_bets(model, step_of(model))
         assert model.payoff(shifted).mean() > model.payoff(plain).mean() + 0.1
         last, first = model.final_payoff(shifted), model.final_payoff(plain)

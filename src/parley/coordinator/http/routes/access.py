@@ -1,6 +1,6 @@
-"""Tokens and sessions: list, issue, revoke; sign in and out.
+"""Operations on tokens and sessions: list, issue and revoke tokens; sign in and out.
 
-A secret is shown once. Those of tokens and sessions are not stored.
+The secret of a token or session is shown once and not stored.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from parley.coordinator.record import Transaction
 
 
 async def whoami(call: Call[None, None]) -> Who:
-    """Role and scope of the token."""
+    """Role and scope of the calling token."""
     who = call.by
     return Who(
         kid=who.kid,
@@ -38,13 +38,13 @@ async def whoami(call: Call[None, None]) -> Who:
 
 
 async def list_tokens(call: Call[TokensQuery, None]) -> Tokens:
-    """All tokens without their secrets, including revoked ones."""
+    """List all tokens, including revoked ones, without their secrets."""
     found = await call.context.read(lambda transaction: tokens.list_tokens(transaction, call.query.study))
     return Tokens(tokens=[TokenLine(**_shown(row)) for row in found])
 
 
 async def issue_token(call: Call[None, TokenBody]) -> IssuedToken:
-    """Issue a token; this answer is the only place where its secret ever appears."""
+    """Issue a token. Its secret appears only in this answer."""
     scope, by, at = msgspec.structs.asdict(call.body), call.by.name, call.context.clock()
 
     def work(transaction: Transaction) -> tuple[str, TokenRow]:
@@ -65,12 +65,12 @@ async def revoke_token(call: Call[None, None]) -> RevokedToken:
 
 
 def _shown(row: TokenRow) -> dict[str, Any]:
-    """A token without its digest."""
+    """The values of a token that may be shown, without the digest of its secret."""
     return {name: getattr(row, name) for name in TokenLine.__struct_fields__}
 
 
 async def open_session(call: Call[None, None]) -> SessionOpened:
-    """Open a session of the calling token; send it as `Authorization: Session <session>` until it expires."""
+    """Open a session for the calling token. Send it as `Authorization: Session <session>` until it expires."""
     if _session_of(call.credential) is not None:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.session_clock
@@ -81,7 +81,7 @@ async def open_session(call: Call[None, None]) -> SessionOpened:
 
 
 async def end_session(call: Call[None, None]) -> SessionEnd:
-    """Sign out: end the calling session. With a token, nothing ends."""
+    """Sign out: end the calling session. A call with a token ends nothing."""
     secret = _session_of(call.credential)
     if secret is not None:
         await call.change(lambda transaction: tokens.end_session(transaction, secret))

@@ -1,6 +1,6 @@
-"""The operations of the acts in `parley.protocol.acts`: one that does each, and one that shows its preview.
+"""The operations of the acts in `parley.protocol.acts`: one to perform an act, and one to preview it.
 
-Also what auditors and administrators read about a study.
+Also the operations with which auditors and administrators read about a study.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,15 +27,18 @@ from parley.protocol import Report, Trial
 from parley.protocol.acts import ACTS, Act, ConfirmedSignBody, Given
 from parley.protocol.certificate import corrections_of, reading
 
-ATTEMPTS = 10
+ATTEMPTS = 10  # how often an act is computed again because the study changed meanwhile
 SHOWN = "preview-shown"  # kind of record in the server's log
 Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 
 def _given(call: Call[Any, Any]) -> Given:
-    """What the act is about, what was sent, and who sent it. A report belongs to the agent and phase in the path."""
+    """Collect the parts of the path, the fields of the body, and the caller, for the functions of an act's row.
+
+    Refuses a report of another study, phase or agent than those in the path.
+    """
     sent = {} if call.body is None else asdict(call.body)
-    # The address takes precedence. It has no kid here, unlike a signature that a provider confirmed.
+    # The path takes precedence over the body. Its kid is empty here, so no kid of a signature's body gets through.
     given = Given(**sent | asdict(call.at), by=call.by.name)
     report = getattr(given, "report", None)
     if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
@@ -48,11 +51,11 @@ def _given(call: Call[Any, Any]) -> Given:
 
 
 def preview_handler(act: Act) -> Handler:
-    """Show what an act would do, with the digest that confirms it.
+    """Make the handler that shows what an act would do, with the digest that confirms the preview.
 
-    The server's log records who was shown which preview, before it is answered: without that, nobody can confirm it.
-    The study's own log names readers of results only once per phase: a record for every look could keep a phase from
-    closing.
+    Before the answer is sent, the server's log records who was shown which preview, and only that person can confirm
+    it. The study's own log is not used, and names readers of results only once per phase: a record for every preview
+    would change the study each time, and could keep a phase from closing.
     """
     preview = act.preview
     assert preview is not None
@@ -76,7 +79,7 @@ def preview_handler(act: Act) -> Handler:
 
 
 def act_handler(act: Act) -> Handler:
-    """Do what a row of the table says."""
+    """Make the handler that performs an act."""
 
     async def handler(call: Call[Any, Any]) -> answers.StudyLine:
         given = _given(call)
@@ -94,14 +97,14 @@ def act_handler(act: Act) -> Handler:
 
 
 def _named(handler: Handler, name: str, words: str) -> Handler:
-    """A handler with the name and description of its operation."""
+    """Give a handler the name and the description of its operation, which OpenAPI shows."""
     handler.__name__, handler.__doc__ = name, words
     return handler
 
 
 @asynccontextmanager
 async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> AsyncIterator[None]:
-    """Record a read before a refusal that depends on the report sent: such a refusal tells whether a guess is right."""
+    """Record a read before a refusal that depends on a report in the body: it reveals whether a guess is right."""
     try:
         yield
     except Refusal:
@@ -111,7 +114,7 @@ async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> 
 
 
 async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answers.StudyLine:
-    """Do what was confirmed, and the act that follows it if that was requested too."""
+    """Perform a confirmed act, and the act that may follow it if the body requests that too."""
     follows = ACTS[act.then] if act.then and getattr(given, act.then) else None
     await _require_shown(call, given.preview)
     if follows is None:
@@ -122,8 +125,8 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
         raise Refusal("illegal-move", "nothing was frozen: the other agents cannot be re-weighed")
     await _confirmed(call, act, given, given.preview)
     try:
-        # The projected costs may differ by now, since the freeze may have completed a phase. The effect on existing
-        # answers must not differ; nobody has seen answers that came with that phase.
+        # The projected costs may differ by now, since the freeze may have completed a phase. The effect on the answers
+        # that the preview showed must not differ; answers that came with that phase have not been seen by anybody.
         plain = Given(**vars(given) | {"columns": {}})
         anew: Any = (await call.compute(partial(acts.propose, call.context.storage, follows, plain))).preview
         if anew.weights != wanted.weights:
@@ -137,9 +140,10 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
 
 
 async def _require_shown(call: Call[Any, Any], digest: str) -> None:
-    """Refuse a preview that the log does not name as shown to the confirming person, before computing anything.
+    """Refuse a preview that the caller was not shown according to the log, before anything is computed.
 
-    An invented one would be compared with what would happen: the answer would reveal whether a guess is right.
+    Otherwise an invented digest would be compared with the actual preview, and the answer would reveal whether a guess
+    is right.
     """
     look = partial(ledger.names, stream=ledger.SERVER, kind=SHOWN, actor=call.by.name)
     what = {"study": call.study, "digest": digest}
@@ -148,9 +152,9 @@ async def _require_shown(call: Call[Any, Any], digest: str) -> None:
 
 
 async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str | None = None) -> answers.StudyLine:
-    """Do what was confirmed, if it is still what would happen; without a digest, do it anyway."""
+    """Perform an act if its preview still has the confirmed digest; without a digest, perform it in any case."""
     storage = call.context.storage
-    for _ in range(ATTEMPTS):  # reports may come meanwhile, and mostly do not change it
+    for _ in range(ATTEMPTS):  # reports may arrive meanwhile, and mostly do not change the preview
         proposal = await call.compute(partial(acts.propose, storage, act, given))
         if digest is not None and (proposal.preview is None or proposal.preview.digest != digest):
             raise Refusal("changed-meanwhile", "this is not the preview that you confirmed: look again")
@@ -163,24 +167,26 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """Refuse an act that asks for the token again, unless the token sent is the caller's own."""
+    """Refuse an act that asks for the token again, unless the body has the caller's own token."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:
         again = call.by if confirmed else await call.context.tokens.principal(getattr(body, act.secret).strip())
-    except Refusal:  # 401 would end the session
+    except Refusal:  # answered with 403 below, since 401 would end the caller's session
         again = None
     if again != call.by:
         raise Refusal("not-allowed", "nothing was signed: this is not the token with which you signed in")
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """Quarantined reports, and those that are or were held; `held`: only those that still are. `after` continues."""
+    """List quarantined reports, including reports that are or were held. `held` selects those that still are held,
+    `beside` those that wait while another report counts; `after` continues the list.
+    """
     return await call.about(partial(quarantined, **asdict(call.query)))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
-    """Reports corrected after their phase was decided, and what the study would have found with them."""
+    """List the reports corrected after their phase was decided, and what the study would find with the corrections."""
     return await call.compute(partial(_corrections, call))
 
 
@@ -201,22 +207,22 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
 
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
-    """Who signed the study, when, and with which meaning."""
+    """List the signatures of a study: who signed, when, and what the signature means."""
     return await call.about(partial(signatures, visibility=call.visibility))
 
 
 async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
-    """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
+    """Records of a study's log. `after` continues with later records, or with earlier records if `newest_first`."""
     return await call.about(lambda transaction, row: log_page(transaction, row.id, **asdict(call.query)))
 
 
 async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
-    """Records of the server's own log: tokens issued and revoked, previews that were shown."""
+    """Records of the server's own log: tokens that were issued or revoked, and previews that were shown."""
     return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **asdict(call.query)))
 
 
 async def export_log(call: Call[None, None]) -> StreamingResponse:
-    """The whole log, one record per line, then its time stamps: all that `parley verify` needs on another machine."""
+    """Export a study's whole log, one record per line, then its time stamps: all that `parley verify` needs."""
     await call.context.read(lambda transaction: studies.require(transaction, call.study))
     call.context.streams.check(call.by.kid)
     headers = {"Content-Disposition": f'attachment; filename="{call.study}.ndjson"'}
@@ -224,7 +230,7 @@ async def export_log(call: Call[None, None]) -> StreamingResponse:
 
 
 async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
-    """One record at a time, a few per database read, so that a slow reader blocks only itself."""
+    """Yield one line at a time, with some lines per database read, so that a slow reader blocks only itself."""
     after, kid = 0, call.by.kid
 
     def some(transaction: Transaction) -> tuple[int, list[str]]:
@@ -242,7 +248,7 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
 
 
 async def verify_study(call: Call[None, None]) -> Verified:
-    """Verify the hash chain, repeat every decision, and compare with the database."""
+    """Verify a study: check the hash chain of its log, repeat every decision, and compare with the database."""
     return await call.compute(partial(_verified, call))
 
 

@@ -40,18 +40,19 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
 
 
 async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
-    """An agent's draws in the current phase. With `wait`, answers once phase `after` is past or time is up.
+    """An agent's planned draws in the current phase. With `wait`, answers after phase `after`, or when time is up.
 
-    A site may report its progress, and what its own policy does not allow; no decision depends on that.
+    A site may also send its progress, and the objection of its own policy; no decision depends on these.
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
     row, found = await context.read(look)
-    if call.by.agent == agent:
+    if call.by.agent == agent:  # others may read the plan, but only the agent itself speaks for its site
         said, key = context.storage.cache.said, (call.study, agent, row.phase)
         if query.during == row.phase:
             said.put(key, (query.recruited, query.observed, query.objection, query.unmasked))
-        elif (before := said.get(key)) is not None and before[2]:  # an objection that is not repeated is withdrawn
+        # A call without progress keeps the numbers, but an objection that is not repeated counts as withdrawn.
+        elif (before := said.get(key)) is not None and before[2]:
             said.put(key, (*before[:2], "", before[3]))
     while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
         row, found = await context.read(look)
@@ -59,7 +60,7 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
 
 
 async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
-    """Wait until the study leaves the phase, whatever reports come meanwhile; False when time is up."""
+    """Wait until the study leaves the phase, whatever reports arrive meanwhile; False if time is up first."""
     sequence = row.sequence
     while (left := until - monotonic()) > 0:
         glance = await context.watch.next(row.id, sequence, left)
@@ -72,7 +73,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
 
 
 async def put_report(call: Call[None, Report]) -> Response:
-    """Report a phase. The first time gives 201; the same body again, at any time, gives the same receipt with 200."""
+    """Send the report of a phase. The first time gives 201; the same body again gives the same receipt with 200."""
     context, by, at = call.context, call.by.name, call.at
     report, known = call.body, known_receipt(call.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
@@ -86,7 +87,7 @@ async def put_report(call: Call[None, Report]) -> Response:
     except Refusal as refusal:  # the reason is not counted: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
         if refusal.slug == "report-conflict":
-            # It reveals that a guess is wrong, and by its digest which one is right: as good as reading the sums.
+            # This refusal reveals that a guess is wrong, and by the digest which guess is right: it counts as a read.
             await record_read(call, "put_report")
         raise
     context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
@@ -96,15 +97,14 @@ async def put_report(call: Call[None, Report]) -> Response:
 
 
 async def get_report(call: Call[None, None]) -> ReportOfAgent:
-    """The report that counts, its receipt, and earlier revisions if it was amended.
+    """An agent's report that counts in a phase, its receipt, and earlier revisions if it was amended.
 
-    The agent itself, and those who may read the log, also get the salt of its record, with which the head can be
-    recomputed.
+    The agent itself, and readers of the log, also get the salt of the report's record, to recompute the head with it.
     """
     at, salted = call.at, call.by.agent == call.at.agent or call.by.role in INSPECTORS
     return await call.about(partial(report_of_agent, phase=at.phase, agent=at.agent, salted=salted))
 
 
 async def list_reports(call: Call[None, None]) -> Reports:
-    """All reports that count in a phase."""
+    """List all reports that count in a phase."""
     return await call.about(partial(reports_of_phase, phase=call.at.phase))

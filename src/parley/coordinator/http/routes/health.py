@@ -1,4 +1,4 @@
-"""Public operations: liveness, readiness, metrics, the OpenAPI document."""
+"""Operations that need no token: liveness, readiness, metrics, and the OpenAPI document."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from parley.protocol import Stage
 
 
 async def healthz(_: Call[None, None]) -> Health:
-    """The process is running."""
+    """Check that the process is running."""
     return Health(status="ok", version=__version__)
 
 
 async def readyz(call: Call[None, None]) -> Ready:
-    """Whether a report would be stored on disk now; 503 if not (no database, no space, no write permission)."""
+    """Check that a report would be stored on disk now; 503 if not (no database, no space, no write permission)."""
     await call.context.readiness.check()
     return Ready(status="ready")
 
@@ -43,7 +43,7 @@ def _counts(transaction: Transaction) -> dict[str, int]:
 
 
 def _oldest_awaited(transaction: Transaction) -> str | None:
-    """When the oldest plan that still awaits a report was published."""
+    """When the oldest plan of a running study that still awaits a report was published; None if there is none."""
     running = find(transaction, stage=Stage.RUNNING, limit=None)[0]
     return min((row.opened_at for row in running if row.awaited), default=None)
 

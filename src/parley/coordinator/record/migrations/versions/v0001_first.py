@@ -5,4 +5,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Nothing to do: no database is older."""
+    """Do nothing, since no database is older than version 1."""

@@ -1,8 +1,8 @@
-"""Version 1. New tables are created from `tables`; the migrations of later versions start here."""
+"""Version 1 of the tables, which are created as in `tables`; the migrations of later versions start here."""
 
 revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Nothing to do: no database is older."""
+    """Do nothing: no database has an older version."""
