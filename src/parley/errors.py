@@ -114,7 +114,7 @@ class SimilarKey(NotNow):
     """A new person's key resembles that of somebody already assigned (for example, only upper and lower case differ).
 
     >>> print(SimilarKey("bx-001", "BX-001"))
-    'bx-001' reads like 'BX-001', who was assigned here: use that key, or say that this is somebody else
+    'bx-001' looks like 'BX-001', who was assigned here: use that key, or say that this is somebody else
     """
 
     def __init__(self, key: str, similar: str) -> None:

@@ -197,7 +197,7 @@ def guarantee_under(
     ...     print(sentence)
     the question was changed and is now asked with other weights
     For every changed question, whatever was changed and why: all answers right with probability at least 0.9
-    For the question that this study ends with, changed or not: all answers right with probability at least 0.8
+    For the question in force at the end of the study, changed or not: all answers right with probability at least 0.8
     """
     policy, delta = created.make_policy(), created.problem.delta
     guarantee = policy.guarantee
