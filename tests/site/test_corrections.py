@@ -4,12 +4,14 @@ import re
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from html import unescape
+from itertools import product
 
 import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.coordinator.support import OWN_PAGE, study_message
+from tests.support import first_quick
 
 from parley.agent import journal, reporting
 from parley.agent import site as site_module
@@ -368,8 +370,13 @@ MEANWHILE = {
 }
 
 
-@pytest.mark.parametrize("decided", [True, False])
-@pytest.mark.parametrize("what", MEANWHILE)
+OF_EACH_ANSWER = (("withdrawn", False), ("lost", True), ("frozen", False))  # refused, confirmed, amended
+
+
+@pytest.mark.parametrize(
+    ("what", "decided"),
+    first_quick(*sorted(product(MEANWHILE, (True, False)), key=lambda case: case not in OF_EACH_ANSWER), quick=3),
+)
 def test_whatever_happened_meanwhile_a_correction_is_answered(early, what, decided):
     admin, (parts, fields) = early.house.admin, MEANWHILE[what]
     if decided:
@@ -477,7 +484,7 @@ class Killed(BaseException):
 POINTS = ("before-write", "half-written", "written", "synced")
 
 
-@pytest.mark.parametrize("visit", range(1, 4))
+@pytest.mark.parametrize("visit", first_quick(1, 2, 3))
 @pytest.mark.parametrize("point", [*(f"journal-{one}" for one in POINTS), "correction-taken", "site-correction-sent"])
 def test_killed_anywhere_the_correction_arrives_once_and_nobodys_arm_changes(bed, monkeypatch, point, visit):
     """From the tap on the page until the answer of the administrator is noted, at each visit of each point."""
