@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
@@ -70,6 +71,7 @@ REGISTRIES = {
 }
 
 
+@cache
 def extracted() -> Catalog:
     """Every message in the product, with the files that use it."""
     made = Catalog(charset="utf-8")
@@ -128,6 +130,7 @@ def language_of(name: str) -> str:
     return "en" if name in AUDIENCES else name.partition("_")[0]
 
 
+@cache
 def catalog(name: str, folder: Path = FOLDER) -> Catalog:
     """A catalog as it is stored."""
     with (folder / f"{name}.po").open("rb") as file:

@@ -1,5 +1,6 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
+import shutil
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from textwrap import dedent
@@ -12,7 +13,7 @@ from tests.served import Served
 import parley.agent
 from parley.agent import Client
 from parley.agent.client import read_token
-from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record import open_storage
 from parley.coordinator.studies import phases
 from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable, WrongReceipt
 from parley.protocol import Receipt
@@ -20,9 +21,8 @@ from parley.totals import Totals
 
 
 @pytest.fixture
-def house(tmp_path):
-    initialise(str(tmp_path / "parley.db"))
-    storage = open_storage(str(tmp_path / "parley.db"))
+def house(prepared_sqlite, tmp_path):
+    storage = open_storage(str(shutil.copy(prepared_sqlite, tmp_path / "parley.db")))
     made = House(storage)
     yield made
     made.close()

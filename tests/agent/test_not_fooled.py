@@ -1,6 +1,7 @@
 """What stands between an agent and its coordinator, or pretends to be it: nothing is drawn, kept or believed for it."""
 
 import json
+import shutil
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
@@ -16,15 +17,14 @@ from parley.agent import Client
 from parley.agent.outbox import Outbox
 from parley.agent.worker import Worker
 from parley.cli.main import main
-from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record import open_storage
 from parley.errors import CoordinatorError, Unreachable, WrongPlan, WrongReceipt
 from parley.totals import Totals
 
 
 @pytest.fixture
-def house(tmp_path):
-    initialise(str(tmp_path / "parley.db"))
-    storage = open_storage(str(tmp_path / "parley.db"))
+def house(prepared_sqlite, tmp_path):
+    storage = open_storage(str(shutil.copy(prepared_sqlite, tmp_path / "parley.db")))
     made = House(storage)
     yield made
     made.close()

@@ -2,21 +2,21 @@
 
 import json
 import re
+import shutil
 
 import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House, study_message
 
 from parley.cli.main import main
-from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record import open_storage
 from parley.errors import InvalidInput
 from parley.protocol import Report
 
 
 @pytest.fixture
-def house(tmp_path):
-    initialise(str(tmp_path / "parley.db"))
-    storage = open_storage(str(tmp_path / "parley.db"))
+def house(prepared_sqlite, tmp_path):
+    storage = open_storage(str(shutil.copy(prepared_sqlite, tmp_path / "parley.db")))
     made = House(storage)
     yield made
     made.close()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.support import first_quick
 
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
-from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record import open_storage
 from parley.coordinator.record.writer import enact, locked
 from parley.errors import BrokenChain, InvalidInput, Unreachable
 from parley.protocol import Record
@@ -27,9 +28,8 @@ GOLDEN = ROOT / "tests" / "golden" / "protocol"
 
 
 @pytest.fixture
-def house(tmp_path):
-    initialise(str(tmp_path / "parley.db"))
-    storage = open_storage(str(tmp_path / "parley.db"))
+def house(prepared_sqlite, tmp_path):
+    storage = open_storage(str(shutil.copy(prepared_sqlite, tmp_path / "parley.db")))
     made = House(storage)
     yield made
     made.close()

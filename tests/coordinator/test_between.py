@@ -65,7 +65,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", first_quick(*reversed(CASES), quick=2))
+@pytest.mark.parametrize("case", first_quick(*reversed(CASES)))
 def test_live_and_simulated_studies_decide_alike(sqlite_house, case, tmp_path):
     """Same study file, same seed: the same plans, people between phases, sums and decisions, to the last bit."""
     study = parse_study(KEYS | CASES[case])

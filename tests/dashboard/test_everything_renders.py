@@ -18,6 +18,7 @@ from tests.dashboard.walks import (
     oddities,
     out_of_range,
 )
+from tests.support import first_quick
 
 from parley.coordinator.access.tokens import prepare
 from parley.coordinator.http.guard import settled
@@ -111,7 +112,7 @@ def test_a_study_with_guardrails(house):
     assert "### pain (secondary)" in report
 
 
-@pytest.mark.parametrize("end", ["run", "cancel", "goes-on"])
+@pytest.mark.parametrize("end", first_quick("run", "cancel", "goes-on"))
 def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(house, end):
     walk = Walk(house, message("masked with people between phases", "trial"), seed=1, study_id=f"masked-{end}")
     for act in ("report_all", "report_all", "report"):

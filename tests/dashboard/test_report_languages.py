@@ -5,6 +5,7 @@ import re
 import pytest
 from tests.dashboard.test_languages import Marked, outside
 from tests.dashboard.test_report import TRIAL, correct, short
+from tests.support import first_quick
 
 from parley.text import translation
 
@@ -37,11 +38,11 @@ def test_no_english_is_left_over_in_a_report_at_any_time_of_a_study(here, monkey
 
 @pytest.mark.parametrize(
     ("language", "words"),
-    [
+    first_quick(
         ("de", ("## 1. Zusammenfassung", "2 Standorte, 3 Behandlungen", "Fluss der Teilnehmenden")),
         ("fr", ("## 1. Résumé", "2 centres, 3 traitements", "Flux des participants")),
         ("es", ("## 1. Resumen", "2 centros, 3 tratamientos", "Flujo de participantes")),
-    ],
+    ),
 )
 def test_page_and_file_are_in_the_readers_language_and_in_the_words_of_the_audience(here, language, words):
     study = here.create(TRIAL, f"report-{language}")

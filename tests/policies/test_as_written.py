@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import zeta
 from tests.policies.test_conformance import course, noise_for
-from tests.support import paper_study, random_instance
+from tests.support import first_quick, paper_study, random_instance
 
 from parley.policies import make_policy
 from parley.problem import Instance
@@ -117,7 +117,7 @@ def test_pf_ucb_bai_is_algorithm_3(alpha):
         assert last.answers.argmax(axis=0).tolist() == answers
 
 
-@pytest.mark.parametrize("top", [1, 2])
+@pytest.mark.parametrize("top", first_quick(2, 1))
 def test_wcpe_is_algorithms_1_and_2(top):
     for seed in range(2):
         instance = random_instance(seed, arms=4, agents=3, top=top, min_gap=0.15)

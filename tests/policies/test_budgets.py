@@ -188,7 +188,7 @@ def test_a_budget_that_leaves_less_than_a_cell_of_each_arm_is_spent_or_over(more
     assert state.finished
 
 
-@pytest.mark.parametrize("terms", [{}, {"max_rounds": 4}, {"max_samples": 700}, {"top": 2}])
+@pytest.mark.parametrize("terms", first_quick({"max_rounds": 4}, {"max_samples": 700}, {}, {"top": 2}, quick=2))
 @pytest.mark.parametrize(
     ("noise", "middle"),
     [({"kind": "gaussian", "scale": 1.0}, 0.0), ({"kind": "binary", "inference": "normal"}, 0.5),

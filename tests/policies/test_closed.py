@@ -6,6 +6,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
+from tests.support import first_quick
 
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, quantiles
@@ -251,7 +252,7 @@ def test_sites_just_beyond_the_tolerance_err_in_at_most_delta(noise, rate):
     assert found.error_rate <= 0.05
 
 
-@pytest.mark.parametrize(("rate", "tolerance", "most"), [(0.02, 0.01, 3700), (0.005, 0.004, 7700)])
+@pytest.mark.parametrize(("rate", "tolerance", "most"), first_quick((0.005, 0.004, 7700), (0.02, 0.01, 3700)))
 def test_rates_that_are_rare_are_not_asked_for_a_look_that_one_half_would_need(rate, tolerance, most):
     """As closed studies, by the variance at one half, they took 16,620 and 103,848 in a single round."""
     instance = sites(4 * tolerance, NORMAL, rate, tolerance)
@@ -260,7 +261,7 @@ def test_rates_that_are_rare_are_not_asked_for_a_look_that_one_half_would_need(r
     assert found.costs.mean() < most
 
 
-@pytest.mark.parametrize("agents", [1, 4])
+@pytest.mark.parametrize("agents", first_quick(4, 1))
 def test_a_tolerance_far_below_the_gaps_costs_next_to_nothing(agents):
     """With a first look of a tenth of the closing size a tolerance of 0.01 took 23,568 samples instead of 444."""
     weights = [[1.0]] if agents == 1 else personalized(agents, 0.5)
@@ -290,7 +291,7 @@ def test_which_studies_are_closed():
     assert not is_closed(alone([0, 0], KNOWN, tolerance=0.0).problem)
 
 
-@pytest.mark.parametrize("noise", [KNOWN, UNKNOWN], ids=["known", "unknown"])
+@pytest.mark.parametrize("noise", first_quick(KNOWN, UNKNOWN), ids=["known", "unknown"])
 def test_bad_answers_just_beyond_the_tolerance_are_at_most_delta_and_not_too_rare(noise):
     instance = alone([0.101, 0.0], noise)
     found = simulate(make_policy("evidence", instance.problem), instance, replications=4000, seed=20261117)

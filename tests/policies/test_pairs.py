@@ -272,7 +272,7 @@ def test_a_study_whose_budget_came_first_keeps_the_leader_and_what_it_has_not_co
     assert np.mean([one[:2].all() and not one[2:].any() for one in kept]) > 0.9
 
 
-@pytest.mark.parametrize("top", [1, 2])
+@pytest.mark.parametrize("top", first_quick(2, 1))
 def test_with_many_arms_some_have_rows_and_one_that_looks_best_later_gets_one(top, monkeypatch):
     monkeypatch.setattr(tolerance, "MOST_ARMS", 10)
     monkeypatch.setattr(tolerance, "ROWS", 8)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.protocol.test_lost_sites import Course
 from tests.protocol.test_trial import reported
+from tests.support import first_quick
 
 from parley.errors import IllegalMove, InvalidInput
 from parley.protocol import Stage, freeze_preview, replay, verify_log
@@ -19,7 +20,7 @@ def course(policy="evidence", **more):
     return Course(policy, agents=4, weights=WEIGHTS, asks_only=("agent 4",), **more)
 
 
-@pytest.mark.parametrize("policy", ["evidence", "wcpe", "uniform"])
+@pytest.mark.parametrize("policy", first_quick("evidence", "wcpe", "uniform"))
 def test_nobody_waits_for_a_question_and_it_has_its_answer_in_a_log_that_replays(policy):
     run = course(policy)
     assert run.trial.awaited == ("agent 1", "agent 2", "agent 3")

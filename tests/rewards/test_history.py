@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.support import first_quick
 
 from parley.cli.main import main
 from parley.errors import InvalidInput
@@ -30,7 +31,7 @@ MONEY = np.round(np.random.default_rng(0).lognormal(0, 1, 60) * (np.random.defau
 COUNTS = np.random.default_rng(2).negative_binomial(1, 0.4, 50)
 
 
-@pytest.mark.parametrize("count", [3, 40, 1000])
+@pytest.mark.parametrize("count", first_quick(3, 40, 1000, quick=2))
 @pytest.mark.parametrize(
     ("kind", "values", "means"),
     [

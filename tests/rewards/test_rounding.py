@@ -53,7 +53,7 @@ def test_scatter_and_means_are_off_by_no_more_than_is_said(mean):
             assert abs(Fraction(float(total.means[0, 0])) - true_mean) <= Fraction(lost)
 
 
-@pytest.mark.parametrize("mean", FAR)
+@pytest.mark.parametrize("mean", first_quick(*reversed(FAR)))
 def test_no_score_is_above_that_of_the_exact_rewards(mean):
     """So no payoff is either: it does not fall with the score."""
     generator, model = np.random.default_rng(4), UnknownScale()

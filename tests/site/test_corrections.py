@@ -1,20 +1,25 @@
 """Corrections after the report: the page makes a corrected report, an administrator confirms it, the page says so."""
 
 import re
+import shutil
 import sys
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from functools import cache
 from html import unescape
+from itertools import product
 
 import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
-from tests.coordinator.support import OWN_PAGE, study_message
+from tests.coordinator.support import OWN_PAGE, House, study_message
+from tests.support import first_quick
 
 from parley.agent.outbox import Outbox
 from parley.agent.privacy import SitePolicy
 from parley.agent.reporting import SiteRuntime, hand_over, hand_over_corrections, site_of
+from parley.coordinator.record import open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies import phases
 from parley.covariates import adjusted_rewards
@@ -59,12 +64,10 @@ def filled(site, client, folder):
 class Bed:
     """A site of a study with a covariate and two further outcomes, whose first phase was reported."""
 
-    def __init__(self, house, folder, **study):  # noqa: F811
-        self.house, self.folder = house, folder
-        self.clients = house.create(study_message(**STUDY | study))
-        self.client = self.clients[0]
-        self.site = site_of(folder, self.client, study="trial", agent="agent 1")
-        self.phase()
+    def __init__(self, house, folder, clients):  # noqa: F811
+        self.house, self.folder, self.clients = house, folder, clients
+        self.client = clients[0]
+        self.open()
 
     def phase(self):
         """Everybody whom the phase in progress needs, with all outcomes; it is reported."""
@@ -144,11 +147,43 @@ def fields_of(card):
     return fields | {name: unescape(text) for name, text in texts}
 
 
-@pytest.fixture
-def bed(house, tmp_path):  # noqa: F811
-    made = Bed(house, tmp_path / "box")
+@pytest.fixture(scope="module")
+def reported(prepared_sqlite, tmp_path_factory):
+    """By the number of agents: a folder with database and journal of a bed, and its tokens. Tests get copies of it."""
+
+    @cache
+    def made(agents):
+        folder = tmp_path_factory.mktemp("reported")
+        storage = open_storage(str(shutil.copy(prepared_sqlite, folder / "parley.db")))
+        own = House(storage)
+        bed = Bed(own, folder / "box", own.create(study_message(**STUDY | {"agents": agents})))
+        bed.phase()
+        bed.site.close()
+        own.close()
+        storage.close()
+        return folder, own.token, [own.tokens["trial", f"agent {number + 1}"] for number in range(agents)]
+
+    return made
+
+
+@contextmanager
+def opened(reported, tmp_path):
+    """A copy of a bed."""
+    folder, token, tokens = reported
+    copied = shutil.copytree(folder, tmp_path / "bed")
+    storage = open_storage(str(copied / "parley.db"))
+    own = House(storage, admin=token)
+    made = Bed(own, copied / "box", [own.client(one) for one in tokens])
     yield made
     made.site.close()
+    own.close()
+    storage.close()
+
+
+@pytest.fixture
+def bed(reported, tmp_path):
+    with opened(reported(1), tmp_path) as made:
+        yield made
 
 
 def test_a_correction_goes_from_the_page_to_an_administrator_and_back(bed):
@@ -304,11 +339,10 @@ def test_a_number_in_a_form_is_one_that_the_form_takes(language, shown):
 
 
 @pytest.fixture
-def early(house, tmp_path):  # noqa: F811
+def early(reported, tmp_path):
     """A bed whose phase another agent keeps in progress."""
-    made = Bed(house, tmp_path / "box", agents=2)
-    yield made
-    made.site.close()
+    with opened(reported(2), tmp_path) as made:
+        yield made
 
 
 def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(early):
@@ -367,8 +401,13 @@ MEANWHILE = {
 }
 
 
-@pytest.mark.parametrize("decided", [True, False])
-@pytest.mark.parametrize("what", MEANWHILE)
+OF_EACH_ANSWER = (("withdrawn", False), ("lost", True), ("frozen", False))  # refused, confirmed, amended
+
+
+@pytest.mark.parametrize(
+    ("what", "decided"),
+    first_quick(*sorted(product(MEANWHILE, (True, False)), key=lambda case: case not in OF_EACH_ANSWER), quick=3),
+)
 def test_whatever_happened_meanwhile_a_correction_is_answered(early, what, decided):
     admin, (parts, fields) = early.house.admin, MEANWHILE[what]
     if decided:
@@ -476,7 +515,7 @@ class Killed(BaseException):
 POINTS = ("before-write", "half-written", "written", "synced")
 
 
-@pytest.mark.parametrize("visit", range(1, 4))
+@pytest.mark.parametrize("visit", first_quick(1, 2, 3))
 @pytest.mark.parametrize("point", [*(f"journal-{one}" for one in POINTS), "correction-taken", "site-correction-sent"])
 def test_killed_anywhere_the_correction_arrives_once_and_nobodys_arm_changes(bed, monkeypatch, point, visit):
     """From the tap on the page until the answer of the administrator is noted, at each visit of each point."""

@@ -64,6 +64,8 @@ NORM = 16  # a maximum is bounded by the sixteenth root of the sum of sixteenth 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
     """Log-sum-exp over the last axis, which is short; it loops over columns, which is faster and bit-reproducible."""
     top = values[..., 0]
+    if values.shape[-1] == 1:
+        return top
     for place in range(1, values.shape[-1]):
         top = np.maximum(top, values[..., place])
     summed = np.exp(values[..., 0] - top)
@@ -120,7 +122,8 @@ def _log_expectation(
     """log E min(b f, cap) for the boost b with which b f crosses the cap at y, and its derivative in y."""
     terms = log_shares + stakes * y[..., None] - 0.5 * stakes**2
     log_f = _log_sum_exp(terms)
-    growth = (np.exp(terms - log_f[..., None]) * stakes).sum(axis=-1)  # f' / f
+    alone = terms.shape[-1] == 1
+    growth = stakes[..., 0] if alone else (np.exp(terms - log_f[..., None]) * stakes).sum(axis=-1)  # f' / f
     below = _log_sum_exp(log_shares + log_ndtr(y[..., None] - stakes)) - log_f
     total = np.logaddexp(below, log_ndtr(-y))
     return np.asarray(log_cap + total), np.asarray(-growth * np.exp(below - total))

@@ -299,19 +299,24 @@ def _words(audience: str, language: str) -> _Words:
     made: NullTranslations = NullTranslations()
     # Built from the last catalog to the first, because every catalog needs its fallback.
     for path in reversed([path for path in paths if path.exists()]):
-        with needs("server", f"the words of {path.stem}"):
-            from babel.messages.mofile import write_mo
-            from babel.messages.pofile import read_po
-
-        compiled = io.BytesIO()
-        with path.open("rb") as file:
-            catalog = read_po(file, abort_invalid=True)
-        write_mo(compiled, catalog)
-        compiled.seek(0)
-        above = GNUTranslations(compiled)
+        above = GNUTranslations(io.BytesIO(_compiled(path)))
         above.add_fallback(made)
         made = above
     return _Words(made, language)
+
+
+@cache
+def _compiled(path: Path) -> bytes:
+    """A catalog in the form that is looked up: the audiences share that of their language."""
+    with needs("server", f"the words of {path.stem}"):
+        from babel.messages.mofile import write_mo
+        from babel.messages.pofile import read_po
+
+    compiled = io.BytesIO()
+    with path.open("rb") as file:
+        catalog = read_po(file, abort_invalid=True)
+    write_mo(compiled, catalog)
+    return compiled.getvalue()
 
 
 def language_of(accepted: str) -> str:
