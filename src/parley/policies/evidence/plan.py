@@ -30,8 +30,8 @@ SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many tim
 FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase relative to its closing size
 # A look after which n looks are left brings the total to at most 1.5^-n and at least 6^-n of what closes the study.
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
-# For a study with a tolerance whose last round is stated: its caution, the smallest gap to plan for (in tolerances, with
-# the tolerance added), and its value of FEW_LOOKS.
+# For a study with a tolerance whose last round is stated: caution, the smallest gap to plan for (in tolerances, after
+# the tolerance is added), and its value of FEW_LOOKS.
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
 # If rounds are stated: how much smaller than estimated a gap may be, and the smallest gap to plan for, both in standard
 # errors; then the largest factor by which a phase may multiply what was spent.

@@ -113,15 +113,16 @@ class EvidenceRacing(Elimination):
     def temper(self) -> Temper:
         """The parameters of plans: the given options, and defaults for all other options.
 
-        Bets that are not boosted gain wealth in smaller steps, so such reward models raise the default optimism and
-        caution, unless rounds are stated.
+        Some reward models, mostly those without boosted bets, gain wealth in smaller steps and need more rounds: they
+        have factors on the default optimism and caution. Stated rounds turn these factors off, except in play and for
+        boosted bets with a tolerance.
         """
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        # Long studies take smaller steps, by the fourth root of the line: the cost theorem (paper/cost-theorem.md) needs
-        # planning errors that vanish as delta goes to 0. Play counts draws differently and is not part of it.
+        # Long studies take smaller steps, by the fourth root of the line: paper/cost-theorem.md needs planning errors
+        # that vanish as delta goes to 0. Play counts draws differently and is not part of the theorem.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         noise = self.problem.noise
         identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
@@ -255,7 +256,7 @@ class EvidenceRacing(Elimination):
         return plan.closing_size(self.problem, self.line)
 
     def new_arms(self, state: State) -> BoolArray:
-        """`(..., arm, 1)`: arms without draws after the first phase. The first draws of such an arm are not evidence."""
+        """`(..., arm, 1)`: arms without draws after the first phase; the first draws of such an arm are no evidence."""
         return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
     def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
@@ -301,7 +302,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def largest_size(self) -> int | None:
-        """The smaller of `max_samples` and, with a tolerance, what a tie of all arms can take; None if neither is known."""
+        """The smaller of `max_samples` and, with a tolerance, the largest size of a tie; None if neither is known."""
         stated = self.problem.max_samples
         if not self.problem.tolerance:
             return stated
@@ -310,7 +311,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def first_phase(self) -> IntArray:
-        """`(arm, agent)`: the cheapest draws that give all mixed means the wanted standard error; usually no evidence."""
+        """`(arm, agent)`: the cheapest first draws that give all mixed means the wanted standard error."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
         if self.precision is None and self.largest_size is not None:
@@ -478,7 +479,7 @@ class EvidenceRacing(Elimination):
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
 
     def _betting(self, state: State) -> BoolArray:
-        """`(..., 1, 1)`: whether the next phase bets. The first phase usually does not: its data choose the opponents."""
+        """`(..., 1, 1)`: whether the next phase bets. The first usually does not: its data choose the opponents."""
         first = isinstance(state, Pairs) and plan.is_closed(self.problem)
         return np.asarray((((state.phase > 0) | first) & ~state.finished)[..., None, None])
 
