@@ -29,7 +29,7 @@ DOUBT = 2.0
 SURE, SURE_AT_LAST = 1.0, 5.0
 LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative ones
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
-APART = 0.5  # smallest variance of another arm's mean, relative to a contender's: below it, a contender is as cheap
+APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
 MOST_CONTENDERS = 16  # with more arms, the largest quantile replaces the largest mean of a cycle, as a bound
 NEVER = 1e6  # stands for u sqrt(V) of a pair that was not drawn and has not won
 LEAST_QUANTILE = 0.3  # smallest quantile to plan with: levels of about 0.4 and more need next to no draws
@@ -44,7 +44,7 @@ class Closing:
     outside: FloatArray  # (..., arm, agent): twice the variance at which an arm's mean loses to all contenders; or inf
     information: FloatArray  # (..., agent): sum over arms of 1 / variance of the mean that should close the question
     looks: IntArray | None = None  # (...): remaining looks; None if no phase is being planned
-    cost: FloatArray | None = None  # (...): rough cost of closing all questions; None likewise
+    cost: FloatArray | None = None  # (...): rough cost of closing all questions; None if no phase is being planned
 
     @property
     def between(self) -> BoolArray:
@@ -95,8 +95,9 @@ def closing(
     error = np.sqrt(variance[..., :, None, :] + variance[..., None, :, :])
     firm = problem.max_rounds is not None
     need = np.maximum(u + (SURE_AT_LAST if firm else SURE), LEAST_NEED)
-    # The number of contenders is chosen by `safe`, so that a gap by luck leaves no arm out. The draws of other arms are
-    # planned by `likely`, the gaps as estimated, unless no further round could make up for too few draws.
+    # The number of contenders is chosen by `safe`, so that no arm is left out for a gap that may be luck. The
+    # draws of other arms are planned by `likely`, the gaps as estimated, unless no further round could make up for too
+    # few draws.
     safe = np.where(missing, np.square(np.maximum(gap - DOUBT * error, tolerance) / need), np.inf)
     likely = safe if firm else np.where(missing, np.square(np.maximum(gap, tolerance) / need), np.inf)
     # A single contender has no cycle to close: the leader must beat every other arm by its gap.

@@ -17,7 +17,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; larger values trust the first phase's leaders more
 LEAST_CHANCE = 1e-3  # lower bound on an arm's chance to be a loser after the first phase, and on that not to be
-ROUNDING = 1e-9  # bets aim this far beyond the line, a log of sums that are rounded
+ROUNDING = 1e-9  # bets aim this far beyond the line, which is computed from rounded sums
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Joint:
     def beyond(self, state: Wealth) -> FloatArray:
         """`(..., arm, agent)`: the evidence against an arm minus the evidence that rules it out.
 
-        From 0 on, every joint answer that contains the arm is rejected, whatever the other agents' arms are.
+        At 0 or more, every joint answer that contains the arm is rejected, whatever the other agents' arms are.
         """
         assert state.log_shares is not None
         lines = self.beside(self.widest(state), np.exp(state.log_shares))
@@ -125,9 +125,9 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
     """`(..., arm, agent)`: the log of every arm's share in joint answers, from the first phase, up to a constant.
 
-    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so that agent's bets get
-    the largest share of its wealth. The first phase has no data about a `new` arm: each new arm is taken to be as
-    likely to win as all other arms together.
+    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so its bets on that
+    agent get the largest share of its wealth. The first phase has no data about a `new` arm: each new arm is taken to
+    be as likely to win as all other arms together.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]

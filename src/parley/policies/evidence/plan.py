@@ -28,7 +28,7 @@ LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that ev
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
 FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase relative to its closing size
-# A look after which n looks are left brings the total to at most 1.5^-n and at least 6^-n of what closes the study.
+# A look with n further looks after it brings what is spent to at most 1.5^-n and at least 6^-n of the closing size.
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
 # For a study with a tolerance whose last round is stated: caution, the smallest gap to plan for (in tolerances, after
 # the tolerance is added), and its value of FEW_LOOKS.

@@ -5,12 +5,12 @@ Before a phase N *opponents* are fixed for every arm k of agent m, each with a *
 (`wealth`) and rejects them when it reaches the line M / delta. When all sets that contain k are rejected, k is ruled
 out.
 
-Why this is sound: let a set be the true top N of agent m. Its opponent is outside the set and its arm inside, so given
-the past and the counts, the expected payoff of its bet is at most 1. The wealth against the set is therefore a
-nonnegative supermartingale from 1 and by Ville's inequality ever reaches M / delta with probability at most delta / M.
-Over all agents this adds up to delta; phases, arms and counts cost nothing extra. `docs/evidence-racing.md` has the
-proof. The error probability of the whole answer is at most delta whatever the options, which only trade samples for
-rounds.
+Why this is sound: take the set that is the true top N of agent m. Every bet against it is that an arm outside beats an
+arm inside, so given the past and the counts, its expected payoff is at most 1. The wealth against the set is therefore
+a nonnegative supermartingale from 1, and by Ville's inequality ever reaches M / delta with probability at most
+delta / M. Over all agents this adds up to delta; phases, arms and counts cost nothing extra. Joint answers avoid even
+the factor M (`joint`). `docs/evidence-racing.md` has the proof. The error probability of the whole answer is at most
+delta whatever the options, which only trade samples for rounds.
 """
 
 import math
@@ -290,7 +290,7 @@ class EvidenceRacing(Elimination):
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Remove the contrasts of agents that repeat a question, do not ask, have left or are blocked from the plan.
+        """Plan nothing for the contrasts of agents that repeat a question, do not ask, have left or are blocked.
 
         A finer weight step waits for its two neighbours, which have larger shares of delta: if their answers agree, the
         step needs no draws.
@@ -351,7 +351,7 @@ class EvidenceRacing(Elimination):
         # The opponents of an arm are the N best-ranked others. A true top arm is at least as good as one of them, so
         # the wealth of that slot is unlikely to reach the line. `slot >= rank` skips the arm itself.
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
-        opponents = np.sort(opponents, axis=-3)  # the order of opponents does not matter: slots go by arm
+        opponents = np.sort(opponents, axis=-3)  # by index, since the order of opponents does not matter
         if isinstance(state, Pairs):
             wealth, ranks = tolerance.at_opponents(state, opponents), None
         else:

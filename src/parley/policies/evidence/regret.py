@@ -284,7 +284,7 @@ def exploration(
     temper: Temper,
     time_growth: float,
 ) -> tuple[IntArray, IntArray]:
-    """Plan a phase: the draws to explore, `(batch, arm, agent)`, and the draws per agent in all, `(batch,)`.
+    """Plan a phase: the draws to explore, `(batch, arm, agent)`, and its length in draws per agent, `(batch,)`.
 
     The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play the
     leader anyway. These draws only make the phase longer, until the time played has grown `time_growth` times. If

@@ -130,8 +130,9 @@ def closed(problem: Problem) -> BoolArray:
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
     """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
 
-    The pairs of arms that could be answers, by the estimates after the first phase, get nearly all of it. For every set
-    T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. The log is 0 for l = j.
+    The pairs of arms that could be answers, by the estimates after the first phase, get nearly all wealth. For every
+    set T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. The log is 0 for
+    l = j.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
@@ -160,7 +161,7 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
 
 
 def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: rough probability that an arm is among the `top` largest, at least LEAST_CHANCE."""
+    """`(..., arm, agent)`: rough probability that an arm is among the `top` best, at least LEAST_CHANCE."""
     last = nth_largest(mixed, top, np.ones(mixed.shape, dtype=np.bool_))
     at_last = np.argmax(mixed == last, axis=-2)[..., None, :]
     error = np.sqrt(variances + np.take_along_axis(variances, at_last, axis=-2))
@@ -213,7 +214,7 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
 
 
 def _new(state: Pairs) -> BoolArray:
-    """`(..., arm, 1)`: arms opened after the study began and not drawn yet."""
+    """`(..., arm, 1)`: whether an arm was opened after the study began and is not drawn yet."""
     return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
 
@@ -325,10 +326,10 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """The N arms that have reached the line against the most arms, the arms they still miss, and who misses none.
+    """Find the N arms closest to an answer: those with the most pairs on the line.
 
-    Returns `chosen` and `missing`, `(..., arm, agent)` each, and `whole (..., agent)`: whether nothing is missing. An
-    arm is missing if it is not chosen and a chosen arm's pair with it is below the line.
+    Returns these arms and the other arms that they have yet to beat, `(..., arm, agent)` each, and whether there are no
+    such other arms, `(..., agent)`. An arm is yet to be beaten if one of the N arms has its pair with it below the line.
     """
     rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
@@ -389,5 +390,5 @@ def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tup
 
 
 def set_aside(state: Pairs) -> BoolArray:
-    """`(..., arm, agent)`: all dropped arms except those that a bound on their gap proves worse."""
+    """`(..., arm, agent)`: whether an arm was dropped although no bound on its gap proves it worse."""
     return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))

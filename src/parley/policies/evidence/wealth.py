@@ -28,12 +28,12 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
-    """A state with the evidence so far."""
+    """The state of evidence racing: that of every policy, with the evidence so far."""
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
     opponents: IntArray  # (..., opponent, arm, agent): of the last phase's bets, ascending; -1 before the first bets
     signal: FloatArray  # (..., arm, agent): sum over phases of smallest contrast / largest variance, for the gap bound
-    information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
+    information: FloatArray  # (..., arm, agent): sum over phases of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best bound on the gap so far, at least 0
     ranks: IntArray | None = None  # (..., arm, agent): the last phase's order, -1 for arms that were out; None if N = 1
     log_shares: FloatArray | None = None  # (..., arm, agent): arms' shares in joint answers; None without these
@@ -83,7 +83,7 @@ class Phase:
     counts: IntArray  # (..., arm, agent): fresh draws where bets are placed, else 0
     means: FloatArray  # (..., arm, agent): mixed means of the fresh draws
     variances: FloatArray  # (..., arm, agent): variances of mixed means, from the counts and the past
-    seen: BoolArray  # (..., 1, arm, agent): all cells of the mixed mean were drawn
+    seen: BoolArray  # (..., 1, arm, agent): whether all cells of the mixed mean were drawn
     last: BoolArray  # (...): whether no phase follows
 
     def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -180,7 +180,7 @@ def scores(state: Wealth) -> FloatArray:
     racing = order >= 0
     own = np.where(racing & (order < top), mine, np.inf).min(axis=-1, keepdims=True)
     table = _by_rank(wealth, _rows(state.opponents, 3), order)
-    beyond = np.minimum.accumulate(table[..., ::-1], axis=-1)[..., ::-1]  # the least from here on
+    beyond = np.minimum.accumulate(table[..., ::-1], axis=-1)[..., ::-1]  # the least from this rank on
     beyond = np.concatenate([beyond[..., 1:], np.full((*table.shape[:2], 1), np.inf)], axis=-1)
     place, outsider = np.arange(arms), np.arange(top)[:, None]
     holds = (outsider > place) | ((outsider < place) & (outsider < top - 1))
@@ -215,7 +215,8 @@ def _inherited(
 ) -> tuple[FloatArray, FloatArray]:
     """Find the least former wealth of any set of each slot, and the former wealth of the new leaders' set.
 
-    Returns `(row, outsider, member)`, by new ranks, and `(row,)`. How it works:
+    The first result is by new ranks, `(row, outsider, member)`; the second is `(row,)`.
+
     A set of the slot (r, b) contains all arms ranked before r, not r itself, b as the last, and N - 1 - r *free* ones
     in between. It was in the slot (o, i) if its last member was ranked i and its first outsider o; so it contains i and
     all arms that were ranked before o. Counting tells whether such a set exists.
