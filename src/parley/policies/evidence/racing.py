@@ -284,7 +284,7 @@ class EvidenceRacing(Elimination):
         return np.where(takes[..., None, None], raised, quotas)
 
     def _last(self, state: State, counts: IntArray) -> BoolArray:
-        """`(...)`: whether a phase with these counts is the last phase, which does not depend on its rewards."""
+        """`(...)`: whether no phase follows one with these counts; this does not depend on the phase's rewards."""
         if self.problem.horizon is not None:
             return np.zeros(state.phase.shape, dtype=np.bool_)
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
