@@ -329,7 +329,7 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
     """Find the N arms closest to an answer: those with the most pairs on the line.
 
     Returns these arms and the other arms that they have yet to beat, `(..., arm, agent)` each, and whether there are no
-    such other arms, `(..., agent)`. An arm is yet to be beaten if a pair of one of the N arms with it is below the line.
+    such other arms, `(..., agent)`. An arm is yet to be beaten if its pair with one of the N arms is below the line.
     """
     rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
